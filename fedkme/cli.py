@@ -50,7 +50,10 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
     "bench": ("sim.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
 }
-_LONG = {"release", "bench", "sim run", "sim sweep", "sim reproduce", "audit attack", "audit replay"}
+_LONG = {
+    *("release", "bench", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
+    *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
+}
 """Verbs that go on for longer than a person waits."""
 _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 SHELLS = ("bash", "zsh", "fish")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -157,33 +157,53 @@ def _run(
     raise typer.Exit(metrics["code"])
 
 
-def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
-    """The lines that end a release on a terminal."""
-    from sim.report import privacy
+_FIGURES = {
+    "columns": "distance of a column from the owners' (0 to 1)",
+    "real_halves": "of one half of the owners' rows from the other",
+    "trained_on_synthetic": "models trained on synthetic rows",
+    "trained_on_real": "models trained on the owners' rows",
+    "roc": "area under ROC",
+    "prc": "under precision and recall",
+}
+"""Figures of metrics.json, in words."""
 
-    made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
-    trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
-    console.print(
-        f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
-        f"{trust}",
-        highlight=False,
-    )
-    if "plan" in metrics:
-        console.print(metrics["plan"]["line"], highlight=False, soft_wrap=True)
-    for line in privacy.lines(metrics["privacy"]):
-        console.print(line, highlight=False, soft_wrap=True)
-    for name, values in metrics["evaluation"].items():
+
+def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
+    for name, values in evaluation.items():
         if isinstance(values, list):
             continue  # what the page draws
         shown = (
-            ", ".join(f"{key} {value:.3g}" for key, value in values.items() if key != "by_name")
+            ", ".join(f"{_FIGURES.get(key, key)} {x:.3g}" for key, x in values.items() if key != "by_name")
             if isinstance(values, Mapping)
             else f"{values:.4g}"
         )
-        console.print(f"{name.replace('_', ' ')}: {shown}", highlight=False)
+        yield f"  {_FIGURES.get(name, name.replace('_', ' '))}: {shown}"
+
+
+def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
+    """The lines that end a release on a terminal."""
+    from sim.report import privacy
+    from sim.report.formatting import columns_line
+    from sim.report.write import print_line
+
+    made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
+    trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
+    lines = [
+        f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
+        f"{trust}",
+        *([metrics["plan"]["line"]] if "plan" in metrics else []),
+        "privacy, by the run's ledgers (only 'sound' is proven; inf: no bound)",
+        *privacy.lines(metrics["privacy"]),
+    ]
     if metrics["evaluation"]:
-        console.print("(held against owners' rows, which a simulation alone can see)", highlight=False)
-    for fault in metrics["faults"]:
-        console.print(fault["line"], highlight=False)
+        lines += [
+            "held against owners' rows, which a simulation alone can see:",
+            *_figures(metrics["evaluation"]),
+        ]
+        lines += filter(None, [columns_line(metrics)])
+    for line in [*lines, *(fault["line"] for fault in metrics["faults"])]:
+        print_line(line, console)
+    if "synthetic.csv" in metrics["files"]:
+        console.print(f"synthetic rows: {directory / 'synthetic.csv'}", soft_wrap=True, highlight=False)
     console.print(f"files: {directory}", soft_wrap=True, highlight=False)
     console.print(f"report: {directory / 'report.html'}", soft_wrap=True, highlight=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -12,6 +14,13 @@ from mkdocs.structure.pages import Page
 import fedkme
 
 ROOT = Path(__file__).resolve().parent.parent
+NAMES = {
+    "summary": "A summary of three clinics",
+    "release": "A release, and questions to it",
+    "sweep": "Sweep",
+}
+"""Names of the tutorials, in order."""
+EXAMPLES = [ROOT / "examples" / f"{name}.py" for name in NAMES]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 
@@ -39,6 +48,38 @@ def messages() -> str:
     return "\n\n".join([head, *parts, ""])
 
 
+def tutorial(path: Path) -> str:
+    """Write a program of examples/ as a page: its comments as text, its cells as code."""
+    parts = [f"[This page as a notebook]({path.stem}.ipynb)"]
+    for kind, lines in cells(path):
+        text = "\n".join(lines)
+        parts.append(text if kind == "markdown" else f"```python\n{text}\n```")
+    return "\n\n".join([f"# {NAMES[path.stem]}", *parts, ""])
+
+
+def notebook(path: Path) -> str:
+    """Write a program of examples/ as a Jupyter notebook without results."""
+    of_code: dict[str, object] = {"outputs": [], "execution_count": None}
+    made = [
+        {"cell_type": kind, "id": f"cell-{at}", "metadata": {}, "source": "\n".join(lines)}
+        | (of_code if kind == "code" else {})
+        for at, (kind, lines) in enumerate(cells(path))
+    ]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+def cells(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Kind and lines of each cell of a program in which `# %%` begins one."""
+    for cell in path.read_text(encoding="utf-8").split("# %%")[1:]:
+        mark, _, text = cell.partition("\n")
+        kind = "markdown" if "[markdown]" in mark else "code"
+        lines = text.strip().splitlines()
+        yield (
+            kind,
+            [line.removeprefix("#").removeprefix(" ") for line in lines] if kind == "markdown" else lines,
+        )
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the decisions into the navigation, in the order of their numbers."""
     for entry in config.nav or []:
@@ -55,13 +96,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/python.md": names(),
         "reference/wire.md": messages(),
     }
+    for path in EXAMPLES:
+        made |= {f"tutorials/{path.stem}.md": tutorial(path), f"tutorials/{path.stem}.ipynb": notebook(path)}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let the search show what a reader may do before why it is so, and before what was once so."""
+    """Let the search show what a reader may do before why it is so, and before what was once so.
+
+    A link that is named by its file is named by its page.
+    """
     if page.file.src_uri.startswith(("decisions/", "results")) or page.file.src_uri == "changelog.md":
         page.meta["search"] = {"boost": 0.3}
-    return markdown
+    return re.sub(r"\[(?:docs/)?([\w-]+)\.md\]\(", lambda found: f"[{found[1].replace('-', ' ')}](", markdown)

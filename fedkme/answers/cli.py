@@ -59,18 +59,23 @@ ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where COND
 
 
 def _show(answers: Sequence[Answer]) -> None:
-    from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(box=SIMPLE)
-    for name in ("question", "group"):
-        table.add_column(name, overflow="fold")
-    for name in ("estimate", "95 % interval", "noise", "sampling", "unseen", "about"):
-        table.add_column(name, justify="right")
-    for row in rows_of(answers):
-        table.add_row(*row)
+    several = len({answer.target for answer in answers}) > 1
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", overflow="fold")
+    for name in ("estimate", "95 % interval", "noise", "sampling", "unseen", *(["about"] if several else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    asked = ""
+    for question, group, *figures in rows_of(answers):
+        if group and question != asked:
+            table.add_row(question)
+        table.add_row(f"  {group}" if group else question, *figures[: len(table.columns) - 1])
+        asked = question
     screen = console()
     screen.print(table)
     for method in dict.fromkeys(answer.method for answer in answers):
         screen.print(method, soft_wrap=True)
+    if answers and not several:
+        screen.print(f"about the {answers[0].target}; --target says of what else")
     screen.print("noise, sampling: standard deviations; unseen: a bound, which the interval counts")

@@ -155,8 +155,8 @@ class _Parser:
         while self._next.kind != "end":
             if not self._took(";"):
                 found.append(self._question())
-                if self._next.kind != "end":
-                    self._take(";", "the question ends here, or goes on with 'where' or 'by'")
+                if self._next.kind != "end" and not self._took(";"):
+                    self._expected("the question ends, or goes on with 'where', one 'by', or ';' and another")
         if not found:
             raise QuestionError("there is no question", 'Ask for example "mean(age) by sex".')
         return found

@@ -65,7 +65,7 @@ TERMS = (
         ("seed set", "seed rows", "seeds"),
         "Public rows that a run begins with, so that its first choices are not blind. They are not returned.",
     ),
-    Term("seed", "seed", (r"seed(?= \d)",), "Number from which everything random of a simulation is drawn."),
+    Term("seed", "seed", (r"seeds?(?= \d)",), "Number from which a simulation draws all that is random."),
     Term(
         "marginal",
         "marginal",

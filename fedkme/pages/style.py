@@ -40,7 +40,7 @@ code { font-size: .9em; overflow-wrap: anywhere; }
 .banner { padding: .7rem 1rem; background: var(--warn); border-left: 4px solid var(--waste); max-width:
   none; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .75rem; margin:
-  0; }
+  1rem 0 0; }
 .tiles div { padding: .8rem 1rem; background: var(--card); border-radius: 6px; }
 .tiles dt { color: var(--soft); font-size: .85rem; }
 .tiles dd { margin: 0; }
@@ -64,6 +64,8 @@ th, td { padding: .35rem 1.1rem .35rem 0; text-align: left; vertical-align: top;
   var(--rule); }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.wide th, .wide th.n { white-space: normal; vertical-align: bottom; }
+.wide th, .wide td { padding-right: .8rem; }
 .restricted { padding: .75rem 1rem 1rem; border: 1px dashed var(--bad); border-radius:
   6px; }
 .restricted strong { color: var(--bad); }
@@ -75,8 +77,9 @@ pre { padding: 1rem; overflow-x: auto; background: var(--card); border-radius: 6
 summary { cursor: pointer; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 @media (max-width: 40rem) { .wide thead { display: none; } .wide tr { display: block; padding: .5rem 0;
-  border-bottom: 1px solid var(--rule); } .wide td, .wide td.n { display: flex; padding: .1rem 0; gap: 1rem;
-  text-align: left; border: 0; white-space: normal; } .wide td::before { flex: 0 0 9rem; color: var(--soft);
+  border-bottom: 1px solid var(--rule); } .wide td, .wide td.n { display: flow-root; padding: .1rem 0 .1rem
+  10rem; text-align: left; border: 0; white-space: normal; } .wide td:empty { display: none; }
+  .wide td::before { float: left; width: 9rem; margin-left: -10rem; color: var(--soft);
   content: attr(data-name); }
   .seen thead { display: none; } .seen tr, .seen th { display: block; padding: .4rem 0 .1rem; border: 0; }
   .seen tr { border-bottom: 1px solid var(--rule); }

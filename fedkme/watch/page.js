@@ -136,7 +136,7 @@ function runOf(run) {
     tiles(entries),
     run.reason ? make("p", { class: "banner" }, run.reason) : null,
     lanes.length ? make("h3", {}, role === "owner" ? "You" : "Owners") : null,
-    lanes.length ? table("wide run-lanes", ["owner", "state", "why", ">has", ">came"], lanes) : null,
+    lanes.length ? table("wide run-lanes", ["owner", "state", "why", ">rows held", ">rows that came"], lanes) : null,
     run.rest ? make("p", { class: "note" }, run.rest) : null,
     figures.length ? make("div", { class: "pair" }, ...figures) : null,
     run.plan ? make("p", { class: "note" }, run.plan) : null,

@@ -78,10 +78,13 @@ def show(found: Recommendation, asks: str, console: Console) -> None:
         highlight=False,
     )
     table = Table(
-        caption="MMD^2 to D_v, weights allowed, over that of p uniform rows alike; likely range in brackets"
+        box=None,
+        pad_edge=False,
+        caption="MMD^2 to D_v, weights allowed, over that of p uniform rows alike; likely range in brackets",
     )
     for column in ("protocol", "MMD^2", "", "rows accessed", "proven", "concern"):
-        table.add_column(column, justify="right" if column in ("MMD^2", "rows accessed") else "left")
+        number = column in ("MMD^2", "rows accessed")
+        table.add_column(column, justify="right" if number else "left", no_wrap=column != "concern")
     for estimate in found.estimates:
         mark = "bold" if estimate.name == found.recommended else None
         table.add_row(

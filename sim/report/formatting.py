@@ -25,6 +25,12 @@ METHODS = {
 MODELS = {"linear_svm": "linear SVM", "mlp_32": "MLP 32"}
 
 
+FAR = 0.1
+"""Distance of a column's distribution from which on a reader is warned: a tenth of the rows are elsewhere."""
+_NAMED = 5
+"""Columns that a warning names."""
+
+
 def short(value: float) -> str:
     """A number in about three significant digits."""
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
@@ -94,6 +100,20 @@ def verdict(metrics: Metrics) -> str:
     if over is not None:
         text += f", {abs(over):.1f} % {'over' if over >= 0 else 'under'} non-private greedy"
     return text + (f"; uniform sampling: {distance(mmd2['uniform'])}." if "uniform" in mmd2 else ".")
+
+
+def columns_line(metrics: Metrics) -> str:
+    """Warning of columns of a release that are far from the owners'; "" where nobody looked."""
+    by_name: Mapping[str, float] = metrics.get("evaluation", {}).get("columns", {}).get("by_name", {})
+    far = sorted((name for name in by_name if by_name[name] > FAR), key=lambda name: -by_name[name])
+    if not by_name:
+        return ""
+    if not far:
+        return f"Every column is within {FAR:g} of the owners' (0: the same distribution, 1: nothing shared)."
+    more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+    near = f"{len(by_name) - len(far)} of {len(by_name)} columns are within {FAR:g} of the owners'"
+    away = f"up to {short(by_name[far[0]])} away (1: nothing is shared)"
+    return f"{near}. Do not rely on {', '.join(far[:_NAMED])}{more}: {away}."
 
 
 def number(value: Any) -> str:

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 from typing import Any
 
@@ -29,6 +30,10 @@ WIDTH = 480
 """Width of a drawing in CSS pixels; the page shrinks it where there is less room."""
 
 
+_BARS = 355
+"""Place at which the longest bar ends; behind it is its number."""
+_LONGEST = 22
+"""Characters of a label."""
 FACTOR = 20
 """Span of values from which on a logarithmic scale shows them."""
 
@@ -56,7 +61,8 @@ def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
         rows: from top to bottom.
         height: of a row, of which 8 are between it and the next; 18 and more leave room for the text.
     """
-    left, room, thick = 150, 205, height - 8
+    left, thick = _left(rows), height - 8
+    room = _BARS - left
     longest = max((sum(length for length, _ in row.parts) for row in rows), default=0.0) or 1.0
     shapes = []
     for position, row in enumerate(rows):
@@ -85,7 +91,8 @@ def scaled(title: str, rows: Sequence[Bar]) -> str:
     if not above or max(above) <= FACTOR * min(above):
         return bars(title, rows)
     marks = [10.0**power for power in range(_power(min(above)), _power(max(above)) + 2)]
-    left, room, foot = 150, 205, len(rows) * 26 + 6
+    left, foot = _left(rows), len(rows) * 26 + 6
+    room = _BARS - left
 
     def x_at(value: float) -> float:
         return left + room * math.log(value / marks[0]) / math.log(marks[-1] / marks[0])
@@ -188,7 +195,12 @@ def svg(title: str, height: int, shapes: Iterable[str]) -> str:
 
 
 def _clipped(label: str) -> str:
-    return escape(label if len(label) <= 22 else label[:21] + "…")
+    return escape(label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…")
+
+
+def _left(rows: Sequence[Bar]) -> float:
+    """Width of the labels and of the space behind them."""
+    return max(150, 12 + 7.4 * min(_LONGEST, max((len(row.label) for row in rows), default=0)))
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -231,6 +243,22 @@ def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"{head}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
     )
+
+
+def written(at: datetime, config: str = "", verb: str = "") -> str:
+    """Date, version and, where there is one, the command by which the run can be had again, as HTML.
+
+    Args:
+        at: time at which the run ended, in UTC.
+        config: text of the configuration beside the page.
+        verb: command that takes the configuration.
+    """
+    repeat = f" · repeat it, in the folder of this page: <code>{escape(verb)}</code>" if config else ""
+    if 'kind = "frames"' in config:
+        repeat = " · made of data frames in Python: the same frames and settings repeat it"
+    date = f"{at.day} {at:%B %Y, %H:%M} UTC"
+    time = f'<time datetime="{at:%Y-%m-%dT%H:%M}Z">{date}</time>'
+    return f'<p class="about">{time} · fedkme {__version__}{repeat}</p>'
 
 
 def banner(text: str) -> str:

@@ -15,7 +15,7 @@ Statements = Sequence[Mapping[str, Any]]
 
 NOTE = (
     '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did, by the '
-    "method that is named; <em>published</em> repeats the paper's own arithmetic. ε and δ are for any one "
+    "method that is named; <em>published</em> is the paper's own arithmetic. ε and δ are for any one "
     "row replaced by another (replace-one), or for all rows of a person where a line says so; for all rows "
     "of an owner ε is finite where that of a row is, and too large to mean anything. ε = inf means that no "
     "finite bound is proven: the observer may tell whether a row was there. Rows seen are outside any ε.</p>"

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 from typing import Any
 
 from fedkme.pages.glossary import explained
 from fedkme.privacy.events import CONSUMER
 from sim.report import privacy
-from sim.report.formatting import Metrics, distance, number, short, size, title
-from sim.report.html import Bar, banner, bars, document, faults, figure, listing, pair, table, tiles
+from sim.report.formatting import Metrics, columns_line, distance, number, short, size, title
+from sim.report.html import Bar, banner, bars, document, faults, figure, listing, pair, table, tiles, written
+from sim.report.page import observers
 
 MOST_COLUMNS = 40
 MOST_OWNERS = 40
+LONG_NOTE = 300
+"""Characters of a note from which on it is folded away."""
 DISTANCE = "distance to the released embedding"
 NOISE = "length of the noise in it"
 """Figures of a card that read no row."""
@@ -28,7 +32,7 @@ SIMULATED = "Held against owners' rows, which a simulation alone can see."
 class ReleaseFolder:
     """Contents of a release's folder.
 
-    A file that is not there any more has no size.
+    A file that is not there any more has no size. It ended at a time in UTC.
     """
 
     metrics: Metrics
@@ -36,12 +40,14 @@ class ReleaseFolder:
     card: Mapping[str, Any]
     sizes: Mapping[str, int | None]
     config: str
+    ended: datetime
 
 
 def render_release(run: ReleaseFolder) -> str:
     """The whole page; the same bytes for the same folder."""
     m = run.metrics
     sections = [
+        ("Who saw what", observers.picture(m.get("privacy", []))),
         ("Privacy", _privacy(m)),
         ("How close the rows are to the owners'", _columns(m)),
         ("Values of a few columns", _shares(m)),
@@ -54,17 +60,19 @@ def render_release(run: ReleaseFolder) -> str:
         ("Files", _files(run)),
         ("Settings", listing("release.toml, resolved", run.config)),
     ]
-    head = f"{_head(m)}\n{_tiles(run)}"
+    head = f"{_head(run)}\n{_tiles(run)}"
     return document(f"{m['method']} of {m['scenario']}: fedkme release", *explained(head, sections))
 
 
-def _head(m: Metrics) -> str:
+def _head(run: ReleaseFolder) -> str:
+    m = run.metrics
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
     where = f" · scenario {m['scenario']} · engine {m['engine']}" if "engine" in m else ""
     about = f"{m['status']}{where}{seed}"
     lines = [
         f"<h1>{escape(m['method'])}: a release of {escape(m['scenario'])}</h1>",
         f'<p class="about">{escape(title(m["method"]))} · {escape(about)}</p>',
+        written(run.ended, run.config, f"fedkme release {m['method']} release.toml"),
     ]
     if m["status"] != "complete":
         why = f": {str(m['reason']).rstrip('.')}" if m.get("reason") else ""
@@ -77,7 +85,9 @@ def _head(m: Metrics) -> str:
         else "Nothing came out of this release."
     )
     plan = f'<p class="about">{escape(m["plan"]["line"])}</p>' if m.get("plan") else ""
-    return "\n".join([*lines, f'<p class="verdict">{escape(verdict)}</p>', *filter(None, [plan])])
+    close = f'<p class="why">{escape(columns_line(m))}</p>' if columns_line(m) else ""
+    said = f'<div class="verdict"><p>{escape(verdict)}</p>{close}</div>'
+    return "\n".join([*lines, said, *filter(None, [plan])])
 
 
 def _trust(m: Metrics) -> tuple[str, str]:
@@ -212,8 +222,16 @@ def _utility(run: ReleaseFolder) -> str:
     caption = (
         f"Measured on {utility.get('measured_on', '-')}. Rows cannot be better than the noise lets them."
     )
-    notes = "".join(f'<p class="note">{escape(str(note))}</p>' for note in run.card.get("notes", []))
-    return table(caption, ("", ">"), rows) + notes
+    return table(caption, ("", ">"), rows) + "".join(map(_note, map(str, run.card.get("notes", []))))
+
+
+def _note(text: str) -> str:
+    """A note of the card; of a long one that lists what it counts, the list is folded away."""
+    head, _, rest = text.partition(": ")
+    if len(text) <= LONG_NOTE or len(head) > LONG_NOTE:
+        return f'<p class="note">{escape(text)}</p>'
+    summary = f"<summary>{escape(head)}</summary>"
+    return f'<details>{summary}<p class="note">{escape(rest)}</p></details>'
 
 
 def _owners(run: ReleaseFolder) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -61,7 +62,7 @@ def _of_numbers(column: Numeric, name: str, made: NDArray[Any], held: NDArray[An
     Those of dates and of whole numbers begin at one.
     """
     whole, dated = column.integer or column.kind == "date", column.kind == "date"
-    said = date_of if dated else "{:.4g}".format
+    said = date_of if dated else partial(_number, whole)
     low, high = (float(edge) for edge in np.percentile(held, (1, 99)))
     if low == high:
         low, high = float(held.min()), float(held.max())
@@ -75,6 +76,10 @@ def _of_numbers(column: Numeric, name: str, made: NDArray[Any], held: NDArray[An
     counts = [np.bincount(np.searchsorted(inner, x, "right"), minlength=bins) / len(x) for x in (made, held)]
     middle = [f"from {said(a)}" if dated else f"{said(a)} to {said(b)}" for a, b in pairwise(inner)]
     return _entry(name, [f"< {said(inner[0])}", *middle, f"≥ {said(inner[-1])}"], *counts)
+
+
+def _number(whole: bool, value: float) -> str:
+    return f"{value:,.0f}" if whole or abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _entry(

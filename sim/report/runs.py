@@ -51,17 +51,18 @@ def past_runs(folder: Path) -> list[PastRun]:
 
 def table_of(runs: Sequence[PastRun]) -> Table:
     """Return the runs as a table for a terminal."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("run", "ended", "status", "of", "scenario"):
-        table.add_column(name, overflow="fold")
-    for name in ("owners", "rows", "accessed", "MMD^2"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("run", overflow="fold")
+    for name in ("ended, UTC", "of", "scenario"):
+        table.add_column(name, no_wrap=True)
+    for name in ("rows", "seen", "MMD^2"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
     for run in runs:
         table.add_row(
-            *(run.directory, run.ended.removesuffix("+00:00"), run.status, run.what, run.scenario),
-            *(f"{run.owners:,}", f"{run.rows:,}", number(run.accessed), distance(run.mmd2)),
-            run.verdict or "-",
+            *(run.directory, run.ended[5:16].replace("T", " "), run.what, run.scenario),
+            *(f"{run.rows:,}", number(run.accessed), distance(run.mmd2)),
+            run.status if run.status != "complete" else run.verdict or run.status,
         )
     return table
 

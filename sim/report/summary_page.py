@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme import __version__
 from fedkme.pages.glossary import explained
 from sim.report import privacy
 from sim.report.families.table import words_of
@@ -50,6 +49,7 @@ from sim.report.html import (
     scaled,
     table,
     tiles,
+    written,
 )
 from sim.report.page import observers
 
@@ -120,7 +120,7 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         f"<h1>{escape(m['consumer'])}: {escape(m['run'])}</h1>",
         _verdict(m),
         f'<p class="about">{escape(about)}</p>',
-        _written(came),
+        written(came),
         *(f'<p class="about">{escape(line)}</p>' for line in plan_lines(m)),
         *(banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
@@ -139,26 +139,11 @@ def _verdict(m: Metrics) -> str:
     said = m.get("verdict") or {}
     if (grade := said.get("grade")) not in MEANINGS:
         return f'<div class="verdict"><p>{escape(verdict(m))}</p></div>'
-    why = f"{said['sentence']}. {said['advice']}".rstrip()
+    why = f"{said['sentence']}. {said['advice']}".rstrip().replace("MMD^2", "MMD²")
     return (
         f'<div class="verdict graded {grade}"><p><strong>{grade.capitalize()}</strong>: {MEANINGS[grade]}</p>'
         f'<p class="why">{escape(why)}</p></div>'
     )
-
-
-def _written(at: datetime, repeat: str = "") -> str:
-    """Date, version and, where there is one, the command by which the run can be had again, as HTML."""
-    date = f"{at.day} {at:%B %Y, %H:%M} UTC"
-    time = f'<time datetime="{at:%Y-%m-%dT%H:%M}Z">{date}</time>'
-    return f'<p class="about">{time} · fedkme {__version__}{repeat}</p>'
-
-
-def _repeat(run: SummaryFolder) -> str:
-    if not run.config:
-        return ""
-    if 'kind = "frames"' in run.config:
-        return " · made of data frames in Python: the same frames and settings repeat it"
-    return " · repeat it, in the folder of this page: <code>fedkme sim run run.toml</code>"
 
 
 def _head(run: SummaryFolder) -> str:
@@ -173,7 +158,7 @@ def _head(run: SummaryFolder) -> str:
         f"<h1>{escape(m['scenario'])}</h1>",
         _verdict(m),
         f'<p class="about">{escape(about)}</p>',
-        _written(run.ended, _repeat(run)),
+        written(run.ended, run.config, "fedkme sim run run.toml"),
     ]
     if m["status"] != "complete":
         why = f": {m['reason'].rstrip('.')}" if m.get("reason") else ""
@@ -192,10 +177,11 @@ def _tiles(m: Metrics, words: Words) -> str:
         if entry.get("accountant") == "sound" and "owners" in str(entry.get("observer"))
     ]
     shown = [
-        ("MMD² to D_v", distance(m.get("mmd2", {}).get("summary")), "0 is a perfect match"),
+        ("MMD² to D_v", distance(m.get("mmd2", {}).get("summary")), _match(m)),
         ("points accessed", number(access.get("total")), f"{number(access.get('wasted'))} {words.unused}"),
-        ("ρ", number(access.get("rho")), "points accessed / (p + |D_v|)"),
     ]
+    if words.ranked:
+        shown.append(("ρ", number(access.get("rho")), "points accessed / (p + |D_v|)"))
     for name, accuracy in m.get("downstream", {}).items():
         shown.append((f"accuracy, {model(name)}", f"{accuracy:.1%}", "trained on the summary"))
     if sound:
@@ -203,6 +189,13 @@ def _tiles(m: Metrics, words: Words) -> str:
         shown.append(("ε towards owners", short(max(sound)), note))
     shown.append(words.tile(m))
     return tiles(shown)
+
+
+def _match(m: Metrics) -> str:
+    """Note on the first figure, whose form may not be the one that the verdict speaks of."""
+    weighted = m.get("mmd2", {}).get("summary_weighted")
+    forms = "" if weighted is None else f"of rows alike; weighted {distance(weighted)}; "
+    return f"{forms}0 is a perfect match"
 
 
 def _closeness(m: Metrics, together: str) -> str:
@@ -336,7 +329,8 @@ def _cost(m: Metrics, words: Words) -> str:
     rows = [
         (name, f"{number(timing[key])} {unit}") for name, key, unit in units if timing.get(key) is not None
     ]
-    rows += [(f"{key} over the wire", size(count)) for key, count in traffic.items()]
+    if any(traffic.values()):
+        rows += [(f"{key} over the wire", size(count)) for key, count in traffic.items()]
     return table("", ("", ">"), rows)
 
 

@@ -47,6 +47,8 @@ OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
     | dict.fromkeys(("privacy", "faults", "files"), list),
 )
 """Keys that metrics.json of a release must and may have."""
+WIDEST = 100
+"""Columns of a terminal that are used, at most."""
 REMEDY = "Give the directory of a run that has ended."
 
 
@@ -111,6 +113,7 @@ def page_of_release(directory: Path, metrics: Metrics, owner_rows: Mapping[str, 
         card={} if card is None else read_object(card),
         sizes={file.name: file.stat().st_size if file.exists() else None for file in files},
         config=_text(directory / "release.toml"),
+        ended=modified(next(filter(Path.exists, [directory / "metrics.json", *files]), directory)),
     )
     return render_release(release)
 
@@ -151,18 +154,22 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
 
 
 def print_summary(metrics: Metrics, console: Console) -> None:
-    """Print the outcome of a run in plain characters, at most 100 columns wide."""
+    """Print the outcome of a run in plain characters."""
     words = words_of(metrics["protocol"])
     lines = [_outcome(metrics), *plan_lines(metrics), _table(metrics)]
     lines += [*_access(metrics, words), *_privacy(metrics)]
     lines += [*_cost(metrics, words), graded(metrics) or None]
-    width = min(console.width, 100)
     for line in lines:
         if isinstance(line, str):
-            indent = "    " if line.startswith(" ") else ""
-            console.print(Text(fill(line, width, subsequent_indent=indent)))
+            print_line(line, console)
         elif line is not None:
-            console.print(line, width=width)
+            console.print(line, width=min(console.width, WIDEST))
+
+
+def print_line(line: str, console: Console) -> None:
+    """Print a line in as many as it takes; what begins with spaces is indented further."""
+    indent = "    " if line.startswith(" ") else ""
+    console.print(Text(fill(line, min(console.width, WIDEST), subsequent_indent=indent)))
 
 
 def _outcome(m: Metrics) -> str:
@@ -228,7 +235,9 @@ def _cost(m: Metrics, words: Words) -> list[str]:
     timing, traffic = m.get("timing", {}), m.get("bytes", {})
     if not timing:
         return []
-    sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received" if traffic else ""
+    sent = ""
+    if any(traffic.values()):
+        sent = f"; {size(traffic.get('sent'))} sent, {size(traffic.get('received'))} received"
     p50, p99 = (number(timing.get(f"round_{percentile}_ms")) for percentile in ("p50", "p99"))
     rounds = f"rounds {p50} ms median, {p99} ms p99" if words.ranked else f"one round, {p50} ms"
     return [f"time {number(timing.get('total_s'))} s, {rounds}{sent}"]

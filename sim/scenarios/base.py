@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,9 +200,16 @@ def locate(path: Path, key: str, base_dir: Path | None) -> Path:
     """
     found = place(path, base_dir)
     if not found.is_file():
-        remedy = f"Correct scenario.{key}, in the scenario's file or with --set scenario.{key}=FILE"
-        variable = ", or set the variable of the environment that it names" if "$" in str(path) else ""
-        raise ConfigError(f"scenario.{key}: there is no file {found}", f"{remedy}{variable}.")
+        given = f"with --set scenario.{key}=FILE"
+        if unset := re.search(r"\$\{?(\w+)", str(found)):
+            raise ConfigError(
+                f"scenario.{key}: the variable of the environment {unset[1]} is not set",
+                f"Set it to the folder that has {found.name}, or name that file {given}.",
+            )
+        raise ConfigError(
+            f"scenario.{key}: there is no file {found}",
+            f"Correct scenario.{key}, in the scenario's file or {given}.",
+        )
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from fedkme.pages.glossary import explained
 from sim.report import html
 from sim.report.formatting import number, short
 from sim.report.lines import Point, Series, lines
@@ -40,7 +41,7 @@ def render_sweep(scenario: str, axes: Sequence[str], rows: Sequence[Row], total:
     head = f'<h1>Sweep of {escape(scenario)}</h1>\n<p class="about">{escape(about)}</p>'
     sections = [(f"Against {axis}", _against(axis, axes, rows)) for axis in axes if _many(axis, rows)]
     sections += [("Every combination", _table(axes, rows)), ("Failures", _failures(rows))]
-    return html.document(f"Sweep of {scenario}", head, sections)
+    return html.document(f"Sweep of {scenario}", *explained(head, sections))
 
 
 def _many(axis: str, rows: Sequence[Row]) -> bool:
@@ -71,7 +72,7 @@ def _drawing(axis: str, others: Sequence[str], rows: Sequence[Row], column: str,
         points = tuple(Point(x, each.mean, each.error) for x, each in sorted(found.items()) if each)
         if points:
             series.append(Series(_words(others, chosen) or "all runs", points))
-    return lines(f"{name} against {axis}", axis, name, series, words)
+    return lines(f"{name} against {axis}", axis, "", series, words)
 
 
 def _words(columns: Sequence[str], values: Sequence[object]) -> str:
@@ -93,7 +94,7 @@ def _table(axes: Sequence[str], rows: Sequence[Row]) -> str:
 def _cell(value: SeedMean | None) -> str:
     if value is None:
         return "-"
-    return short(value.mean) if value.count == 1 else f"{short(value.mean)} ± {short(value.error)}"
+    return short(value.mean) if value.count == 1 else f"{short(value.mean)} ± {value.error:.2g}"
 
 
 def _failures(rows: Sequence[Row]) -> str:

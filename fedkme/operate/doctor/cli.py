@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import typer
@@ -51,11 +54,18 @@ def doctor(
     for finding in examine(config):
         findings.append(finding)
         if not as_json:
-            typer.echo(str(finding))
+            typer.echo(wrapped(str(finding)))
     code = status(findings)
     if as_json:
         print_json({"code": code, "findings": findings})
     raise typer.Exit(code)
+
+
+def wrapped(line: str) -> str:
+    """Return a finding in as many lines as a terminal takes; as it is where there is none."""
+    if not sys.stdout.isatty():
+        return line
+    return fill(line, shutil.get_terminal_size().columns, subsequent_indent=" " * 21, break_on_hyphens=False)
 
 
 def examine(config: Path | None) -> Iterator[Finding]:

@@ -61,6 +61,8 @@ _PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian
 """Exact types: a kind derived from one of these may mean something else."""
 _MOST_LOSSES = 256
 """Different losses of randomised responses that are told apart."""
+_NAMED = 3
+"""Figures without noise that a reason names."""
 
 
 class Sound(Accountant):
@@ -73,7 +75,7 @@ class Sound(Accountant):
         reasons = dict.fromkeys(_refusal(leaf) for leaf in leaves([event]) if type(leaf) not in _PROVEN)
         if len(event.assumes) > 1:
             reasons["the events assume different neighbouring relations"] = None
-        return Support("; ".join(reasons))
+        return Support("; ".join(_together(reasons)))
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The smallest valid epsilon at delta; inf with the reason where there is none.
@@ -111,6 +113,18 @@ class Sound(Accountant):
             return Bound(epsilon, 1.0, "none", support.reason)
         found = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
         return Bound(epsilon, *min(found, key=lambda pair: pair[0]))
+
+
+def _together(reasons: Iterable[str]) -> list[str]:
+    """Reasons of which those that begin alike are one, which names the first few."""
+    groups: dict[str, list[str]] = {}
+    for reason in reasons:
+        kind, colon, what = reason.partition(": ")
+        groups.setdefault(kind + colon, []).append(what)
+    return [
+        kind + ", ".join(each[:_NAMED]) + (f" and {len(each) - _NAMED} more" if len(each) > _NAMED else "")
+        for kind, each in groups.items()
+    ]
 
 
 def _refusal(event: Event) -> str:

@@ -43,9 +43,10 @@ def _tile(metrics: Metrics) -> tuple[str, str, str]:
 
 def _facts(metrics: Metrics) -> Facts:
     cells = metrics.get("cells", {})
+    dropped = cells.get("dropped")
     return [
         ("public cells", number(cells.get("cells"))),
-        ("share of D_v in cells that no owner seems to have", number(cells.get("dropped"))),
+        ("share of D_v in cells that no owner seems to have", "-" if dropped is None else f"{dropped:.1%}"),
     ]
 
 

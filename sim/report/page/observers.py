@@ -118,7 +118,7 @@ def _seen(entry: Mapping[str, Any]) -> Seen:
         return Seen("rows" if rows else "exact", words or "without a bound", rows)
     if not entry.get("epsilon"):
         return Seen("nothing", "nothing")
-    return Seen("noisy", f"figures with noise, ε = {number(entry['epsilon'])}")
+    return Seen("noisy", f"figures with noise, ε\u00a0=\u00a0{number(entry['epsilon'])}")
 
 
 def _together(lines: Iterable[tuple[str, list[Seen | None]]]) -> Iterable[tuple[str, list[Seen | None]]]:

@@ -106,7 +106,7 @@ def test_dates_are_dates_for_people_and_days_for_programs(
     text = said(capsys, monkeypatch, tmp_path, questions)[1]
     day = r"2020-0[67]-\d\d"
     for call in ("median", "mean"):
-        assert re.search(rf"{call}\(seen\) +{day} +{day} to +[\d.]+ days ", text)
+        assert re.search(rf"{call}\(seen\) +{day} +{day} to {day} +[\d.]+ days ", text)
     *dated, variance = json.loads(said(capsys, monkeypatch, tmp_path, questions, "--json")[1])
     assert [each["unit"] for each in dated] == ["date", "date"]
     assert all(abs(each["estimate"] - (march + october) / 2) < 10 for each in dated)

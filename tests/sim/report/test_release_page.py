@@ -22,7 +22,8 @@ from sim.evaluation.releases import evaluate_rows
 from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.formatting import distance, number, short
+from sim.report.formatting import columns_line, distance, number, short
+from sim.report.html import Bar, bars
 from sim.report.release_progress import ReleaseProgress
 from sim.report.release_shares import shares
 from sim.report.write import write_report
@@ -264,7 +265,8 @@ def test_the_page_is_the_last_line_of_a_terminal(tmp_path: Path) -> None:
     print_release(sample_metrics(), tmp_path, Console(file=stream, width=100))
     lines = stream.getvalue().splitlines()
     assert lines[-1] == f"report: {tmp_path / 'report.html'}"
-    assert "columns: mean 0.0813, largest 0.229" in lines  # by name they are on the page alone
+    # by name they are on the page alone
+    assert "  distance of a column from the owners' (0 to 1): mean 0.0813, largest 0.229" in lines
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"status": "complete"}'])
@@ -343,3 +345,26 @@ def test_missing_values_are_compared_as_releases_see_them() -> None:
     found = evaluate_rows(filled, real, Table(np.empty((0, 3)), None), SCHEMA, 0)
     assert found["columns"]["largest"] == 0.0
     assert all(entry["synthetic"] == entry["real"] for entry in found["shares"])
+
+
+def test_a_reader_is_warned_of_columns_that_are_far_off(tmp_path: Path) -> None:
+    # Issue 14, item 4: a sentence of verdict, date, version and the command that repeats it.
+    by_name = {"age": 0.02, "gain": 0.949, "loss": 0.3}
+    evaluation = {"columns": {"mean": 0.4, "largest": 0.949, "by_name": by_name}}
+    folder = sample_release(tmp_path, sample_metrics(evaluation=evaluation))
+    (folder / "release.toml").write_text("seed = 1\n")
+    page = without_links(write_report(folder).read_text())
+    assert "1 of 3 columns are within 0.1 of the owners" in page
+    assert "Do not rely on gain, loss: up to 0.949 away" in page
+    assert "<code>fedkme release merf release.toml</code>" in page
+    assert "<time" in page
+    near = columns_line({"evaluation": {"columns": {"by_name": {"age": 0.1}}}})
+    assert near.startswith("Every column is within 0.1")
+    assert columns_line({}) == ""
+
+
+def test_long_labels_of_bars_are_whole() -> None:
+    text = bars("shares", [Bar("Married-spouse-absent", ((1.0, "main"),), "1")])
+    start = re.search(r'<text x="([\d.]+)"[^>]*>Married-spouse-absent', text)
+    assert start is not None
+    assert float(start[1]) >= 21 * 7.4

@@ -282,3 +282,11 @@ print("dp_accounting" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_figures_without_noise_are_one_reason_that_names_the_first_few() -> None:
+    events = [ExactStatistic(f"sum {at}") for at in range(5)]
+    bound = Sound().figures([RawRows(2), *events], 1e-5)[0]
+    said = "rows are seen as they are; released without noise: sum 0, sum 1, sum 2 and 2 more"
+    assert bound.method == "none"
+    assert bound.reason == said
