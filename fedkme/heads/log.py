@@ -9,6 +9,7 @@ auditor. The counter that others see is that of leaves: it grows by 1 a run at m
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import secrets
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from fedkme.errors import LedgerError
 from fedkme.heads.notes import (
     LEAF_BYTES,
     Checkpoint,
+    chain_of_signer,
     chains_of,
     check_origin,
     check_signature,
@@ -173,6 +175,8 @@ class HeadLog:
     def last(self) -> Head | None:
         """The last head, without leaves and without others' signatures; None before the first.
 
+        It may be from before this party's key was replaced: then it comes with the certificate of that time.
+
         Raises:
             StoreError: the store fails.
         """
@@ -182,7 +186,11 @@ class HeadLog:
             return None
         lines = note.decode().splitlines(keepends=True)
         shown = [line for line in lines if not line.startswith("— ") or line.startswith(f"— {origin} ")]
-        return Head("".join(shown), certificates=b"" if own is None else own.certificate)
+        if own is None:
+            return Head("".join(shown))
+        earlier = (self._store.get(key) or b"" for key in self._store.keys(CERTIFICATES))
+        chain = chain_of_signer(note.decode(), origin, itertools.chain([own.certificate], earlier))
+        return Head("".join(shown), certificates=chain)
 
     def check(self) -> None:
         """Hold the ledger to the last head that was made of it.

@@ -175,6 +175,13 @@ def check_signature(
     raise _refused(f"is not signed by {signer}")
 
 
+def chain_of_signer(note: str, signer: str, chains: Iterable[bytes]) -> bytes:
+    """Find the chain whose key signed a note for a party; b"" where it is none of them."""
+    numbers = {signature[:4] for name, signature in read_note(note)[1] if name == signer}
+    keys = ((chain, x509.load_pem_x509_certificate(chain).public_key()) for chain in chains)
+    return next((chain for chain, key in keys if _key_number(key) in numbers), b"")
+
+
 def chains_of(pem: bytes) -> list[bytes]:
     """The chain that a peer sent; none where it is no certificate, or longer than any chain."""
     if len(pem) > MOST_BYTES:

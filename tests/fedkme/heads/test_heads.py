@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import LedgerError
-from fedkme.heads.log import Head
+from fedkme.heads.log import Head, HeadLog
 from fedkme.heads.notes import MOST_BYTES, Checkpoint, check_signature, read_note, root_of, roots_of
 from fedkme.ledgers.witnesses import check_files
 from fedkme.pki.authority import Authority
@@ -30,6 +30,7 @@ from tests.fedkme.heads.village import (
     disclosure,
     identity,
     origin,
+    role_of,
 )
 from tools.verify_ledger import verify
 
@@ -274,3 +275,25 @@ def test_a_checkpoint_s_text_is_one_line_each() -> None:
     for note in ("", "\n\n", "fedkme.ledger/owner/a\n01\n" + "A" * 43 + "=\n\n"):
         with pytest.raises(LedgerError):
             read_note(note)
+
+
+@pytest.mark.parametrize("name", ["owner-1", CURATOR])
+def test_a_party_with_a_new_key_is_taken_for_who_it_was(name: str) -> None:
+    # A key was lost or revoked: the last head is of the old one, and the next of the new one (docs/pki.md).
+    party, other = Party(name), Party(CURATOR if name != CURATOR else "owner-2")
+    party.heads.advance()
+    other.heads.keep(party.heads.show(0, other.heads.origin), origin(name))
+    identities = [authority().issue(name, role=role_of(name))]
+    renewed = HeadLog(role_of(name), name, party.ledger, party.store, lambda: identities[-1])
+    shown = renewed.last()
+    assert shown is not None
+    other.heads.recall(shown, origin(name))
+    other.heads.keep(renewed.show(1, other.heads.origin), origin(name))
+    renewed.advance()
+    shown = renewed.show(1, other.heads.origin)
+    assert shown.certificates == identities[-1].certificate
+    other.heads.keep(shown, origin(name))
+    assert other.heads.known(origin(name)) == 2
+    stranger = HeadLog(role_of("owner-3"), "owner-3", party.ledger, party.store, lambda: identity("owner-3"))
+    with pytest.raises(LedgerError):
+        other.heads.recall(stranger.last() or Head(""), origin(name))
