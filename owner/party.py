@@ -49,7 +49,7 @@ class OwnerParty:
         clock: Unix seconds, for periods of budgets.
         identity: its certificate as it is now; None in plaintext, where names are taken at their word.
         revoked: refuses certificates (PEM) that were revoked.
-        refused: told which run was refused what, and why.
+        refused: told which run was refused what, or failed here, and why.
     """
 
     name: str
@@ -98,6 +98,7 @@ class OwnerParty:
             keys,
             self.identity,
             pools.most,
+            self.refused,
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:

@@ -76,13 +76,15 @@ class RunManager:
         keys: KeyRing | None = None,
         identity: Callable[[], Identity | None] = lambda: None,
         rows: int = 0,
+        failed: Callable[[str, FedkmeError], None] | None = None,
     ) -> None:
         """Open with what the store holds; a run is only continued over the same rows.
 
         A run is only continued over rows of the digest `data`; `sent` counts rows that left, in all runs.
         `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
         outbox. Without keys the owner takes part in no run whose rows go sealed; `identity` signs heads of
-        its ledger, None in plaintext. `rows` says how many a run may have at most.
+        its ledger, None in plaintext. `rows` says how many a run may have at most. `failed` is told which
+        run this owner cannot answer, and why: its own operator has to know of a full disk.
         """
         self.rows = rows
         self._name = name
@@ -98,6 +100,7 @@ class RunManager:
         self._open_handler = open_handler
         self._keys = keys
         self._runs_at_once = runs_at_once
+        self._failed = failed
         self._handlers: dict[str, RunHandler] = {}
         self._refused: set[str] = set()
 
@@ -127,15 +130,22 @@ class RunManager:
             left = self._sent.count
             entry = handler.answer(directive)
             if isinstance(directive.body, Invitation) and not handler.begun:
-                self._refused.add(run)
+                self._refused.add(run)  # which the gate has said
+            elif isinstance(entry.answer, Refusal):
+                self._say(run, entry.answer.error())
             self._keep(run, entry, left)
             return handler.again(directive)
         except FedkmeError as error:
+            self._say(run, error)
             return Refusal.of(error)
         finally:
             if run in self._refused:
                 # its arrays are as long as the table; the journal can bring it back
                 self._handlers.pop(run, None)
+
+    def _say(self, run: str, error: FedkmeError) -> None:
+        if self._failed is not None:
+            self._failed(run, error)
 
     def wait_s(self, directive: Directive, taken_s: float) -> float:
         """Seconds that the answer to a directive waits before it leaves, when it took so many."""

@@ -12,11 +12,12 @@ from curator.access.names import NameRegister
 from curator.consumers.call import ConsumerCall, Context
 from curator.runs.queue import Run, RunQueue, unknown
 from curator.settings import CuratorSettings
-from fedkme.errors import FedkmeError, ProtocolError, QuotaError, StoppingError
+from fedkme.errors import FedkmeError, ProtocolError, QuotaError, StoppingError, StoreError
 
 MOST_CALLS = 16
 """Calls of one consumer at a time: each may hold as much of D_v as the curator takes."""
 _REQUEST_ID = 64  # bytes
+_STORE_FAILED = "Tell its operator, whose log says why; asked again after that, the run goes on."
 
 
 class OpenCall:
@@ -80,11 +81,18 @@ class ConsumerAdmission:
         """The line of a call."""
         return ConsumerCall(context, self._settings.progress_s, self._admission)
 
-    def refused(self, error: FedkmeError, name: str | None, run: Run | None = None) -> None:
-        """Report what a caller was refused, with its name once it was found to be its own."""
+    def refused(self, error: FedkmeError, name: str | None, run: Run | None = None) -> FedkmeError:
+        """Report what a caller was refused, with its name once it was found to be its own.
+
+        Returns:
+            What the caller is told: of this store no more than whose it is.
+        """
         where = {} if run is None else {"run": run.name, "round": run.selected}
         whose = {} if name is None else {"consumer": name}
         self._say("refused", **where, **whose, code=error.code, cause=error.cause, remedy=error.remedy)
+        if isinstance(error, StoreError):
+            return StoreError("the curator's store failed", _STORE_FAILED)
+        return error
 
     async def while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
         """Do it to the end, or until the caller's certificate is revoked.

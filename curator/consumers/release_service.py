@@ -41,9 +41,9 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
             try:
                 await self._admission.while_admitted(context, self._talk(call, request))
             except FedkmeError as error:
-                self._admission.refused(error, call.name, call.run)
+                told = self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
-                    await call.line.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(error)))
+                    await call.line.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(told)))
 
     async def _talk(self, call: OpenCall, request: pb.ReleaseRequest) -> None:
         self._admission.check_caller(call.line)

@@ -55,9 +55,9 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             try:
                 await self._admission.while_admitted(context, self._talk(call))
             except FedkmeError as error:
-                self._admission.refused(error, call.name, call.run)
+                told = self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
-                    await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(error)))
+                    await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(told)))
 
     @masks_errors
     async def ListRuns(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
@@ -70,8 +70,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
                 runs = self._runs.of(request.name)
             return pb.RunList(runs=[self._state(run) for run in runs])
         except FedkmeError as error:
-            self._admission.refused(error, None)
-            return pb.RunList(fault=codecs.fault_to_wire(error))
+            return pb.RunList(fault=codecs.fault_to_wire(self._admission.refused(error, None)))
 
     @masks_errors
     async def CancelRun(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
@@ -83,8 +82,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             await run.over.wait()
             return pb.RunList(runs=[self._state(run)])
         except FedkmeError as error:
-            self._admission.refused(error, None)
-            return pb.RunList(fault=codecs.fault_to_wire(error))
+            return pb.RunList(fault=codecs.fault_to_wire(self._admission.refused(error, None)))
 
     def _state(self, run: Run) -> pb.RunState:
         return pb.RunState(

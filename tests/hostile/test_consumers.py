@@ -14,7 +14,14 @@ import pytest
 
 from curator.consumers.admission import MOST_CALLS
 from curator.runs.queue import MOST_ASKED
-from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError
+from fedkme.errors import (
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    ProtocolError,
+    QuotaError,
+    StoreError,
+)
 from fedkme.wire import codecs
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
@@ -189,6 +196,24 @@ async def test_the_request_of_another(tmp_path: Path) -> None:
         heard = await talk(at, asked(name="mallory"))
         assert heard[0].plan.run != plan.plan.run
         assert not heard[0].plan.offered
+
+
+@pytest.mark.usefixtures("foreseen")
+async def test_a_consumer_hears_whose_disk_is_full_and_not_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # By hand: "the store /srv/.../journal.db could not be written: make room" sent the lab to its own disk.
+    def fails(*line: object, **named: object) -> None:
+        raise StoreError("the store /srv/journal.db could not be written: the disk is full", "Make room.")
+
+    async with services(tmp_path) as at:
+        monkeypatch.setattr(at.store, "open_run", fails)
+        fault = fault_in(await talk(at, asked()))
+        assert type(fault) is StoreError
+        assert fault.cause == "the curator's store failed"
+        assert "operator" in fault.remedy
+        (said,) = (fields for event, fields in at.said if event == "refused")
+        assert "/srv/journal.db" in said["cause"]
 
 
 @pytest.mark.usefixtures("foreseen")

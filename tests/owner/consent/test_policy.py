@@ -17,6 +17,7 @@ from fedkme.errors import (
     OwnerFaultError,
     PolicyError,
     ProtocolError,
+    StoreError,
 )
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import noise_for
@@ -369,3 +370,18 @@ def test_invitations_of_these_tests_are_those_of_a_run() -> None:
     terms = invitation("r").terms
     assert isinstance(terms, AuctionTerms)
     assert terms.heard[0].event == CHEAP[0]
+
+
+def test_an_owner_hears_of_its_own_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By hand: the curator was told, and went on without this owner; its own log had not a word.
+    def fails(*line: object) -> None:
+        raise StoreError("the disk is full", "Make room.")
+
+    with host(tmp_path) as at:
+        assert at.prepare("run-1") is None
+        with monkeypatch.context() as patched:
+            patched.setattr(at.store, "append", fails)
+            assert at.bid("run-1").HasField("fault")
+        assert [(run, error.code) for run, error in at.said] == [("run-1", StoreError.code)]
+        assert at.bid("run-1").HasField("counts")
+        assert len(at.said) == 1
