@@ -31,6 +31,7 @@ NOTHING = frozenset(
         ".",
         "-",
         "--",
+        *("inf", "+inf", "-inf", "infinity", "-infinity"),
     )
 )
 """Words that stand for an empty cell, in small letters."""

@@ -148,6 +148,11 @@ def _of_samples(samples: Mapping[str, ColumnSample], file: DataFile, label: str)
         raise DataError(f"there is no column '{label}'", f"The columns are {', '.join(samples)}.")
     if not any(sample.rows for sample in samples.values()):
         raise DataError("there are no rows to draft a schema from", "Give a public sample with some rows.")
+    if unnamed := [name for name in samples if not name.isprintable()]:
+        raise DataError(
+            f"the first line of {file.path} is not the names of columns: {unnamed[0][:40]!r}",
+            "Give a .csv or .parquet file whose first line is names.",
+        )
     columns = tuple(_column(name, sample, file, name == label) for name, sample in samples.items())
     if not any(column.spec for column in columns if column.name != label):
         raise DataError("no column can be used: each differs in every row", "Give a larger sample.")
@@ -180,6 +185,8 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
     if numeric and not (sample.whole and len(counts) <= _FEW_NUMBERS and filled >= 5 * len(counts)):
         return _number(name, sample, counts, file, tuple(na), nullable)
     listed = _sorted_names(counts)
+    if not all(text.isprintable() for text in listed):
+        return DraftColumn(name, {}, "free text", tuple(na))
     if len(listed) > MOST_NAMES:
         remark = "names of persons or of rows?" if _ID.search(name) else "too many different names"
         return DraftColumn(name, {}, remark, tuple(na))

@@ -90,8 +90,9 @@ def _header(names: Sequence[str], file: DataFile, party: str) -> list[str]:
     if not header or len(set(header)) < len(header):
         twice = sorted({name for name in header if header.count(name) > 1})
         which = f", '{twice[0]}'" if twice and twice[0] else ""
-        cause = f"{party}: {file.path} has no header or one that names a column twice{which}"
-        raise DataError(cause, "Make the first line the names of the columns.")
+        where = party if party == str(file.path) else f"{party}: {file.path}"
+        cause = f"{where} names a column twice{which}" if header else f"{where} has no header"
+        raise DataError(cause, "Make the first line the names of the columns, each once.")
     return header
 
 

@@ -137,3 +137,21 @@ def test_atoms_and_a_log_scale_are_proposed_of_skewed_columns_alone(tmp_path: Pa
     assert all(FROM_DATA in line for line in marked)
     (path := tmp_path / "schema.toml").write_text(text_of(made), encoding="utf-8")
     assert load_schema(path) == made.schema()
+
+
+def test_what_is_drafted_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
+    # By hand: a comment over two lines became a category that no schema may have, a number "inf" made the
+    # whole column one, and a file that is no text at all was drafted.
+    text = 'age,bp,comment\n30,NaN,"two\nlines"\n40,inf,plain\n50,130.5,plain\n60,120,a\n'
+    (tmp_path / "sample.csv").write_text(text)
+    found = draft(tmp_path / "sample.csv")
+    schema = found.schema()
+    assert {column.name for column in schema.columns} == {"age", "bp", "bp_missing"}
+    assert isinstance(schema.columns[1], Numeric)
+    assert found.reading().columns["bp"].na == ("NaN", "inf")
+    (tmp_path / "picture.csv").write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(DataError, match="not the names of columns"):
+        draft(tmp_path / "picture.csv")
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(DataError, match=r"empty\.csv has no header\. "):
+        draft(tmp_path / "empty.csv")
