@@ -9,9 +9,11 @@ import asyncio
 import contextlib
 import os
 import resource
+import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from pathlib import Path
 
 from fedkme.config import load_toml, validate
@@ -81,18 +83,27 @@ def load_all(files: Sequence[Path]) -> Owners:
 
 
 def files_of(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Files of owners: each path, and of a folder its *.toml, by name.
+    """Files of owners: each path, and of a folder its *.toml but schemas, by name.
 
     Raises:
         ConfigError: a folder has none.
     """
     found: list[Path] = []
     for path in paths:
-        inside = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        inside = sorted(filterfalse(_is_schema, path.glob("*.toml"))) if path.is_dir() else [path]
         if not inside:
-            raise ConfigError(f"{path} has no *.toml", "Name the folder of the owners' files.")
+            raise ConfigError(f"{path} has no *.toml of an owner", "Name the folder of the owners' files.")
         found += inside
     return tuple(found)
+
+
+def _is_schema(path: Path) -> bool:
+    """Check whether a file, which may be no TOML, has the columns of a schema and not an owner's rows."""
+    try:
+        keys = tomllib.loads(path.read_text(encoding="utf-8")).keys()
+    except (OSError, ValueError):
+        return False
+    return "columns" in keys and "data" not in keys
 
 
 def check_descriptors(owners: int) -> str:

@@ -107,6 +107,7 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     for name in ("b.toml", "a.toml", "a.csv"):
         (tmp_path / name).touch()
     other = tmp_path / "a.csv"
+    (tmp_path / "schema.toml").write_text('[[columns]]\nkind = "numeric"\nname = "x"\n')
     assert files_of([tmp_path, other]) == (tmp_path / "a.toml", tmp_path / "b.toml", other)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"has no \*\.toml"):
