@@ -12,6 +12,7 @@ from sim.chaos.worlds import SimulatedWorld, menu
 
 _OVER = ("complete", "stopped", "cancelled", "failed")
 _DISTRUSTED = ("lie", "restore", "flip")
+_DISKS = ("full", "doubt", "file")
 _LETTING_GO = ("full", "doubt", "kill", "stop")
 """Faults after which a party has lost what was in its memory alone, or what it was about to write."""
 
@@ -57,7 +58,7 @@ def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     for name in world.consumers if "curator" not in _distrusted(outcome) else ():
         if name not in outcome.results and name not in _distrusted(outcome):
             yield f"ended: {name} has neither a result nor an error"
-    for run, status in outcome.statuses.items():
+    for run, status in outcome.statuses.items() if not _waits(outcome, world) else ():
         if status not in (*_OVER, "asked") and "curator" not in _distrusted(outcome):
             yield f"ended: {run} is {status}"
     harsh = {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
@@ -66,6 +67,12 @@ def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
         for run, status in outcome.statuses.items():
             if status == "failed":
                 yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
+
+
+def _waits(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
+    """Check whether a run may wait for the curator's next start: its disk failed, and who asks is gone."""
+    failed = {fault.kind for fault in outcome.happened if fault.party == "curator"} & {*_DISKS}
+    return bool(failed and _distrusted(outcome) & set(world.consumers))
 
 
 def _calm(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:

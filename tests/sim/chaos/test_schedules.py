@@ -15,6 +15,7 @@ import secrets
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,6 +155,16 @@ def test_rows_of_an_owner_that_came_back_without_its_keys_are_no_cheating() -> N
     world = world_of("ask-everyone-hashed (any policy)")
     for step in range(1, quiet(world).steps["north"] + 1, 5):
         assert judged(once(world, "north", step, "kill")) == []
+
+
+def test_a_run_whose_consumer_is_gone_for_good_waits_for_the_curator_s_next_start() -> None:
+    # Found by seed 20665: the disk refused the record, and the store of who would ask again was damaged.
+    faults = (InjectedFault("consumer-1", 16, "flip", 35), InjectedFault("curator", 29, "file", 50))
+    outcome = play(FaultSchedule(20665, world_of("winner-only (D_v is shared)"), faults))
+    assert {*outcome.statuses.values()} == {"running"}
+    assert judge(outcome) == []
+    flipped = [fault for fault in outcome.happened if fault.kind == "flip"]
+    assert "ended" in oracles(judge(replace(outcome, happened=flipped)))
 
 
 def losing(self: RunQueue, run: Run, status: Any) -> None:
