@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist worksteal --numprocesses
 # A test that waits for its parties leaves a core to another test.
-MORE_THAN_CORES := $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
+MORE_THAN_CORES := $(shell $(PYTHON) -c 'import os; print(1 + len(os.sched_getaffinity(0)))' 2>/dev/null || echo 3)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-all test-fast chaos lint format protos reference bench site dist clean
+.PHONY: venv demo test test-all test-fast chaos audit lint format protos reference bench site dist clean
 
 venv: $(VENV)/.ready
 
