@@ -181,9 +181,7 @@ class Authority:
             raw = base64.b64decode(match["text"], validate=True)
             key = self.keys.get((match["name"], raw[:4]))
             if key is None:
-                raise FaultError(
-                    f"a note is signed as {match['name']}, of whom no certificate of the authority is here"
-                )
+                raise FaultError(f"a note is signed as {match['name']}, of whom no valid certificate is here")
             try:
                 key.verify(raw[4:], text.encode(), ec.ECDSA(hashes.SHA256()))
             except InvalidSignature:
