@@ -17,56 +17,43 @@ from consumer.settings import ConsumerSettings
 from consumer.shown import print_received, received_release, received_summary
 from consumer.summary.client import run
 from consumer.summary.received import load_validation
-from fedkme.config import load_toml, validate
+from fedkme.config import load_toml
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.heads.files import export
 from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import Supervised, run_party
-from fedkme.party import resolve_paths
+from fedkme.party import load_settings
 from fedkme.store import open_store
 from fedkme.tables.schema import load_schema
-from fedkme.verbs import AsJson, epilog, print_json, print_result
+from fedkme.verbs import AsJson, Verbs, print_json, print_result
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 GoesOn = Annotated[bool, typer.Option("--goes-on", help="It may share rows with some earlier D_v.")]
 
-app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True, help="Ask a curator for data."
-)
-
-
-@app.callback()
-def consumer() -> None:
-    """Ask a curator for data."""
+app = Verbs("Ask a curator for data.")
 
 
 _RECEIVED = "an object: output, rows, files, verdict (null where nothing was judged)"
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme consumer summary consumer.toml",
-        "fedkme consumer summary consumer.toml --json",
-        json=_RECEIVED,
-    )
+@app.verb(
+    "fedkme consumer summary consumer.toml", "fedkme consumer summary consumer.toml --json", json=_RECEIVED
 )
 def summary(config: Config, supervised: Supervised = False, as_json: AsJson = False) -> None:
     """Ask for a summary, receive its rows, judge them; after a failure, go on with the same request."""
     _do(config, run, supervised, as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme consumer runs consumer.toml --json",
-        json="a list of objects: run, kind, status, rows, selected, opened, ahead",
-    )
+@app.verb(
+    "fedkme consumer runs consumer.toml --json",
+    json="a list of objects: run, kind, status, rows, selected, opened, ahead",
 )
 def runs(config: Config, as_json: AsJson = False) -> None:
     """List this consumer's runs at its curator."""
     _do_any(config, listing(as_json))
 
 
-@app.command(epilog=epilog("fedkme consumer watch consumer.toml run-1", json=_RECEIVED))
+@app.verb("fedkme consumer watch consumer.toml run-1", json=_RECEIVED)
 def watch(
     config: Config, name: Annotated[str, typer.Argument(metavar="RUN")], as_json: AsJson = False
 ) -> None:
@@ -74,32 +61,29 @@ def watch(
     _do(config, watching(name), as_json=as_json)
 
 
-@app.command(epilog=epilog("fedkme consumer cancel consumer.toml run-1"))
+@app.verb("fedkme consumer cancel consumer.toml run-1")
 def cancel(config: Config, name: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """End a run; what it has cost stays counted."""
     _do_any(config, cancelling(name))
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme consumer ledger consumer.toml --out lab.jsonl", json="an object: file, party, lines"
-    )
-)
+@app.verb("fedkme consumer ledger consumer.toml --out lab.jsonl", json="an object: file, party, lines")
 def ledger(
     config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")], as_json: AsJson = False
 ) -> None:
     """Write this consumer's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
-    settings = _settings(config)
+    settings = load_settings(ConsumerSettings, config)
     print_result(export(settings.journal, settings.name, out), as_json)
 
 
-@app.command(
-    "new-data",
-    epilog=epilog("fedkme consumer new-data consumer.toml", json="an object: name, earlier (how many files)"),
+@app.verb(
+    "fedkme consumer new-data consumer.toml",
+    json="an object: name, earlier (how many files)",
+    name="new-data",
 )
 def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -> None:
     """Begin the budget anew for a D_v that shares no row with those of which something left."""
-    settings = _settings(config)
+    settings = load_settings(ConsumerSettings, config)
     schema = load_schema(settings.schema_file)
     units = units_of(load_validation(settings, schema), schema)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
@@ -111,12 +95,10 @@ def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -
     typer.echo(f"the budget of {settings.name} counts no request over {apart} earlier files; lines stay")
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme consumer release consumer.toml",
-        "fedkme consumer release consumer.toml --attach run-1 --json",
-        json="an object: output, files",
-    )
+@app.verb(
+    "fedkme consumer release consumer.toml",
+    "fedkme consumer release consumer.toml --attach run-1 --json",
+    json="an object: output, files",
 )
 def release(
     config: Config,
@@ -136,7 +118,9 @@ def release(
 
 
 def _do(config: Path, work: Work, supervised: bool = False, as_json: bool = False) -> NoReturn:
-    load = cache(partial(_settings, config))  # once: the file may be another's when the work is done
+    load = cache(
+        partial(load_settings, ConsumerSettings, config)
+    )  # once: the file may be another's when the work is done
     code = run_party(load, supervised, work)
     here = (0, IncompleteSummaryError.code, NotJudgedError.code) if as_json else (0,)
     if code in here and not supervised:  # else the error is the last line, and says where the rows are
@@ -148,10 +132,10 @@ def _do_any(config: Path, work: AnyWork) -> NoReturn:
     """Do work under the configuration of a summary or of a release: both kinds are listed and cancelled."""
 
     def settings() -> AnyConsumer:
-        return load_release_settings(config) if "release" in load_toml(config) else _settings(config)
+        return (
+            load_release_settings(config)
+            if "release" in load_toml(config)
+            else load_settings(ConsumerSettings, config)
+        )
 
     raise typer.Exit(run_party(settings, False, work))
-
-
-def _settings(config: Path) -> ConsumerSettings:
-    return resolve_paths(validate(ConsumerSettings, load_toml(config), config.name), config)

@@ -12,35 +12,20 @@ import typer
 from curator.runs.queue import kind_of
 from curator.server import serve as serve_runs
 from curator.settings import CuratorSettings
-from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError
 from fedkme.heads.files import export
 from fedkme.ops.supervision import Supervised, run_party
-from fedkme.party import resolve_paths
+from fedkme.party import load_settings
 from fedkme.privacy.events import CURATOR
 from fedkme.store.base import RunRow
 from fedkme.store.reading import read_store
-from fedkme.verbs import AsJson, epilog, print_json, print_result
+from fedkme.verbs import AsJson, Verbs, print_json, print_result
 from fedkme.wire.journals import RunDocument
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Run the curator, which owners join and consumers call.",
-)
+app = Verbs("Run the curator, which owners join and consumers call.")
 
 
-@app.callback()
-def curator() -> None:
-    """Run the curator, which owners join and consumers call."""
-
-
-@app.command(
-    epilog=epilog(
-        "fedkme curator serve curator.toml", "fedkme curator serve curator.toml --page 127.0.0.1:8080"
-    )
-)
+@app.verb("fedkme curator serve curator.toml", "fedkme curator serve curator.toml --page 127.0.0.1:8080")
 def serve(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
     page: Annotated[str | None, typer.Option(help="HOST:PORT of a page to watch, on this machine.")] = None,
@@ -49,15 +34,13 @@ def serve(
     """Serve owners and consumers until told to stop."""
 
     def load() -> CuratorSettings:
-        settings = _settings(config)
+        settings = load_settings(CuratorSettings, config)
         return settings if page is None else settings.model_copy(update={"page": page})
 
     raise typer.Exit(run_party(load, supervised, serve_runs, service=True))
 
 
-@app.command(
-    "page", epilog=epilog("fedkme curator page curator.toml --json", json="an object: address of each view")
-)
+@app.verb("fedkme curator page curator.toml --json", json="an object: address of each view", name="page")
 def page_addresses(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")], as_json: AsJson = False
 ) -> None:
@@ -65,7 +48,7 @@ def page_addresses(
 
     An address with a token opens one view; who has it sees that view.
     """
-    settings = _settings(config)
+    settings = load_settings(CuratorSettings, config)
     if settings.page is None:
         raise ConfigError(f"{config.name} has no page", "Set 'page', for example to 127.0.0.1:8080.")
     place = settings.page_address()
@@ -80,25 +63,19 @@ def page_addresses(
         typer.echo(f"{view:<24}{link}")
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme curator ledger curator.toml --out curator.jsonl", json="an object: file, party, lines"
-    )
-)
+@app.verb("fedkme curator ledger curator.toml --out curator.jsonl", json="an object: file, party, lines")
 def ledger(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
     out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
     as_json: AsJson = False,
 ) -> None:
     """Write the curator's ledger to a file, also while it serves, for `fedkme audit`."""
-    print_result(export(_settings(config).journal, CURATOR, out), as_json)
+    print_result(export(load_settings(CuratorSettings, config).journal, CURATOR, out), as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme curator runs curator.toml --latest 20 --json",
-        json="a list of objects: run, consumer, status, kind, rows (null for a release), opened",
-    )
+@app.verb(
+    "fedkme curator runs curator.toml --latest 20 --json",
+    json="a list of objects: run, consumer, status, kind, rows (null for a release), opened",
 )
 def runs(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
@@ -108,7 +85,7 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List every run, also while the curator serves: whose, how far, since when."""
-    settings = _settings(config)
+    settings = load_settings(CuratorSettings, config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
         found = [_plain(row) for row in store.runs(latest=latest)]
     if as_json:
@@ -134,7 +111,3 @@ def _plain(row: RunRow) -> dict[str, Any]:
         "rows": document.summary.rows if kind == "summary" else None,
         "opened": datetime.fromtimestamp(row.opened, UTC).isoformat(timespec="seconds"),
     }
-
-
-def _settings(config: Path) -> CuratorSettings:
-    return resolve_paths(validate(CuratorSettings, load_toml(config), config.name), config)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from fedkme.config import Settings
+from fedkme.config import Settings, load_toml, validate
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import CONSUMER, CURATOR, RESERVED
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
@@ -155,6 +155,15 @@ def noise_for(simulation_seed: int | None, party: str) -> NoiseFor:
 
 
 PartyT = TypeVar("PartyT", bound=PartySettings)
+
+
+def load_settings(kind: type[PartyT], file: Path) -> PartyT:
+    """Read a party's configuration; paths in it are made absolute.
+
+    Raises:
+        ConfigError: it cannot be read, or is not valid.
+    """
+    return resolve_paths(validate(kind, load_toml(file), file.name), file)
 
 
 def resolve_paths(settings: PartyT, file: Path) -> PartyT:

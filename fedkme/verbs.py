@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -20,6 +20,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value alone
 """The option of every verb that prints a result; `epilog` says the shape of the value."""
 _WIDTH = 110
 """Columns of tables that do not go to a terminal."""
+
+
+VerbT = TypeVar("VerbT", bound=Callable[..., object])
+
+
+class Verbs(typer.Typer):
+    """Verbs of a command line; without a text about them, one verb, which is not typed."""
+
+    def __init__(self, about: str = "") -> None:
+        super().__init__(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+        if about:
+            self.callback(help=about)(lambda: None)
+
+    def verb(
+        self, *examples: str, json: str = "", name: str | None = None, **how: Any
+    ) -> Callable[[VerbT], VerbT]:
+        """Add a verb, by default of the function's name, whose help ends with examples; see `epilog`."""
+        return self.command(name, epilog=epilog(*examples, json=json), **how)
 
 
 def epilog(*examples: str, json: str = "") -> str:

@@ -15,35 +15,26 @@ from fedkme.errors import ConfigError
 from fedkme.heads.files import export
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.supervision import Supervised, run_party
-from fedkme.party import fault_of_name
+from fedkme.party import fault_of_name, load_settings
 from fedkme.pki.identity import IdentityFile
 from fedkme.protocols import fault_of_protocol, names
 from fedkme.store import open_store
 from fedkme.store.reading import read_store
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
-from fedkme.verbs import AsJson, console, epilog, print_json, print_result
+from fedkme.verbs import AsJson, Verbs, console, print_json, print_result
 from owner.agent import join as join_curator
 from owner.consent.approvals import approve as leave_approval
-from owner.many import files_of, join_all, load_all, load_settings
+from owner.many import files_of, join_all, load_all
+from owner.settings import OwnerSettings
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Run a data owner beside its private rows.",
-)
+app = Verbs("Run a data owner beside its private rows.")
 
 Config = Annotated[Path, typer.Argument(help="OWNER.toml")]
 GoesOn = Annotated[bool, typer.Option("--goes-on", help="They may share rows with some earlier data.")]
 
 
-@app.callback()
-def owner() -> None:
-    """Run a data owner beside its private rows."""
-
-
-@app.command(epilog=epilog("fedkme owner join owner.toml", "fedkme owner join north.toml south.toml others"))
+@app.verb("fedkme owner join owner.toml", "fedkme owner join north.toml south.toml others")
 def join(
     configs: Annotated[
         list[Path],
@@ -62,25 +53,23 @@ def join(
     files = files_of(configs)
     if len(files) == 1:
         work = partial(join_curator, new_journal=new_journal)
-        status = run_party(lambda: load_settings(files[0]), supervised, work, service=True)
+        status = run_party(lambda: load_settings(OwnerSettings, files[0]), supervised, work, service=True)
     else:
         together = partial(join_all, supervised=supervised, new_journal=new_journal)
         status = run_party(lambda: load_all(files), supervised, together, service=True)
     raise typer.Exit(status)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme owner status owner.toml",
-        "fedkme owner status owner.toml --json",
-        json="an object: owner, runs, periods, limits, asked, ... (docs/owners.md)",
-    )
+@app.verb(
+    "fedkme owner status owner.toml",
+    "fedkme owner status owner.toml --json",
+    json="an object: owner, runs, periods, limits, asked, ... (docs/owners.md)",
 )
 def status(config: Config, as_json: AsJson = False) -> None:
     """Print what left, to whom, what the policy still allows, and which runs wait for approval."""
     from owner.consent.status import read_status, show  # joining needs neither
 
-    settings = load_settings(config)
+    settings = load_settings(OwnerSettings, config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
         found = read_status(settings, store)
     if as_json:
@@ -89,25 +78,21 @@ def status(config: Config, as_json: AsJson = False) -> None:
         show(found, console(), shlex.quote(str(config)))
 
 
-@app.command(
-    epilog=epilog("fedkme owner ledger owner.toml --out north.jsonl", json="an object: file, party, lines")
-)
+@app.verb("fedkme owner ledger owner.toml --out north.jsonl", json="an object: file, party, lines")
 def ledger(
     config: Config,
     out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
     as_json: AsJson = False,
 ) -> None:
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
-    settings = load_settings(config)
+    settings = load_settings(OwnerSettings, config)
     print_result(export(settings.journal, settings.name, out), as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme owner approve owner.toml --consumer lab --protocol cells --rows 100",
-        "fedkme owner approve owner.toml --consumer lab --protocol marginals --runs 3 --json",
-        json="an object: id, consumer, protocol, rows, runs, file (remove it to take the approval back)",
-    )
+@app.verb(
+    "fedkme owner approve owner.toml --consumer lab --protocol cells --rows 100",
+    "fedkme owner approve owner.toml --consumer lab --protocol marginals --runs 3 --json",
+    json="an object: id, consumer, protocol, rows, runs, file (remove it to take the approval back)",
 )
 def approve(
     config: Config,
@@ -120,7 +105,7 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Approve runs that this owner will then take part in, where its policy says `approval = "manual"`."""
-    settings = load_settings(config)
+    settings = load_settings(OwnerSettings, config)
     if settings.policy.approval != "manual":
         raise ConfigError(
             f"{config.name} asks for no approval",
@@ -142,11 +127,9 @@ def approve(
         )
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme owner resync owner.toml --curator curator.jsonl --heads south.heads",
-        json="an object: runs, lines, heads (what the store has again)",
-    )
+@app.verb(
+    "fedkme owner resync owner.toml --curator curator.jsonl --heads south.heads",
+    json="an object: runs, lines, heads (what the store has again)",
 )
 def resync(
     config: Config,
@@ -157,7 +140,7 @@ def resync(
     """Give a store that came from a backup what it lost, and charge it; the owner's process is stopped."""
     from owner.consent.resync import resync as give_back  # it imports accountants
 
-    settings = load_settings(config)
+    settings = load_settings(OwnerSettings, config)
     own = None if settings.identity is None else IdentityFile(settings.identity).identity
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         found = give_back(settings.name, store, curator, heads or (), lambda: own)
@@ -170,15 +153,14 @@ def resync(
     )
 
 
-@app.command(
-    "new-data",
-    epilog=epilog("fedkme owner new-data owner.toml", json="an object: name, earlier (how many files)"),
+@app.verb(
+    "fedkme owner new-data owner.toml", json="an object: name, earlier (how many files)", name="new-data"
 )
 def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -> None:
     """Begin budgets anew for rows that share none with those that runs were over; the process is stopped."""
     from owner.consent.history import files_of_runs  # it imports accountants
 
-    settings = load_settings(config)
+    settings = load_settings(OwnerSettings, config)
     schema = load_schema(settings.schema_file)
     units = units_of(load_rows(settings.data, schema, settings.name, of_persons=True), schema)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:

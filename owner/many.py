@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from itertools import filterfalse
 from pathlib import Path
 
-from fedkme.config import load_toml, validate
 from fedkme.errors import ConfigError, FedkmeError, PartyFailedError
 from fedkme.ops.logs import Log
 from fedkme.ops.supervision import StatusReporter
 from fedkme.ops.threads import turns
-from fedkme.party import LogFormat, resolve_paths
+from fedkme.party import LogFormat, load_settings
 from fedkme.privacy.presets import warn_of_large
 from owner.agent import join
 from owner.settings import OwnerSettings
@@ -54,15 +53,6 @@ class Owners:
     log_file: Path | None = None
 
 
-def load_settings(file: Path) -> OwnerSettings:
-    """Read OWNER.toml; paths in it are made absolute.
-
-    Raises:
-        ConfigError: it cannot be read, or is not valid.
-    """
-    return resolve_paths(validate(OwnerSettings, load_toml(file), file.name), file)
-
-
 def load_all(files: Sequence[Path]) -> Owners:
     """Read the settings of owners that join in one process.
 
@@ -73,7 +63,7 @@ def load_all(files: Sequence[Path]) -> Owners:
     faults: dict[str, FedkmeError] = {}
     for file in files:
         try:
-            settings.append(load_settings(file))
+            settings.append(load_settings(OwnerSettings, file))
         except FedkmeError as error:
             faults[file.stem] = error
     names = Counter(each.name for each in settings)

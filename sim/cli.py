@@ -11,38 +11,22 @@ import typer
 
 from consumer.results import CSV
 from fedkme.errors import ConfigError
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.arguments import ComparedWith, ScenarioName
 from sim.chaos.cli import chaos, schedule
 from sim.sweep.cli import sweep_command
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Simulate: real parties on this machine.",
-)
-runs_app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, help="List the simulations of a folder."
-)
-report_app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, help="Write the HTML report of a run's folder."
-)
+app = Verbs("Simulate: real parties on this machine.")
+runs_app = Verbs()
+report_app = Verbs()
 
 
-@app.callback()
-def sim() -> None:
-    """Simulate: real parties on this machine."""
-
-
-@app.command(
-    epilog=epilog(
-        "fedkme sim run digits",
-        "fedkme sim run digits --watch",
-        "fedkme sim run digits --engine inprocess --set p=50 --set privacy.epsilon=3",
-        "fedkme sim run my/scenario.toml --out runs/first --json",
-        json="an object: directory, report, metrics (docs/metrics.md)",
-    )
+@app.verb(
+    "fedkme sim run digits",
+    "fedkme sim run digits --watch",
+    "fedkme sim run digits --engine inprocess --set p=50 --set privacy.epsilon=3",
+    "fedkme sim run my/scenario.toml --out runs/first --json",
+    json="an object: directory, report, metrics (docs/metrics.md)",
 )
 def run(
     scenario: ScenarioName,
@@ -95,27 +79,22 @@ def run(
     raise typer.Exit(metrics["code"])
 
 
-app.command(
-    "sweep",
-    epilog=epilog(
-        "fedkme sim sweep digits --grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5 --jobs 2",
-        "fedkme sim sweep adult --grid privacy.epsilon=0.5,1,3 --set protocol=cells --set 'baselines=[]'",
-        json="an object: table, page, runs (rows of the table)",
-    ),
+app.verb(
+    "fedkme sim sweep digits --grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5 --jobs 2",
+    "fedkme sim sweep adult --grid privacy.epsilon=0.5,1,3 --set protocol=cells --set 'baselines=[]'",
+    json="an object: table, page, runs (rows of the table)",
+    name="sweep",
 )(sweep_command)
 
 
-app.command(
-    "chaos",
-    epilog=epilog(
-        "fedkme sim chaos",
-        "fedkme sim chaos --schedules 10000 --jobs 2",
-        json="an object: schedules, cpu_s, faults (counts by kind), failures (schedule, shortest, found)",
-    ),
+app.verb(
+    "fedkme sim chaos",
+    "fedkme sim chaos --schedules 10000 --jobs 2",
+    json="an object: schedules, cpu_s, faults (counts by kind), failures (schedule, shortest, found)",
+    name="chaos",
 )(chaos)
-app.command(
-    "schedule",
-    epilog=epilog("fedkme sim schedule 14", json="an object: world, story (seconds, party, words), found"),
+app.verb(
+    "fedkme sim schedule 14", json="an object: world, story (seconds, party, words), found", name="schedule"
 )(schedule)
 
 
@@ -142,10 +121,8 @@ def _reproduce(context: typer.Context) -> None:
     inner(args=context.args, prog_name="fedkme sim reproduce")
 
 
-@report_app.command(
-    epilog=epilog(
-        "fedkme report runs/digits-1", "fedkme report consumer.toml", json="an object: report (the file)"
-    )
+@report_app.verb(
+    "fedkme report runs/digits-1", "fedkme report consumer.toml", json="an object: report (the file)"
 )
 def report(
     directory: Annotated[
@@ -169,12 +146,10 @@ def _of_consumer(config: Path) -> Path:
     return Consumer(config).last().folder / "report.html"
 
 
-@runs_app.command(
-    epilog=epilog(
-        "fedkme runs",
-        "fedkme runs elsewhere --json",
-        json="a list of objects: directory, ended, status, what, owners, rows, accessed, mmd2, verdict, ...",
-    )
+@runs_app.verb(
+    "fedkme runs",
+    "fedkme runs elsewhere --json",
+    json="a list of objects: directory, ended, status, what, owners, rows, accessed, mmd2, verdict, ...",
 )
 def runs(
     folder: Annotated[Path, typer.Argument(help="The folder that has the runs' folders.")] = Path("runs"),

@@ -15,15 +15,10 @@ from typing_extensions import override
 
 from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.arguments import ScenarioName
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Release synthetic data that many owners' rows stand behind, simulated on this machine.",
-)
+app = Verbs("Release synthetic data that many owners' rows stand behind, simulated on this machine.")
 
 Task = Literal["rows", "kernel"]
 TaskOption = Annotated[Task, typer.Option(help="rows, or kernel: questions about any function of a row.")]

@@ -12,13 +12,9 @@ import typer
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import rows_of
 from fedkme.answers.grammar import CALLS
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-)
+app = Verbs()
 
 
 Folder = Annotated[
@@ -36,13 +32,11 @@ About = Annotated[
 ]
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme ask runs/marginals-adult-1 'mean(age) by sex; corr(age, hours-per-week)'",
-        "fedkme ask release \"share(income = '>50K' and age > 60); histogram(age, 10)\" --json",
-        "fedkme ask release \"median(age) where sex in ('Female')\" --target rows",
-        json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method, unit",
-    )
+@app.verb(
+    "fedkme ask runs/marginals-adult-1 'mean(age) by sex; corr(age, hours-per-week)'",
+    "fedkme ask release \"share(income = '>50K' and age > 60); histogram(age, 10)\" --json",
+    "fedkme ask release \"median(age) where sex in ('Female')\" --target rows",
+    json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method, unit",
 )
 def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJson = False) -> None:
     """Answer questions from a release, with 95 % intervals; it costs no privacy, and asks nobody."""

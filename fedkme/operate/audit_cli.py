@@ -21,48 +21,32 @@ from fedkme.ledgers.witnesses import are_signed, check_files
 from fedkme.privacy.accountants import Published, paid
 from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.attacks.cli import attack
 from sim.replay.cli import replay_runs
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Check ledgers; attack the mechanisms.",
-)
+app = Verbs("Check ledgers; attack the mechanisms.")
 
 
-@app.callback()
-def audit() -> None:
-    """Check ledgers, and what they cost in privacy; attack the mechanisms."""
-
-
-app.command(
-    epilog=epilog(
-        "fedkme audit attack all --quick",
-        "fedkme audit attack clock --scale 2 --seed 7 --json",
-        json="an object: scale, seed, alpha, passed, mechanisms; lines for people go to standard error",
-    )
+app.verb(
+    "fedkme audit attack all --quick",
+    "fedkme audit attack clock --scale 2 --seed 7 --json",
+    json="an object: scale, seed, alpha, passed, mechanisms; lines for people go to standard error",
 )(attack)
-app.command(
-    "replay",
-    epilog=epilog(
-        "fedkme audit replay cells --quick",
-        "fedkme audit replay all --json",
-        json="an object: passed, cases; lines for people go to standard error",
-    ),
+app.verb(
+    "fedkme audit replay cells --quick",
+    "fedkme audit replay all --json",
+    json="an object: passed, cases; lines for people go to standard error",
+    name="replay",
 )(replay_runs)
 
 
-@app.command(
-    "verify",
-    epilog=epilog(
-        "fedkme audit verify runs/digits-1",
-        "fedkme audit verify curator.jsonl north.jsonl north.heads --authority authority.pem --partial",
-        json="an object: verdicts (about, fault, lines, note, absent), faults, lines, absent (whose ledgers "
-        "were not given), signatures (whether they were verified)",
-    ),
+@app.verb(
+    "fedkme audit verify runs/digits-1",
+    "fedkme audit verify curator.jsonl north.jsonl north.heads --authority authority.pem --partial",
+    json="an object: verdicts (about, fault, lines, note, absent), faults, lines, absent (whose ledgers "
+    "were not given), signatures (whether they were verified)",
+    name="verify",
 )
 def verify_runs(
     paths: Annotated[
@@ -117,12 +101,10 @@ def verify_runs(
         raise NotVerifiedError("; ".join(gaps), "Give what is missing, or --partial to verify a part.")
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme audit ledger runs/digits-1",
-        "fedkme audit ledger north.jsonl --delta 1e-6 --person 3 --json",
-        json="a list of statements, as `privacy` of metrics.json",
-    )
+@app.verb(
+    "fedkme audit ledger runs/digits-1",
+    "fedkme audit ledger north.jsonl --delta 1e-6 --person 3 --json",
+    json="a list of statements, as `privacy` of metrics.json",
 )
 def ledger(
     paths: Annotated[

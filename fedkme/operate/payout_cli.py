@@ -26,13 +26,9 @@ from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
 from fedkme.privacy.ledger import open_ledger
 from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    help="Divide a sum among the owners of a finished run.",
-)
+app = Verbs()
 
 LEDGER = "payouts-ledger.jsonl"
 """File of the lines of noised payouts: the run's own ledger stays, whose last line record.json holds."""
@@ -55,12 +51,10 @@ class Reference(StrEnum):
     POOL = "pool"
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme payout runs/digits-1 --total 10000",
-        "fedkme payout runs/digits-1 --method rows --price 3 --json",
-        json="an object: method, total, amounts, shares, ...; with --rank a list (owner, distance, margin)",
-    )
+@app.verb(
+    "fedkme payout runs/digits-1 --total 10000",
+    "fedkme payout runs/digits-1 --method rows --price 3 --json",
+    json="an object: method, total, amounts, shares, ...; with --rank a list (owner, distance, margin)",
 )
 def payout(
     directory: Annotated[Path, typer.Argument(help="The run's folder.")],

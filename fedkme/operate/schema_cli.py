@@ -19,14 +19,9 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.data_file import Source
 from fedkme.tables.schema import load_schema
 from fedkme.tables.text import csv_text
-from fedkme.verbs import AsJson, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, print_json
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Draft a public schema, check files against it, make rows for a rehearsal.",
-)
+app = Verbs("Draft a public schema, check files against it, make rows for a rehearsal.")
 
 Schemas = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, or Table Schema (.json).")]
 _KEYS = {"rows": "data", "D_v": "validation", "test rows": "test"}
@@ -34,12 +29,7 @@ _KEYS = {"rows": "data", "D_v": "validation", "test rows": "test"}
 Out = Annotated[Path | None, typer.Option(help="File to write; none: print.")]
 
 
-@app.callback()
-def schema() -> None:
-    """Draft a public schema, check files against it, make rows for a rehearsal."""
-
-
-@app.command(epilog=epilog("fedkme schema draft sample.csv --label ill --out schema.toml"))
+@app.verb("fedkme schema draft sample.csv --label ill --out schema.toml")
 def draft(
     samples: Annotated[list[Path], typer.Argument(help="PUBLIC rows, or a data dictionary.")],
     label: Annotated[str | None, typer.Option(help="Column that a model learns to predict.")] = None,
@@ -53,12 +43,10 @@ def draft(
     _put(text_of(draft_files(samples, label)), out)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme schema check schema.toml north.csv south.csv",
-        "fedkme schema check schema.toml owner.toml --json",
-        json="an object: files (of each its name, rows, faults with lines, what was swallowed)",
-    )
+@app.verb(
+    "fedkme schema check schema.toml north.csv south.csv",
+    "fedkme schema check schema.toml owner.toml --json",
+    json="an object: files (of each its name, rows, faults with lines, what was swallowed)",
 )
 def check(
     schema_file: Schemas,
@@ -99,7 +87,7 @@ def check(
         raise DataError(what, "Correct what the lines above name.")
 
 
-@app.command(epilog=epilog("fedkme schema dummy schema.toml --rows 500 --out rehearsal.csv"))
+@app.verb("fedkme schema dummy schema.toml --rows 500 --out rehearsal.csv")
 def dummy(
     schema_file: Schemas,
     rows: Annotated[int, typer.Option(min=0, help="How many.")] = 200,
@@ -110,7 +98,7 @@ def dummy(
     _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
 
 
-@app.command(epilog=epilog("fedkme schema cuts runs/marginals-adult-1 --pieces 16 --out schema.toml"))
+@app.verb("fedkme schema cuts runs/marginals-adult-1 --pieces 16 --out schema.toml")
 def cuts(
     release: Annotated[Path, typer.Argument(help="Folder of a release of marginals.")],
     pieces: Annotated[int, typer.Option(min=2, max=4096, help="Bins of each number.")] = 16,
@@ -130,7 +118,7 @@ def cuts(
     _put(with_cuts(evidence, pieces).to_toml(), out)
 
 
-@app.command("json", epilog=epilog("fedkme schema json owner --out owner.schema.json"))
+@app.verb("fedkme schema json owner --out owner.schema.json", name="json")
 def json_of(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of file; --help lists them.")],
     out: Out = None,

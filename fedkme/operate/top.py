@@ -12,20 +12,17 @@ from typing import Annotated
 import typer
 
 from curator.settings import CuratorSettings
-from fedkme.config import load_toml, validate
 from fedkme.errors import ConnectionFailedError
-from fedkme.party import resolve_paths
+from fedkme.party import load_settings
 from fedkme.privacy.events import CURATOR
 from fedkme.store.reading import read_store
-from fedkme.verbs import AsJson, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, print_json
 from fedkme.watch.access import viewer_named
 from fedkme.watch.reading import read_view
 from fedkme.watch.state import Viewer
 from fedkme.watch.view import View, view_of
 
-app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, help="Watch a curator's runs on a terminal."
-)
+app = Verbs()
 
 EVERY_S = 1.0
 _ALONE = "From the journal alone: it does not say who is connected, nor who was asked."
@@ -33,13 +30,11 @@ _ALONE = "From the journal alone: it does not say who is connected, nor who was 
 Look = Callable[[], View]
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme top 127.0.0.1:8080",
-        "fedkme top curator.toml --once",
-        "fedkme top 127.0.0.1:8080 --as owner:north --json",
-        json="the view, as the page's own /state has it",
-    )
+@app.verb(
+    "fedkme top 127.0.0.1:8080",
+    "fedkme top curator.toml --once",
+    "fedkme top 127.0.0.1:8080 --as owner:north --json",
+    json="the view, as the page's own /state has it",
 )
 def top(
     target: Annotated[str, typer.Argument(help="HOST:PORT of a page, or CURATOR.toml.")],
@@ -70,7 +65,7 @@ def _page(target: str, viewer: Viewer) -> Look:
 def _journal(config: Path, viewer: Viewer, held: contextlib.ExitStack) -> Look:
     from curator.watch.state import CuratorWatch
 
-    settings = resolve_paths(validate(CuratorSettings, load_toml(config), config.name), config)
+    settings = load_settings(CuratorSettings, config)
     watch = CuratorWatch(
         settings, held.enter_context(contextlib.closing(read_store(settings.journal, CURATOR)))
     )

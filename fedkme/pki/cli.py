@@ -21,14 +21,9 @@ from fedkme.pki.folder import AuthorityFolder, Passphrase, explained, make_autho
 from fedkme.pki.identity import Identity
 from fedkme.pki.show import Facts, describe, describe_request, lines_of
 from fedkme.pki.show import show as show_file
-from fedkme.verbs import AsJson, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, print_json
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Make an authority; issue, renew and revoke certificates of parties.",
-)
+app = Verbs("Make an authority; issue, renew and revoke certificates of parties.")
 
 _CENTURY = 36_500
 AuthorityOption = Annotated[Path, typer.Option("--authority", help="The authority's folder.")]
@@ -46,9 +41,7 @@ AgainOption = Annotated[
 ]
 
 
-@app.command(
-    epilog=epilog('fedkme pki init authority --name "trial authority" --ask-passphrase', json=_SHAPE)
-)
+@app.verb('fedkme pki init authority --name "trial authority" --ask-passphrase', json=_SHAPE)
 def init(
     directory: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
     name: Annotated[str, typer.Option(help="The authority's name.")] = "fedkme authority",
@@ -69,12 +62,10 @@ def init(
     _print([describe(authority.certificate)], as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme pki issue lab --authority authority --role consumer --out lab.pem",
-        "fedkme pki issue curator --authority authority --role curator --host example.org --out curator.pem",
-        json=_SHAPE,
-    )
+@app.verb(
+    "fedkme pki issue lab --authority authority --role consumer --out lab.pem",
+    "fedkme pki issue curator --authority authority --role curator --host example.org --out curator.pem",
+    json=_SHAPE,
 )
 def issue(
     name: Annotated[str, typer.Argument(help="The party's name.")],
@@ -95,9 +86,7 @@ def issue(
     _print([describe(identity.leaf)], as_json)
 
 
-@app.command(
-    epilog=epilog("fedkme pki request north --out-request north.csr --out-key north.key", json=_SHAPE)
-)
+@app.verb("fedkme pki request north --out-request north.csr --out-key north.key", json=_SHAPE)
 def request(
     name: Annotated[str, typer.Argument(help="The party's name.")],
     out_request: Annotated[Path, typer.Option(help="The request to write.")],
@@ -123,11 +112,8 @@ def request(
     _print([describe_request(made)], as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme pki approve north.csr --authority authority --fingerprint 3F:A2:... --out north.crt",
-        json=_SHAPE,
-    )
+@app.verb(
+    "fedkme pki approve north.csr --authority authority --fingerprint 3F:A2:... --out north.crt", json=_SHAPE
 )
 def approve(
     file: Annotated[Path, typer.Argument(metavar="REQUEST", help="What `fedkme pki request` wrote.")],
@@ -156,11 +142,7 @@ def approve(
     _print([describe(signed), {"authority": fingerprint(folder.certificate)}], as_json)
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme pki accept north.crt --key north.key --fingerprint 9B:04:... --out north.pem", json=_SHAPE
-    )
-)
+@app.verb("fedkme pki accept north.crt --key north.key --fingerprint 9B:04:... --out north.pem", json=_SHAPE)
 def accept(
     file: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="What `fedkme pki approve` wrote.")],
     key: Annotated[Path, typer.Option(help="The key that the request was made with, or a bundle.")],
@@ -178,7 +160,7 @@ def accept(
     _print([describe(identity.leaf)], as_json)
 
 
-@app.command(epilog=epilog("fedkme pki renew north.pem --authority authority --days 365", json=_SHAPE))
+@app.verb("fedkme pki renew north.pem --authority authority --days 365", json=_SHAPE)
 def renew(
     bundle: Annotated[Path, typer.Argument(help="The bundle, or folder, of a party.")],
     authority: AuthorityOption,
@@ -203,7 +185,7 @@ def renew(
     _print([describe(identity.leaf)], as_json)
 
 
-@app.command(epilog=epilog("fedkme pki revoke north --authority authority", json=_SHAPE))
+@app.verb("fedkme pki revoke north --authority authority", json=_SHAPE)
 def revoke(
     authority: AuthorityOption,
     what: Annotated[
@@ -225,7 +207,7 @@ def revoke(
     typer.echo(f"Copy {listed} to where the curator's 'revoked' points.", err=as_json)
 
 
-@app.command(epilog=epilog("fedkme pki show authority", "fedkme pki show north.pem --json", json=_SHAPE))
+@app.verb("fedkme pki show authority", "fedkme pki show north.pem --json", json=_SHAPE)
 def show(
     path: Annotated[Path, typer.Argument(help="A folder or file of `fedkme pki`.")], as_json: AsJson = False
 ) -> None:

@@ -21,20 +21,7 @@ from sim.attacks.repeat import Tally, tallies, tallies_by_tasks, tally_lines
 from sim.attacks.subjects import chosen
 from sim.jobs.choice import parse_jobs
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Audit: what is claimed against what is true.",
-)
 
-
-@app.callback()
-def audit() -> None:
-    """Audit: what is claimed against what is true."""
-
-
-@app.command()
 def attack(
     name: Annotated[str, typer.Argument(help="A mechanism, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the trials: some minutes.")] = False,

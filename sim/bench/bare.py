@@ -9,10 +9,9 @@ import functools
 import sys
 from pathlib import Path
 
-from fedkme.config import load_toml, validate
 from fedkme.directives import OwnerEntry
 from fedkme.ops.supervision import run_party
-from fedkme.party import resolve_paths
+from fedkme.party import load_settings
 from fedkme.privacy.ledger import Ledger
 from owner.agent import join
 from owner.runs import RunManager
@@ -37,12 +36,8 @@ class Chaining(RunManager):
         self._outbox.lines.clear()
 
 
-def _settings(config: Path) -> OwnerSettings:
-    return resolve_paths(validate(OwnerSettings, load_toml(config), config.name), config)
-
-
 if __name__ == "__main__":
     keeps, file, *_ = sys.argv[1:]
     made = {"nothing": Forgetful, "ledger": Chaining}[keeps]
     work = functools.partial(join, make=made)
-    raise SystemExit(run_party(lambda: _settings(Path(file)), True, work, service=True))
+    raise SystemExit(run_party(lambda: load_settings(OwnerSettings, Path(file)), True, work, service=True))

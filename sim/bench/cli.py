@@ -14,17 +14,13 @@ import typer
 from rich.console import Console
 
 from fedkme.config import validate
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.bench.answers.cli import JSON as ANSWERS_JSON
 from sim.bench.answers.cli import answers
 from sim.bench.market.cli import market
 from sim.bench.result import BenchSettings, Result, to_json
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    help="Measure speed and memory, and what summaries are worth.",
-)
+app = Verbs()
 
 
 class Benchmark(StrEnum):
@@ -63,7 +59,10 @@ _JSON = "an object: settings, machine, results (name, title, rows); tables go to
 
 
 @app.callback(
-    invoke_without_command=True, epilog=epilog("fedkme bench", "fedkme bench --rounds 200 --json", json=_JSON)
+    invoke_without_command=True,
+    no_args_is_help=False,
+    help="Measure speed and memory, and what summaries are worth.",
+    epilog=epilog("fedkme bench", "fedkme bench --rounds 200 --json", json=_JSON),
 )
 def bench(
     context: typer.Context,
@@ -111,15 +110,10 @@ def select(
 
 
 for _name, _says in _HELP.items():
-    app.command(_name.value, help=_says, epilog=epilog(f"fedkme bench {_name} --json", json=_JSON))(
-        _command(_name)
-    )
+    app.verb(f"fedkme bench {_name} --json", json=_JSON, name=_name.value, help=_says)(_command(_name))
 
 
-@app.command(
-    Benchmark.SCALE.value,
-    epilog=epilog("fedkme bench scale --owners 10,100,1000 --json", json=_JSON),
-)
+@app.verb("fedkme bench scale --owners 10,100,1000 --json", json=_JSON, name=Benchmark.SCALE.value)
 def scale(
     owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "10,100", as_json: AsJson = False
 ) -> None:
@@ -127,30 +121,23 @@ def scale(
     _bench([Benchmark.SCALE], as_json, scale_owners=owners.split(","))
 
 
-app.command("secagg", epilog=epilog("fedkme bench secagg --owners 1000 --json", json=_JSON))(secagg)
-app.command("select", epilog=epilog("fedkme bench select --rows 60000 --p 200 --json", json=_JSON))(select)
-app.command(
-    "answers",
-    epilog=epilog(
-        "fedkme bench answers --releases 100 --methods merf,hermite",
-        "fedkme bench answers --out answers.csv --json",
-        json=ANSWERS_JSON,
-    ),
+app.verb("fedkme bench secagg --owners 1000 --json", json=_JSON, name="secagg")(secagg)
+app.verb("fedkme bench select --rows 60000 --p 200 --json", json=_JSON, name="select")(select)
+app.verb(
+    "fedkme bench answers --releases 100 --methods merf,hermite",
+    "fedkme bench answers --out answers.csv --json",
+    json=ANSWERS_JSON,
+    name="answers",
 )(answers)
-app.command(
-    "market",
-    epilog=epilog(
-        "fedkme bench market --quick",
-        "fedkme bench market --rows 250 --rho 2 --epsilon 1 --seeds 0,1,2 --json",
-        json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
-    ),
+app.verb(
+    "fedkme bench market --quick",
+    "fedkme bench market --rows 250 --rho 2 --epsilon 1 --seeds 0,1,2 --json",
+    json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
+    name="market",
 )(market)
 
 
-@app.command(
-    Benchmark.SOAK.value,
-    epilog=epilog("fedkme bench soak --runs 10000", "fedkme bench soak --json", json=_JSON),
-)
+@app.verb("fedkme bench soak --runs 10000", "fedkme bench soak --json", json=_JSON, name=Benchmark.SOAK.value)
 def soak(
     runs: Annotated[
         int, typer.Option(min=1, help="Runs that are over; 113 kB each at a curator without archives.")
@@ -161,9 +148,11 @@ def soak(
     _bench([Benchmark.SOAK], as_json, soak_runs=runs)
 
 
-@app.command(
-    Benchmark.RAY.value,
-    epilog=epilog("fedkme bench ray --owners 200 --actors 2", "fedkme bench ray --json", json=_JSON),
+@app.verb(
+    "fedkme bench ray --owners 200 --actors 2",
+    "fedkme bench ray --json",
+    json=_JSON,
+    name=Benchmark.RAY.value,
 )
 def ray(
     owners: Annotated[int, typer.Option(min=1, help="Owners in all actors.")] = 2_000,

@@ -12,24 +12,18 @@ from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
 from fedkme.cells.asks import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
-from fedkme.verbs import AsJson, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import Scenario, build_scenario
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    help="Estimate what each protocol will reach; recommend one.",
-)
+app = Verbs()
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme plan digits",
-        "fedkme plan digits --set p=50 --max-access 2 --json",
-        json="an object: facts, estimates (one a protocol), recommended, reason, cautions",
-    )
+@app.verb(
+    "fedkme plan digits",
+    "fedkme plan digits --set p=50 --max-access 2 --json",
+    json="an object: facts, estimates (one a protocol), recommended, reason, cautions",
 )
 def plan(
     scenario: ScenarioName,

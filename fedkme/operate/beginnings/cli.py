@@ -22,33 +22,19 @@ from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
 from fedkme.pki.files import PRIVATE, PUBLIC
-from fedkme.verbs import AsJson, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, print_json
 
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    no_args_is_help=True,
-    help="Make a scenario, or a party's folder, to begin with.",
-)
-kit_app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, help="Make all that an owner's host begins with."
-)
+app = Verbs("Make a scenario, or a party's folder, to begin with.")
+kit_app = Verbs()
 
 Name = Annotated[str, typer.Argument(help="The party's name, as its certificate will have it.")]
 At = Annotated[str, typer.Option("--curator", metavar="HOST:PORT", help="Where the curator listens.")]
 Out = Annotated[Path | None, typer.Option(help="Folder to make; by default NAME.")]
 
 
-@app.callback()
-def new() -> None:
-    """Make a scenario, or a party's folder, to begin with."""
-
-
-@app.command(
-    epilog=epilog(
-        "fedkme new scenario trial",
-        "fedkme new scenario study north.csv south.csv --schema schema.toml --validation lab.csv",
-    )
+@app.verb(
+    "fedkme new scenario trial",
+    "fedkme new scenario study north.csv south.csv --schema schema.toml --validation lab.csv",
 )
 def scenario(
     name: Annotated[str, typer.Argument(help="The folder to make.")],
@@ -76,29 +62,27 @@ def scenario(
         raise ConfigError(what, "Give all three, or none: fedkme new scenario --help.")
 
 
-@app.command(epilog=epilog("fedkme new owner north --curator curator.example.org:7700"))
+@app.verb("fedkme new owner north --curator curator.example.org:7700")
 def owner(name: Name, curator: At, out: Out = None) -> None:
     """Make a folder with the commented configuration of an owner."""
     _next(new_party("owner", name, curator, out or Path(name)))
 
 
-@app.command(epilog=epilog("fedkme new consumer lab --curator curator.example.org:7700"))
+@app.verb("fedkme new consumer lab --curator curator.example.org:7700")
 def consumer(name: Name, curator: At, out: Out = None) -> None:
     """Make a folder with the commented configuration of a consumer."""
     _next(new_party("consumer", name, curator, out or Path(name)))
 
 
-@app.command(epilog=epilog("fedkme new curator curator"))
+@app.verb("fedkme new curator curator")
 def curator(name: Name, out: Out = None) -> None:
     """Make a folder with the commented configuration of a curator."""
     _next(new_party("curator", name, "", out or Path(name)))
 
 
-@kit_app.command(
-    epilog=epilog(
-        "fedkme kit north --curator curator.example.org:7700",
-        json="an object: folder, config, request, key, unit, fingerprint",
-    )
+@kit_app.verb(
+    "fedkme kit north --curator curator.example.org:7700",
+    json="an object: folder, config, request, key, unit, fingerprint",
 )
 def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> None:
     """Make, on an owner's host, its configuration, a key, a request for a certificate, and a systemd unit.

@@ -21,20 +21,16 @@ from fedkme.operate.doctor.installation import check_installation
 from fedkme.operate.doctor.network import check_network
 from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
-from fedkme.verbs import AsJson, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, print_json
 from owner.many import check_descriptors, files_of
 
-app = typer.Typer(
-    pretty_exceptions_enable=False, add_completion=False, help="Find what would keep a party from working."
-)
+app = Verbs()
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme doctor",
-        "fedkme doctor owner.toml --json",
-        json="an object: code, findings (state, check, line, remedy, code)",
-    )
+@app.verb(
+    "fedkme doctor",
+    "fedkme doctor owner.toml --json",
+    json="an object: code, findings (state, check, line, remedy, code)",
 )
 def doctor(
     config: Annotated[

@@ -14,17 +14,15 @@ from fedkme.operate.dossier.croissant import croissant
 from fedkme.operate.dossier.evaluation import evaluation_page
 from fedkme.operate.dossier.facts import MISSING, read_facts
 from fedkme.operate.dossier.registry import registry_entry, yaml_text
-from fedkme.verbs import AsJson, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, print_json
 
-app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, help="Write the papers of a run.")
+app = Verbs()
 
 
-@app.command(
-    epilog=epilog(
-        "fedkme dossier runs/digits-1",
-        "fedkme dossier consumer/output --ledger consumer.jsonl --run run-1 --json",
-        json="a list of objects: file, missing (fields that a person must add)",
-    )
+@app.verb(
+    "fedkme dossier runs/digits-1",
+    "fedkme dossier consumer/output --ledger consumer.jsonl --run run-1 --json",
+    json="a list of objects: file, missing (fields that a person must add)",
 )
 def dossier(
     folder: Annotated[

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.errors import AuditError, ConfigError
+from fedkme.operate.audit_cli import app
 from sim.attacks import public, subjects
-from sim.attacks.cli import app
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from tests.sim.attacks.faults.mean_faults import AwayFromZero
 

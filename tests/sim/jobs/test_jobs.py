@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, PartyFailedError
-from sim.attacks.cli import app
+from fedkme.operate.audit_cli import app
 from sim.attacks.repeat import FILE
 from sim.jobs.choice import carry_out, parse_jobs
 from sim.jobs.slurm import submitted
