@@ -221,6 +221,17 @@ def test_parties_write_files_by_the_helper_that_survives_a_loss_of_power() -> No
     assert writers == set(WRITES_FILES)
 
 
+def test_an_installation_without_pytest_has_all_verbs() -> None:
+    # fedkme.testing is for those who write extensions, and needs packages of the extra `dev`.
+    importers = {
+        name_of(path)
+        for package in MAY_IMPORT
+        for path in modules(package)
+        if any(name.startswith(("fedkme.testing", "pytest")) for name in imported(path))
+    }
+    assert {name for name in importers if not name.startswith("fedkme.testing")} == set()
+
+
 def test_messages_of_the_wire_are_read_by_codecs_services_and_streams() -> None:
     # docs/decisions/010: everything else, up to the owner's handlers and the curator's runs, sees values.
     readers = {

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from curator.releases.moments import rows_of
 from fedkme.moments.discriminant import Shape, discriminant_of
@@ -21,7 +22,6 @@ from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.releases.settings import MomentsSettings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from fedkme.testing import OwnersInMemory
 from sim.experiments import classifiers
 from sim.experiments.datasets import SOURCES, load
 from sim.experiments.images import FILES, image_schema, load_images

@@ -16,21 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from curator.releases import joint
-from curator.releases.joint import JointRelease
-from curator.releases.method import NoisyTable, make_method
+from curator.releases.in_memory import OwnersInMemory
+from curator.releases.method import make_method
 from fedkme.answers.answer import BOUNDED, Answer, Target, ask, in_rows
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.sums import SumEvidence
-from fedkme.features.sums import Layout
 from fedkme.privacy.noise import NoiseSource, simulated
-from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.counts import PROTOCOL
 from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import release_settings
-from fedkme.sums.values import Marginals, SumQuery
-from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from sim.bench.answers.population import QUESTIONS, SCHEMA, sampled
 
@@ -89,52 +84,19 @@ class Coverage:
         return {**counts, "bounded_held": self.bounded_held, "none": self.unanswered, "width": width}
 
 
-class Pooled:
-    """Rows of all owners as a method asks for them, with simulated noise that it alone draws."""
-
-    exact_sums = True
-    noise_ratio = 1.0
-    owners = 5
+class _FreshNoise(OwnersInMemory):
+    """Owners whose simulated noise is drawn anew for every question of every release."""
 
     def __init__(self, table: Table, seed: int) -> None:
-        self._table, self._seed, self._drawn = table, seed, 0
-
-    @property
-    def rows(self) -> int:
-        """N."""
-        return len(self._table)
+        super().__init__(table, SCHEMA)
+        self._seed = seed
+        self._drawn = 0
 
     @property
     def noise(self) -> NoiseSource:
         """Noise of the next question."""
         self._drawn += 1
         return simulated(self._seed, "curator", f"question-{self._drawn}")
-
-    def tell(self, stage: str, line: str, fraction: float) -> None:
-        """Hear how far the method is; nobody waits for it here."""
-
-    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        """Sums of a question with noise, as a trusted curator adds it."""
-        vector = SumVector(query, SCHEMA)
-        sums = vector.sums(vector.of(self._table), self.rows)
-        return joint.release(vector.maps, sums, query.layout, self.rows, release, self.noise, query.counts)
-
-    async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        """Sums of a question that another follows."""
-        return await self.joint(query, release)
-
-    async def exact(self, query: SumQuery) -> JointRelease:
-        """Sums of a question as they are."""
-        return await self.joint(query, None)
-
-    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        """Counts, with noise where sigmas are given."""
-        vector = SumVector(SumQuery((), Layout(), marginals=marginals), SCHEMA)
-        exact = vector.tables(vector.of(self._table))
-        if sigmas is None:
-            return [(counts, 0.0) for counts in exact]
-        noise = self.noise
-        return [(c + noise.gaussian(s, c.size), s) for c, s in zip(exact, sigmas, strict=True)]
 
 
 def evidences(
@@ -145,7 +107,7 @@ def evidences(
     first: SumEvidence | None = None
     for number in range(releases):
         table = sampled(rows, np.random.default_rng([seed, number]))
-        kept = asyncio.run(method.ask(Pooled(table, seed * 1_000_003 + number)))
+        kept = asyncio.run(method.ask(_FreshNoise(table, seed * 1_000_003 + number)))
         if settings["kind"] == PROTOCOL:
             yield table, evidence_of(kept)
             continue

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
-from fedkme.testing.releases import OwnersInMemory
 
 ROWS = 20_000
 

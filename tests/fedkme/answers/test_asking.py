@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.answers.folder import AskedFolder
 from fedkme.cli import main
@@ -20,7 +21,6 @@ from fedkme.releases.settings import release_settings
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import schema_from
 from fedkme.tables.table import Table
-from fedkme.testing.releases import OwnersInMemory
 from sim.api.releases import ReleaseResult
 from tests.fedkme.answers.people import people, released
 

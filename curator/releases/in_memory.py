@@ -1,0 +1,75 @@
+"""Owners in memory, for experiments and tests of methods that pool their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from curator.releases import joint
+from curator.releases.joint import JointRelease
+from curator.releases.method import NoisyTable
+from fedkme.features.sums import Layout
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.sums import PooledRelease
+from fedkme.sums.values import Marginals, SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+
+
+class OwnersInMemory:
+    """A `SumOracle` over a table that owners share, which counts questions; noise is simulated."""
+
+    exact_sums = True
+    noise_ratio = 1.0
+
+    def __init__(self, table: Table, schema: Schema, owners: int = 5) -> None:
+        self.tables = [table.take(part) for part in np.array_split(np.arange(len(table)), owners)]
+        self.schema = schema
+        self.asked = 0
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return sum(len(table) for table in self.tables)
+
+    @property
+    def owners(self) -> int:
+        """Owners that take part."""
+        return len(self.tables)
+
+    def tell(self, stage: str, line: str, fraction: float) -> None:
+        """Hear how far the method is; nobody waits for it here."""
+
+    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """All sums of a question with noise."""
+        self.asked += 1
+        vector = SumVector(query, self.schema)
+        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
+        sums = vector.sums(total, self.rows)
+        return joint.release(vector.maps, sums, query.layout, self.rows, release, self.noise, query.counts)
+
+    async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
+        """All sums of a question with noise; nothing dies here."""
+        return await self.joint(query, release)
+
+    async def exact(self, query: SumQuery) -> JointRelease:
+        """All sums of a question as they are."""
+        return await self.joint(query, None)
+
+    @property
+    def noise(self) -> NoiseSource:
+        """A source that is drawn afresh for every question, the same each time."""
+        return simulated(3, "curator", "release")
+
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+        """Pooled counts of every marginal."""
+        self.asked += 1
+        vector = SumVector(SumQuery((), Layout(), marginals=marginals), self.schema)
+        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
+        exact = vector.tables(total)
+        if sigmas is None:
+            return [(counts, 0.0) for counts in exact]
+        noise = self.noise
+        return [(a + noise.gaussian(s, a.size), s) for a, s in zip(exact, sigmas, strict=True)]
