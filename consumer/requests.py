@@ -6,7 +6,7 @@ transaction; whoever asks again gets those bytes, for that plan, or none (docs/d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from google.protobuf.message import DecodeError
@@ -33,7 +33,7 @@ from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import REQUEST, Disclosure
-from fedkme.privacy.ledger import Entry, disclosures_in, hash_of, stored_ledger, tip
+from fedkme.privacy.ledger import disclosures_in, stored_ledger, tip
 from fedkme.store import OPEN, RunRow, Store
 from fedkme.wire.journals import RequestDocument
 
@@ -236,18 +236,6 @@ class Requests:
                 f"the curator calls a new run {run}, as it called another one",
                 "Nothing of D_v left: ask the curator's operator.",
             )
-
-    def adopt(self, entries: Sequence[Entry]) -> int:
-        """Take lines of a chain that was kept elsewhere, but for those that were taken; returns how many."""
-        own = {hash_of(kept.line) for kept in self._store.ledger()}
-        if not entries or entries[0].hash in own:  # an export of this store
-            return 0
-        key = f"adopted/{entries[0].hash}"
-        new = entries[int(self._store.get(key) or b"0") :]
-        with self._ledger.together(), self._store.transaction():
-            self._ledger.extend(entry.disclosure for entry in new)
-            self._store.put(key, b"%d" % len(entries))
-        return len(new)
 
     def keep(self, document: RequestDocument, lines: tuple[Disclosure, ...]) -> None:
         """Write a request's offer with its lines, all or nothing; when this returns, the offer may leave.

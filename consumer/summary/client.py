@@ -9,7 +9,6 @@ from functools import partial
 
 import grpc.aio
 
-from consumer.earlier import adopt_earlier
 from consumer.party import ConsumerParty
 from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
 from consumer.results import SUMMARY, make_folder
@@ -141,7 +140,6 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
     make_folder(settings.output)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         requests = Requests(settings.name, store)
-        adopt_earlier(settings.output, requests, reporter)
         reporter.say("loaded", rows=len(validation))
         for line in requests.files.take(units_of(found, schema), requests.used_files):
             reporter.say("warning", line=line)

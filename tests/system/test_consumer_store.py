@@ -28,15 +28,14 @@ from fedkme.errors import (
     BudgetError,
     ConfigError,
     FedkmeError,
-    LedgerError,
     MissingDependencyError,
     NotJudgedError,
     StoreError,
 )
 from fedkme.privacy.budget import WindowBudget
-from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, validation_of
-from fedkme.privacy.ledger import open_ledger, read_ledger
-from fedkme.privacy.settings import GaussianSettings, target_event
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import read_ledger
+from fedkme.privacy.settings import GaussianSettings
 from fedkme.store import open_store
 from fedkme.tables.files import read_arrays, save_table
 from fedkme.tables.schema import Label, Schema
@@ -273,37 +272,3 @@ async def test_a_request_is_of_one_d_v_and_is_given_up_by_cancelling_it(tmp_path
         await cancelled
         await at.consumer(7)
     assert draws(tmp_path) == 2
-
-
-def earlier(folder: Path) -> Path:
-    """A ledger in an output folder, of an earlier release: one draw."""
-    folder.mkdir()
-    with open_ledger("consumer", folder / "ledger.jsonl") as ledger:
-        for observer in (CURATOR, OWNERS):
-            event = target_event(GaussianSettings())
-            about = validation_of("consumer")
-            ledger.append(Disclosure("run-0", 0, about, observer, event, "replace-one", 1.0, "n"))
-    return folder / "ledger.jsonl"
-
-
-async def test_what_an_earlier_release_charged_is_counted_once(tmp_path: Path) -> None:
-    # A last line that was cut off in writing blocked all later requests: it is dropped, and said.
-    path, ear = earlier(tmp_path / "consumer"), Ear()
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[:100])
-    asking: dict[str, Any] = {"target": NOISY, "budget": WindowBudget(epsilon=1.1, delta=1e-5)}
-    async with market(tmp_path, ["a"]) as at:
-        at.owner("a")
-        for _ in range(2):
-            with pytest.raises(BudgetError, match=r"epsilon 1 is spent of 1\.1"):
-                await at.consumer(ear=ear, **asking)
-        assert [event for event, _ in ear.said if event in ("warning", "adopted")] == ["warning", "adopted"]
-        assert path.read_bytes() == whole
-        assert draws(tmp_path) == 1
-        path.write_bytes(whole[:40] + b"x" + whole[41:])
-        with pytest.raises(LedgerError, match="line 1"):
-            await at.consumer(**asking)
-        path.unlink()
-        (tmp_path / "consumer" / "request.open").touch()
-        with pytest.raises(ConfigError, match="of an earlier release"):
-            await at.consumer(**asking)
