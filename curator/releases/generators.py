@@ -47,6 +47,7 @@ Embed = Callable[[jax.Array, jax.Array], jax.Array]
 """Mean embedding of soft rows (b, n) with shares (b, C), row i counting shares[i, c] in column c: (J, C)."""
 
 _SAMPLE_ROWS = 4096
+_TEMPERATURE = 0.5  # of the Gumbel softmax
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ class Training:
         batch: rows of a step, both halves together.
         learning_rate: of Adam at the start; it falls to a hundredth of it along a cosine.
         categories: `expectation` or `gumbel`, see the module.
-        temperature: of the Gumbel softmax.
         reports: how often progress is told, besides the end.
         seed: of the initial parameters and of every draw.
     """
@@ -67,16 +67,8 @@ class Training:
     batch: int = 1024
     learning_rate: float = 3e-3
     categories: Literal["expectation", "gumbel"] = "expectation"
-    temperature: float = 0.5
     reports: int = 10
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch < 4 or self.reports < 1 or self.learning_rate <= 0:
-            raise ConfigError(
-                "training needs steps, at least 4 rows a step, a report and a learning rate above 0",
-                "Correct the settings of the training.",
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +230,7 @@ def _compiled(
         code = jax.random.normal(codes, (len(labels), network.code))
         logits = network.logits(parameters["network"], code, hot)
         gumbel = jax.random.gumbel(noise, logits.shape) if training.categories == "gumbel" else None
-        rows = soften(network.schema, logits, gumbel, training.temperature)
+        rows = soften(network.schema, logits, gumbel, _TEMPERATURE)
         mass = jax.nn.softmax(parameters["mass"]) if fixed is None else jnp.asarray(fixed, dtype=jnp.float32)
         shares = hot * (mass / per_class)
         return [(released - target.embed(rows, shares)) * scale for released, scale, target in constants]

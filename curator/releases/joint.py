@@ -9,7 +9,6 @@ for which nothing is free (one-hot, Hermite), counts take COUNT_SHARE of the bud
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -126,36 +125,28 @@ def release(
     return JointRelease(tuple(released), masses, plan.event if plan else None)
 
 
-class JointPlan(ABC):
+@dataclass(frozen=True)
+class JointPlan:
     """Plan of embeddings by class and of a generator for them, settled before an owner reads a row.
 
     Attributes:
         schema: public domain; its label, if any, is the class.
+        specs: feature maps, in the order in which they are asked for.
         epsilon: of the whole release; None: without noise.
         delta: of the whole release.
         class_weights: release the class counts too; without, classes have equal weight unless training is
             told a public weight or learns it.
+        shares: of the budget, 1 / sigma^2, of each embedding.
+        gammas: weight of each embedding in the objective.
     """
 
     schema: Schema
+    specs: tuple[MapSpec, ...]
     epsilon: float | None
-    delta: float
-    class_weights: bool
-
-    @property
-    @abstractmethod
-    def specs(self) -> tuple[MapSpec, ...]:
-        """Feature maps, in the order in which they are asked for."""
-
-    @property
-    def shares(self) -> Sequence[float]:
-        """Share of the budget of each embedding."""
-        return (1.0,)
-
-    @property
-    def gammas(self) -> Sequence[float]:
-        """Weight of each embedding in the objective."""
-        return (1.0,)
+    delta: float = 1e-5
+    class_weights: bool = True
+    shares: Sequence[float] = (1.0,)
+    gammas: Sequence[float] = (1.0,)
 
     @property
     def layout(self) -> Layout:

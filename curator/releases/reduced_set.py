@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.embeddings.weight_fit import fit_weights, project
 from fedkme.embeddings.weighted_points import WeightedPoints, uniform_points
-from fedkme.errors import ConfigError, MissingDependencyError
+from fedkme.errors import MissingDependencyError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_points import rbf
 from fedkme.features.kernel_space import kernel_units, one_column
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
+from fedkme.releases.settings import Balog2Settings
 
 try:
     import jax
@@ -43,41 +44,6 @@ except ImportError:
     ) from None
 
 FloatArray = NDArray[np.float64]
-Weights = Literal["l1", "simplex", "uniform"]
-"""sum |w| <= bound (equation 5); a distribution; 1/M each (section 3.3, an unweighted data set)."""
-
-
-@dataclass(frozen=True)
-class ReducedSet:
-    """Settings of the search for points; nothing here changes what is private.
-
-    Attributes:
-        points: M.
-        weights: the constraint.
-        bound: C of `l1`, at least 1.
-        steps: of Adam, per restart.
-        restarts: independent starts, of which the best is kept.
-        learning_rate: first step of a location in length scales 1/sqrt(2 gamma); falls to 0 by a cosine.
-        candidates: blind starting places.
-        climbs: steps that they climb.
-    """
-
-    points: int
-    weights: Weights = "l1"
-    bound: float = 1.0
-    steps: int = 500
-    restarts: int = 2
-    learning_rate: float = 0.2
-    candidates: int = 512
-    climbs: int = 100
-
-    def __post_init__(self) -> None:
-        counts = (self.points, self.steps, self.restarts, self.candidates, self.climbs)
-        if min(counts) < 1 or not self.learning_rate > 0 or not self.bound >= 1.0:
-            raise ConfigError(
-                "a reduced set needs counts and a bound of at least 1 and a positive learning rate",
-                "Correct its settings.",
-            )
 
 
 @dataclass(frozen=True)
@@ -112,7 +78,7 @@ def _silent(step: Step) -> None:
 def algorithm2(
     released: ReleasedEmbedding,
     features: EmbeddingMap,
-    settings: ReducedSet,
+    settings: Balog2Settings,
     seed: int,
     progress: Callable[[Step], None] = _silent,
 ) -> WeightedPoints:
@@ -121,7 +87,7 @@ def algorithm2(
     Args:
         released: mean of the features, one column.
         features: the map that it is of, a Gaussian kernel's.
-        settings: how to look.
+        settings: M, constraint, and how to look.
         seed: of the candidates and the jitter.
         progress: told about every tenth of a restart.
 
@@ -153,7 +119,12 @@ class _Search:
     """One target, and the compiled functions that descend to it. Places are points of model space."""
 
     def __init__(
-        self, target: FloatArray, features: EmbeddingMap, settings: ReducedSet, gamma: float, gain: FloatArray
+        self,
+        target: FloatArray,
+        features: EmbeddingMap,
+        settings: Balog2Settings,
+        gamma: float,
+        gain: FloatArray,
     ) -> None:
         self._target64 = target
         self._features = features

@@ -32,6 +32,7 @@ from fedkme.features.maps import ROW_UNIT, EmbeddingMap
 from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -263,7 +264,7 @@ class BalogData:
         return product
 
     def _algorithm2(self) -> Iterator[tuple[str, int, float]]:
-        from curator.releases.reduced_set import ReducedSet, algorithm2  # jax: only where it is needed
+        from curator.releases.reduced_set import algorithm2  # jax: only where it is needed
 
         spec = FourierMapSpec(dimension=self.sizes.features, gamma=self.gamma, seed=self.seed, units="table")
         features = spec.make(self.schema)
@@ -274,7 +275,7 @@ class BalogData:
             noise = simulated(self.seed, "curator", f"alg2 {epsilon}")
             released = release_embedding(pooled, features, Layout(), sigma, noise)
             for size in self.sizes.reduced:
-                settings = ReducedSet(size, restarts=self.sizes.restarts)
+                settings = Balog2Settings(points=size, restarts=self.sizes.restarts)
                 points = algorithm2(released, features, settings, self.seed)
                 means = kernel_mean_at(points.points, self.rows, self.gamma)
                 yield f"alg2 {epsilon:g}", size, self._distance(points, means)

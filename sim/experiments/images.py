@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from curator.releases.hermite import HermitePlan
+from curator.releases.hermite import hermite_plan
 from curator.releases.joint import JointPlan, fit
-from curator.releases.merf import MerfPlan
 from curator.releases.progress import Report
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.noise import simulated
+from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
@@ -134,11 +134,11 @@ def synthesise_images(
 
     if method == "merf":
         spec = FourierMapSpec(dimension=size.features, gamma=0.5 / SQUARED_LENGTH[name], seed=seed)
-        plan: JointPlan = MerfPlan(schema, spec, epsilon, DELTA, class_weights=False)
+        plan = JointPlan(schema, (spec,), epsilon, DELTA, class_weights=False)
     else:
-        plan = HermitePlan(
-            schema, epsilon, DELTA, seed, epochs=0, sum_order=size.order, sum_length=0.15, class_weights=False
-        )
+        how = {"epochs": 0, "sum_order": size.order, "sum_length": 0.15, "class_weights": False}
+        settings = HermiteSettings.model_validate({"delta": DELTA, "seed": seed, **how})
+        plan = hermite_plan(schema, epsilon, settings)
     released = plan.release([pooled(owners, phi, plan.layout) for phi in plan.maps], rows, noise)
     trained = fit(plan, released, network, training, masses=even, progress=report)
     return trained.sample(size.rows, seed), paid(released.event)

@@ -26,6 +26,7 @@ from fedkme.features.sums import Layout
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
@@ -125,7 +126,7 @@ def mixture_nll(rows: Any, held: Any, seed: int) -> float:
 
 
 def _balog(schema: Schema, owners: Sequence[Table], size: MixtureEffort, seed: int) -> tuple[Table, float]:
-    from curator.releases.reduced_set import ReducedSet, algorithm2
+    from curator.releases.reduced_set import algorithm2
 
     # A length scale of 100 a column: fine enough for components 30 wide, coarse enough for the noise.
     spec = FourierMapSpec(dimension=size.features, gamma=0.5e-4, seed=seed, units="table")
@@ -133,7 +134,8 @@ def _balog(schema: Schema, owners: Sequence[Table], size: MixtureEffort, seed: i
     plan = PooledRelease((embedding_query(features, Layout()),), EPSILON, DELTA)
     total = pooled(owners, features, Layout())
     released = release_embedding(total, features, Layout(), plan.sigmas[0], simulated(seed, "curator", "nll"))
-    points = algorithm2(released, features, ReducedSet(size.points, "simplex", restarts=1), seed)
+    settings = Balog2Settings(points=size.points, weights="simplex", restarts=1)
+    points = algorithm2(released, features, settings, seed)
     generator = np.random.default_rng(np.random.SeedSequence([seed, 7]))
     chosen = generator.choice(len(points), size=size.rows, p=points.weights / points.weights.sum())
     clipped = np.clip(points.points[chosen], -BOUND, BOUND)

@@ -1,7 +1,7 @@
 """Continuous labels: a label as one more numeric column, and regressors trained on synthetic rows.
 
-The embedding has one column and no classes (curator.releases.merf: the Gaussian kernel of (x, y) is the
-product of those of x and of y). Figure: root mean squared error on real held-out rows of regressors
+The embedding has one column and no classes (curator.releases.methods.merf: the Gaussian kernel of (x, y) is
+the product of those of x and of y). Figure: root mean squared error on real held-out rows of regressors
 trained on synthetic rows, on real ones, and of the constant that real training rows have as their mean.
 The papers print no such figure.
 """

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from curator.releases.hermite import HermitePlan
+from curator.releases.hermite import hermite_plan
 from curator.releases.joint import JointPlan, fit
-from curator.releases.merf import MerfPlan
 from curator.releases.progress import Report
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
@@ -26,6 +25,7 @@ from fedkme.features.sums import Layout, PooledSum, pool, pooled_sum
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import simulated
+from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 from sim.experiments.seeds import say
@@ -46,7 +46,7 @@ class Choice:
             a quarter more noise on numbers and takes two thirds off the names'. Training heeds errors by
             weight squared, so numbers may suffer (those of census do, those of covtype do not).
         scales: a factor for each named column before its kernel; others have 1.
-        hermite: fields of `HermitePlan` that differ from its defaults; None: as `default_hermite` has them.
+        hermite: settings that differ from `_HERMITE`; None: as `default_hermite` has them.
         hidden: layers of the generator.
         learning_rate: of its training.
         even: synthetic rows have as many of each class, not as many as were released.
@@ -64,6 +64,9 @@ class Choice:
     even: bool = False
     joint: bool = False
     steps: float = 1.0
+
+
+_HERMITE = {"epochs": 5, "product_columns": 3, "sum_order": 30, "sum_length": 0.1}
 
 
 def default_hermite(schema: Schema) -> Mapping[str, Any]:
@@ -120,10 +123,11 @@ def synthesise(
             "scales": scales,
         }
         spec = FourierMapSpec(**draw) if choice.joint else MixedSpec(**draw, weight=choice.weight)
-        plan: JointPlan = MerfPlan(schema, spec, epsilon, DELTA)
+        plan = JointPlan(schema, (spec,), epsilon, DELTA)
     else:
         fields = default_hermite(schema) if choice.hermite is None else choice.hermite
-        plan = replace(HermitePlan(schema, epsilon, DELTA, seed), **fields)
+        settings = HermiteSettings.model_validate({"delta": DELTA, "seed": seed, **_HERMITE, **fields})
+        plan = hermite_plan(schema, epsilon, settings)
     released = plan.release([pooled(owners, phi, layout) for phi in plan.maps], rows, noise)
     trained = fit(plan, released, network, training, progress=report)
     shares = np.ones(layout.columns) if choice.even else None

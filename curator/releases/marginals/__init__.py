@@ -9,7 +9,7 @@
 Sensitivities stand in fedkme.features.counts, the accounting in `budget`.
 """
 
-from curator.releases.marginals.adaptive import AimSettings, aim
+from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.oracles import (
     CountOracle,
     NoisyOracle,
@@ -18,15 +18,13 @@ from curator.releases.marginals.oracles import (
 )
 from curator.releases.marginals.pooled import independent
 from curator.releases.marginals.release import MarginalRelease
-from curator.releases.marginals.rounds import RoundsSettings, rounds
+from curator.releases.marginals.rounds import rounds
 
 __all__ = [
-    "AimSettings",
     "CountOracle",
     "MarginalRelease",
     "NoisyOracle",
     "PooledOracle",
-    "RoundsSettings",
     "TrustedNoise",
     "aim",
     "independent",

@@ -6,26 +6,25 @@ columns that S shares with the workload; measure them with noise. A marginal of 
 more than the noise that measuring would add. When a round moved the model by less than its noise would, the
 next spends four times as much per marginal.
 
-Different from the paper: a round may choose and measure several marginals, and is fitted by `descent`,
-the budget is Gaussian DP and not zCDP, the relation is replace-one (see `budget`), and the total is the
-public N. Owners are asked once, for the whole workload.
+Different from the paper: a round is fitted by `descent`, the budget is Gaussian DP and not zCDP, the relation
+is replace-one (see `budget`), and the total is the public N. Owners are asked once, for the whole workload.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
-from curator.releases.marginals.model import MODEL_CELLS, Model, model_cells
+from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.oracles import CountOracle, add_noise
+from curator.releases.marginals.pooled import ITERATIONS
 from curator.releases.marginals.release import MarginalRelease, finished
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import DataError
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique, IntArray
 from fedkme.privacy.noise import NoiseSource
@@ -37,35 +36,13 @@ WORKLOAD_CELLS = 1 << 23
 """Counts that an owner sends, at most."""
 
 
-@dataclass(frozen=True)
-class AimSettings:
-    """Settings of AIM; none of this touches the guarantee.
-
-    Attributes:
-        ways: the workload is all marginals of so many columns, and candidates are those of fewer too.
-        oneway_share: of the budget, for the columns at the start.
-        selection_share: of a round's budget, for choices.
-        start: marginals a column that the budget would last for at the first round's noise.
-        batch: marginals of a round; those of one round are chosen on the same errors and tend to overlap.
-        cells: of the model when the budget is spent; before that in proportion to what is spent.
-        iterations: of fitting in a round.
-        last_iterations: of fitting at the end.
-    """
-
-    ways: int = 3
-    oneway_share: float = 0.1
-    selection_share: float = 0.1
-    start: int = 16
-    batch: int = 1
-    cells: int = 1 << 17
-    iterations: int = 300
-    last_iterations: int = 1000
-
-    def __post_init__(self) -> None:
-        shares = (self.oneway_share, self.selection_share)
-        counts = (self.ways, self.start, self.batch, self.cells, self.iterations, self.last_iterations)
-        if not all(0 < share < 1 for share in shares) or min(counts) < 1 or self.cells > MODEL_CELLS:
-            raise ConfigError("a setting of AIM is out of its range", "Correct the settings of the release.")
+WAYS, START = 3, 16
+"""Columns of a marginal of the workload; marginals a column that the budget would last for at the first
+round's noise."""
+_ONEWAY_SHARE = 0.1  # of the budget, for the columns at the start
+_SELECTION_SHARE = 0.1  # of a round's budget, for the choice
+_CELLS = 1 << 17  # of the model when the budget is spent; before that in proportion to what is spent
+_ITERATIONS = 300  # of fitting in a round
 
 
 async def aim(
@@ -75,8 +52,9 @@ async def aim(
     epsilon: float,
     delta: float,
     noise: NoiseSource,
-    settings: AimSettings | None = None,
     told: Told = lambda *_: None,
+    ways: int = WAYS,
+    start: int = START,
 ) -> MarginalRelease:
     """Run AIM on exact pooled counts of N public rows.
 
@@ -86,17 +64,16 @@ async def aim(
         ConfigError: parameters out of range, or a domain too large.
         DataError: counts that are not those of N rows.
     """
-    settings = settings or AimSettings()
-    check_domain(sizes, settings.ways, WORKLOAD_CELLS)
+    check_domain(sizes, ways, WORKLOAD_CELLS)
     budget = BudgetFilter(epsilon, delta)
-    candidates = _candidates(len(sizes), settings.ways)
+    candidates = _candidates(len(sizes), ways)
     exact = dict(zip(candidates, await oracle.counts(tuple(candidates)), strict=True))
     if any(int(counts.sum()) != rows for counts in exact.values()):
         raise DataError(
             f"an owner's counts are not those of all {rows} rows", "Ask owners for the same rows in all."
         )
     columns = [(column,) for column in range(len(sizes))]
-    sigma = measurement_sigma(settings.oneway_share * budget.total / len(columns))
+    sigma = measurement_sigma(_ONEWAY_SHARE * budget.total / len(columns))
     measured: list[Measurement] = []
 
     def measure(cliques: Sequence[Clique], sigma: float) -> None:
@@ -104,37 +81,27 @@ async def aim(
         measured.extend(Measurement(c, add_noise(exact[c], sigma, noise), sigma) for c in cliques)
 
     measure(columns, sigma)
-    model = fit(sizes, measured, rows, settings.iterations)
-    piece = budget.left / (
-        settings.start * len(sizes)
-    )  # of the budget, for choosing and measuring one marginal
-    batch = min(settings.batch, len(candidates))
+    model = fit(sizes, measured, rows, _ITERATIONS)
+    piece = budget.left / (start * len(sizes))  # of the budget, for choosing and measuring one marginal
     last = len(sizes) < 2
     while not last:
-        if budget.left < 2 * batch * piece:
-            piece, last = budget.left / batch * (1.0 - 1e-12), True
-        sigma = measurement_sigma((1.0 - settings.selection_share) * piece)
-        limit = settings.cells * (budget.spent + batch * piece) / budget.total
-        wrong = {c: _error(model, counts, c, rows) for c, counts in exact.items()}
-        chosen: list[Clique] = []
-        for _ in range(batch):
-            taken = tuple({m.clique for m in measured} | set(chosen))
-            pool = _affordable(candidates, taken, chosen, sizes, limit)
-            weights = np.asarray([candidates[c] for c in pool])
-            errors = np.asarray([wrong[c] for c in pool])
-            cells = np.asarray([exact[c].size for c in pool])
-            scores = weights * (errors - math.sqrt(2.0 / math.pi) * sigma * cells)
-            chosen.append(pool[budget.select(scores, weights, settings.selection_share * piece, noise)])
-        measure(chosen, sigma)
+        if budget.left < 2 * piece:
+            piece, last = budget.left * (1.0 - 1e-12), True
+        sigma = measurement_sigma((1.0 - _SELECTION_SHARE) * piece)
+        limit = _CELLS * (budget.spent + piece) / budget.total
+        pool = _affordable(candidates, {m.clique for m in measured}, sizes, limit)
+        weights = np.asarray([candidates[c] for c in pool])
+        errors = np.asarray([_error(model, exact[c], c, rows) for c in pool])
+        cells = np.asarray([exact[c].size for c in pool])
+        scores = weights * (errors - math.sqrt(2.0 / math.pi) * sigma * cells)
+        chosen = pool[budget.select(scores, weights, _SELECTION_SHARE * piece, noise)]
+        measure([chosen], sigma)
         before = model
-        model = fit(sizes, measured, rows, settings.iterations, model)
+        model = fit(sizes, measured, rows, _ITERATIONS, model)
         told("measuring", f"{len(measured)} marginals measured", budget.spent / budget.total)
-        quiet = [
-            _moved(before, model, c, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[c].size for c in chosen
-        ]
-        if 2 * sum(quiet) >= batch:
+        if _moved(before, model, chosen, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[chosen].size:
             piece *= 4.0
-    return finished(sizes, settings.last_iterations, model, measured, rows, budget)
+    return finished(sizes, ITERATIONS, model, measured, rows, budget)
 
 
 def _candidates(width: int, ways: int) -> dict[Clique, float]:
@@ -151,11 +118,7 @@ def _candidates(width: int, ways: int) -> dict[Clique, float]:
 
 
 def _affordable(
-    candidates: dict[Clique, float],
-    taken: tuple[Clique, ...],
-    chosen: list[Clique],
-    sizes: Sequence[int],
-    limit: float,
+    candidates: Iterable[Clique], taken: set[Clique], sizes: Sequence[int], limit: float
 ) -> list[Clique]:
     """Candidates that leave the model below the limit, or do not change it; one at least."""
 
@@ -163,7 +126,7 @@ def _affordable(
         inside = any(set(clique) <= set(other) for other in taken)
         return inside or model_cells(sizes, (*taken, clique)) <= limit
 
-    free = [clique for clique in candidates if clique not in chosen]
+    free = list(candidates)
     return [clique for clique in free if fits(clique)] or free[:1]
 
 

@@ -35,48 +35,23 @@ import numpy as np
 from curator.releases.marginals.adaptive import Told
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
-from curator.releases.marginals.model import MODEL_CELLS, Model, model_cells
+from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.oracles import NoisyOracle
 from curator.releases.marginals.pooled import ITERATIONS, PAIR_CELLS, independent, measure
 from curator.releases.marginals.release import MarginalRelease, finished
-from fedkme.errors import ConfigError
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement
 
-
-@dataclass(frozen=True)
-class RoundsSettings:
-    """Settings of the rounds; none of this touches the guarantee.
-
-    Attributes:
-        columns_share: of the budget, for all columns.
-        kept_share: for the tables that are always kept.
-        pairs_share: for all other pairs, by which to choose.
-        rounds: how many share what is left.
-        tables: of a round, at most, for each column.
-        cells: of the model, at most.
-        iterations: of fitting in a round.
-        last_iterations: of fitting at the end.
-    """
-
-    columns_share: float = 0.1
-    kept_share: float = 0.25
-    pairs_share: float = 0.2
-    rounds: int = 5
-    tables: float = 0.5
-    cells: int = 1 << 16
-    iterations: int = 150
-    last_iterations: int = ITERATIONS
-
-    def __post_init__(self) -> None:
-        shares = (self.columns_share, self.kept_share, self.pairs_share)
-        counts = (self.rounds, self.cells, self.iterations, self.last_iterations)
-        fits = min(*shares, self.tables) > 0 and sum(shares) < 1 and min(counts) >= 1
-        if not fits or self.cells > MODEL_CELLS:
-            raise ConfigError(
-                "a setting of the rounds is out of its range", "Leave something for every step."
-            )
+COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE = 0.1, 0.25, 0.2
+"""Shares of the budget: all columns, the tables that are always kept, all other pairs, by which to choose."""
+ROUNDS = 5
+"""Rounds that share what is left."""
+TABLES = 0.5
+"""Tables of a round, at most, for each column."""
+CELLS = 1 << 16
+"""Cells of the model, at most."""
+_ITERATIONS = 150  # of fitting in a round
 
 
 async def rounds(
@@ -86,8 +61,8 @@ async def rounds(
     epsilon: float,
     delta: float,
     kept: Sequence[Clique] = (),
-    settings: RoundsSettings | None = None,
     told: Told = lambda *_: None,
+    cells: int = CELLS,
 ) -> MarginalRelease:
     """Measure columns and pairs through noisy pooled counts of N public rows, then what the model lacks.
 
@@ -98,34 +73,33 @@ async def rounds(
         epsilon: of everything.
         delta: of that epsilon.
         kept: pairs that the model always has.
-        settings: how the budget is shared.
         told: hears of what is released alone; what it raises ends the release.
+        cells: of the model, at most.
 
     Raises:
         ConfigError: parameters out of range, or a domain too large.
         DataError: an answer of another shape.
     """
-    settings = settings or RoundsSettings()
     check_domain(sizes, min(2, len(sizes)), PAIR_CELLS)
     if len(sizes) < 2:
         return await independent(oracle, sizes, rows, epsilon, delta)
     budget = BudgetFilter(epsilon, delta)
     told("measuring", "all columns and pairs", 0.0)
-    fitted, rough = await _first(oracle, budget, sizes, kept, settings)
-    model = fit(sizes, fitted, rows, settings.iterations)
-    for number in range(settings.rounds):
-        piece = budget.left / (settings.rounds - number) * (1.0 - 1e-12)  # sums are rounded
-        chosen = _chosen(_candidates(model, fitted, rough, rows), piece, fitted, sizes, settings)
+    fitted, rough = await _first(oracle, budget, sizes, kept)
+    model = fit(sizes, fitted, rows, _ITERATIONS)
+    for number in range(ROUNDS):
+        piece = budget.left / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
+        chosen = _chosen(_candidates(model, fitted, rough, rows), piece, fitted, sizes, cells)
         done = budget.spent / budget.total
         tables = "1 table" if len(chosen) == 1 else f"{len(chosen)} tables"
-        told("measuring", f"round {number + 1} of {settings.rounds}: {tables}", done)
+        told("measuring", f"round {number + 1} of {ROUNDS}: {tables}", done)
         sigma = measurement_sigma(piece / len(chosen))
         fitted += await measure(oracle, budget, chosen, [sigma] * len(chosen), sizes)
         tree = Model(sizes, {each.clique: np.zeros([sizes[c] for c in each.clique]) for each in fitted})
         fitted += [each for each in rough if tree.holds(each.clique)]
         rough = [each for each in rough if not tree.holds(each.clique)]
-        model = fit(sizes, fitted, rows, settings.iterations, model)
-    return finished(sizes, settings.last_iterations, model, fitted, rows, budget, rough)
+        model = fit(sizes, fitted, rows, _ITERATIONS, model)
+    return finished(sizes, ITERATIONS, model, fitted, rows, budget, rough)
 
 
 async def _first(
@@ -133,12 +107,11 @@ async def _first(
     budget: BudgetFilter,
     sizes: Sequence[int],
     kept: Sequence[Clique],
-    settings: RoundsSettings,
 ) -> tuple[list[Measurement], list[Measurement]]:
     """All columns and kept tables, and all other pairs."""
     columns = [(column,) for column in range(len(sizes))]
     pairs = [pair for pair in itertools.combinations(range(len(sizes)), 2) if pair not in kept]
-    shares = (settings.columns_share, settings.kept_share, settings.pairs_share)
+    shares = (COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE)
     cliques, sigmas = list[Clique](), list[float]()
     groups: tuple[Sequence[Clique], ...] = (columns, kept, pairs)
     for group, share in zip(groups, shares, strict=True):
@@ -199,13 +172,13 @@ def _chosen(
     cost: float,
     fitted: Iterable[Measurement],
     sizes: Sequence[int],
-    settings: RoundsSettings,
+    cells: int,
 ) -> list[Clique]:
     """Pairs to measure at this cost: as many as gain most in all, and the model stays below its limit.
 
     Columns where nothing gains.
     """
-    most = max(1, round(settings.tables * len(sizes)))
+    most = max(1, round(TABLES * len(sizes)))
 
     def gains(count: int) -> list[tuple[float, Clique]]:
         sigma = measurement_sigma(cost / count)
@@ -216,7 +189,7 @@ def _chosen(
     for gain, clique in gains(count):
         if len(chosen) == count or gain >= 0.0:
             break
-        if clique in have or model_cells(sizes, have | {clique}) <= settings.cells:
+        if clique in have or model_cells(sizes, have | {clique}) <= cells:
             chosen.append(clique)
             have.add(clique)
     return chosen or [(column,) for column in range(len(sizes))]

@@ -55,25 +55,15 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
 
     @override
     def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        from curator.releases.reduced_set import ReducedSet, Step, algorithm2
+        from curator.releases.reduced_set import Step, algorithm2
 
         settings = self.settings
         released = stored.embeddings[0]
         features = released.map_spec.make(self.schema)
-        search = ReducedSet(
-            settings.points,
-            settings.weights,
-            settings.bound,
-            settings.steps,
-            settings.restarts,
-            settings.learning_rate,
-            settings.candidates,
-            settings.climbs,
-        )
 
         def report(step: Step) -> None:
             done = (step.restart - 1) * step.steps + step.step
             tell("training", str(step), done / (step.restarts * step.steps))
 
-        points = algorithm2(released, features, search, settings.seed or 0, report)
+        points = algorithm2(released, features, settings, settings.seed or 0, report)
         return finished_points(stored, NAME, points, features, settings)

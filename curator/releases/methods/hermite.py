@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from curator.releases.hermite import NAME, HermitePlan
+from curator.releases.hermite import NAME, hermite_plan
 from curator.releases.joint import JointPlan
 from curator.releases.methods.base import as_seed, need_jax
 from curator.releases.methods.generated import GeneratedMethod, check_image
@@ -29,19 +29,4 @@ class Hermite(GeneratedMethod[HermiteSettings]):
 
     @override
     def plan(self, epsilon: float | None) -> JointPlan:
-        settings = self.settings
-        return HermitePlan(
-            self.schema,
-            epsilon,
-            settings.delta,
-            settings.seed or 0,
-            settings.epochs,
-            settings.product_columns,
-            settings.sum_order,
-            settings.sum_length,
-            settings.product_order,
-            settings.product_length,
-            settings.sum_share,
-            settings.gamma,
-            settings.class_weights,
-        )
+        return hermite_plan(self.schema, epsilon, self.settings)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.files import synthetic_files
-from curator.releases.marginals.adaptive import WORKLOAD_CELLS, AimSettings, aim
+from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.pooled import PAIR_CELLS, independent
@@ -131,8 +131,8 @@ class MarginalsMethod:
     ) -> MarginalRelease:
         sizes, rows, delta = self._binning.sizes, oracle.rows, self.settings.delta
         if mechanism == "aim":
-            how = AimSettings(ways=min(self.settings.ways, len(sizes)))
-            return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, how, oracle.tell)
+            ways = min(self.settings.ways, len(sizes))
+            return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, oracle.tell, ways)
         if mechanism == "rounds":
             label = len(sizes) - 1
             kept = [(column, label) for column in range(label)] if self._schema.label is not None else []

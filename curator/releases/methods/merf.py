@@ -1,11 +1,23 @@
-"""DP-MERF as a release: one joint embedding of rows and labels, and a generator for it."""
+"""DP-MERF as a release: one joint embedding of rows and labels, and a generator for it.
+
+A table is embedded as `fourier` (homogeneous: everything through one Gaussian kernel) or as `mixed`
+(numbers through the kernel, categories as scaled one-hot codes through the public schema). With labels
+the embedding has a column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the
+matrix is one Gaussian query of diameter 2 and not C of them. A continuous label is one more numeric
+column: the Gaussian kernel of (x, y) is the product of those of x and of y, so `fourier` without classes
+is the joint embedding that the paper writes down. Images go in as pixels.
+
+Class weights (for imbalance) are the class counts, released together with the embedding; see
+curator.releases.joint for why Fourier features leave room for them at no cost. Training divides each
+column by its weight, so that a rare class counts as much as a frequent one, and rows can be drawn in any
+proportion.
+"""
 
 from __future__ import annotations
 
 from typing_extensions import override
 
 from curator.releases.joint import JointPlan
-from curator.releases.merf import NAME, MerfPlan
 from curator.releases.methods.base import as_seed, even_rows, need_jax, settled_gamma
 from curator.releases.methods.generated import GeneratedMethod, check_image
 from fedkme.errors import ConfigError
@@ -19,7 +31,7 @@ from fedkme.tables.table import Table
 class Merf(GeneratedMethod[MerfSettings]):
     """Random features by class, class counts beside them."""
 
-    mechanism = NAME
+    mechanism = "DP-MERF (Harder 2021)"
 
     def __init__(self, settings: MerfSettings, schema: Schema, seeds: Table | None, public_seed: int) -> None:
         need_jax()
@@ -48,7 +60,9 @@ class Merf(GeneratedMethod[MerfSettings]):
 
     @override
     def plan(self, epsilon: float | None) -> JointPlan:
-        return MerfPlan(self.schema, self._spec, epsilon, self.settings.delta, self.settings.class_weights)
+        return JointPlan(
+            self.schema, (self._spec,), epsilon, self.settings.delta, self.settings.class_weights
+        )
 
 
 def _scales(settings: MerfSettings, schema: Schema) -> tuple[float, ...] | None:

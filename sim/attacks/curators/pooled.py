@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases import joint
-from curator.releases.marginals.adaptive import AimSettings, aim
+from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
 from curator.releases.marginals.release import MarginalRelease
-from curator.releases.marginals.rounds import RoundsSettings, rounds
+from curator.releases.marginals.rounds import rounds
 from fedkme.features.counts import L2_STEP
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import ROW_UNIT
@@ -142,19 +142,16 @@ def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
 def _rounds_recount(run: Marginals, effort: Effort) -> CheckResult:
     sizes, kept = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
     noise = TalliedNoise(simulated(effort.seed, "audit", "rounds"))
-    quick = RoundsSettings(iterations=1, last_iterations=1)
     oracle = TrustedNoise(_rows_of(sizes, effort), noise)
-    asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, kept, quick))
+    asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, kept))
     return recount(_CLAIM, gaussian_events(noise, L2_STEP), [Gaussian], "noise drawn")
 
 
 def _aim_recount(run: Marginals, effort: Effort) -> CheckResult:
     sizes = (2, 3)
     noise = TalliedNoise(simulated(effort.seed, "audit", "aim"))
-    quick = AimSettings(ways=2, start=2, iterations=1, last_iterations=1)
-    found = asyncio.run(
-        run(_rows_of(sizes, effort), sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, quick)
-    )
+    oracle = _rows_of(sizes, effort)
+    found = asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, ways=2, start=2))
     drawn = gaussian_events(noise, L2_STEP)
     choices = [leaf for leaf in leaves([found.pieces]) if isinstance(leaf, BoundedRange)]
     return recount(_CLAIM, [*drawn, *choices], [Gaussian, BoundedRange], "noise drawn and choices made")

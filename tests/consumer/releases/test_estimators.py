@@ -21,7 +21,7 @@ from consumer.releases.estimators import (
 )
 from consumer.releases.two_sample import two_sample_test
 from curator.releases.balog import Weights, algorithm1
-from curator.releases.reduced_set import ReducedSet, algorithm2
+from curator.releases.reduced_set import algorithm2
 from curator.releases.subspace import gaussian_points, subspace
 from fedkme.embeddings.mmd import mmd2
 from fedkme.embeddings.weighted_points import WeightedPoints, distance, distance_to_rows, uniform_points
@@ -32,6 +32,7 @@ from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout, ReleasedEmbedding, pooled_sum
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -119,7 +120,9 @@ def test_a_probability_from_a_reduced_set() -> None:
     x = rows(np.random.default_rng(3), 4000)
     features = FourierMapSpec(dimension=400, gamma=GAMMA, seed=7, units="table").make(SCHEMA)
     embedding = released(features, x, 0.5, 1)
-    points = algorithm2(embedding, features, ReducedSet(30, steps=100, candidates=64, climbs=40), seed=1)
+    points = algorithm2(
+        embedding, features, Balog2Settings(points=30, steps=100, candidates=64, climbs=40), seed=1
+    )
     found = probability(Release(points, embedding, features), right)
     truth = float(right(x).mean())
     assert abs(found.value - truth) <= 2 * found.error

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from curator.releases.balog import Weights, algorithm1
-from curator.releases.reduced_set import ReducedSet, Step, algorithm2
+from curator.releases.reduced_set import Step, algorithm2
 from curator.releases.subspace import (
     Method,
     gaussian_points,
@@ -30,6 +30,7 @@ from fedkme.features.maps import EmbeddingMap, spec_from_json, spec_to_json
 from fedkme.features.sums import Layout, ReleasedEmbedding, pool, pooled_sum, same_class_distance
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
+from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.balog import BOUND, SELF_KERNEL, BalogData, Sizes, reproduce
@@ -205,7 +206,7 @@ def test_pooling_over_owners_gives_the_release_of_one_owner() -> None:
     # "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything".
     x = rows(1000)
     fourier = FourierMapSpec(dimension=64, gamma=GAMMA, seed=1, units="table").make(SCHEMA)
-    settings = ReducedSet(5, steps=20, restarts=1, candidates=32, climbs=10)
+    settings = Balog2Settings(points=5, steps=20, restarts=1, candidates=32, climbs=10)
     maps: tuple[EmbeddingMap, EmbeddingMap] = (points_map(rows(30, 9)), fourier)
     expected: list[ReleasedEmbedding] = []
     points: list[WeightedPoints] = []
@@ -241,7 +242,10 @@ def test_algorithm_2_finds_the_rows_distribution(weights: Any) -> None:
     distances = []
     for M in (2, 24):
         found = algorithm2(
-            exact, features, ReducedSet(M, weights, steps=150, restarts=1, candidates=64, climbs=40), seed=1
+            exact,
+            features,
+            Balog2Settings(points=M, weights=weights, steps=150, restarts=1, candidates=64, climbs=40),
+            seed=1,
         )
         assert len(found) == M
         assert found.l1 <= 1.0 + 1e-12
@@ -257,7 +261,9 @@ def test_algorithm_2_takes_noise_away() -> None:
     # The data's own embedding is feasible: the answer is closer to it than the noisy mean is.
     x, features = rows(3000), fourier()
     noisy = released(features, x, 0.05)
-    found = algorithm2(noisy, features, ReducedSet(20, steps=150, restarts=1, candidates=64), seed=1)
+    found = algorithm2(
+        noisy, features, Balog2Settings(points=20, steps=150, restarts=1, candidates=64), seed=1
+    )
     assert distance_to_rows(found, x, GAMMA) < 0.3 * noisy.sigma * math.sqrt(features.dimension)
 
 
@@ -265,7 +271,7 @@ def test_algorithm_2_repeats_itself_and_tells_of_its_progress() -> None:
     # Deterministic by seed; each restart is reported; what is told are public values.
     x, features = rows(500), fourier(64)
     noisy = released(features, x, 1.0)
-    settings = ReducedSet(6, steps=30, restarts=2, candidates=32, climbs=10)
+    settings = Balog2Settings(points=6, steps=30, restarts=2, candidates=32, climbs=10)
     told: list[Step] = []
     first = algorithm2(noisy, features, settings, 1, told.append)
     again = algorithm2(noisy, features, settings, 1)
@@ -322,8 +328,6 @@ def test_what_cannot_be_is_refused() -> None:
         subset_points(x, 51)
     with pytest.raises(ConfigError):
         gaussian_points(3, 2, 0.0, seed=1)
-    with pytest.raises(ConfigError):
-        ReducedSet(0)
     with pytest.raises(DataError):
         WeightedPoints(x, np.ones(3))
     with pytest.raises(DataError):

@@ -213,5 +213,3 @@ def test_what_does_not_fit_is_refused_with_a_typed_error() -> None:
         Target(np.full((63, 2), np.nan), embedding_by(MAP))
     with pytest.raises(ConfigError, match="square image"):
         ImageNetwork(SCHEMA)
-    with pytest.raises(ConfigError, match="steps"):
-        Training(steps=0)

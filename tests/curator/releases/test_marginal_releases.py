@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from curator.releases.marginals import (
-    AimSettings,
     MarginalRelease,
     PooledOracle,
     TrustedNoise,
@@ -22,7 +21,6 @@ from curator.releases.marginals import (
 )
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
-from curator.releases.marginals.rounds import RoundsSettings
 from fedkme.errors import CancelledRunError, ConfigError, DataError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, IntArray, marginal_counts
@@ -34,7 +32,7 @@ from fedkme.tables.schema import Category, Schema
 SIZES = (3, 3, 2, 2)
 ROWS = 4000
 KEPT = ((0, 3), (1, 3), (2, 3))
-SETTINGS = AimSettings(ways=2, start=3, batch=2, iterations=100, last_iterations=300)
+small_aim = functools.partial(aim, ways=2, start=3)
 
 
 def _codes() -> IntArray:
@@ -57,7 +55,7 @@ def released(method: str) -> MarginalRelease:
     noisy = TrustedNoise(oracle, noise)
     match method:
         case "aim":
-            return asyncio.run(aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, SETTINGS))
+            return asyncio.run(small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise))
         case "rounds":
             return asyncio.run(rounds(noisy, SIZES, ROWS, 1.0, 1e-5, KEPT))
         case _:
@@ -102,7 +100,7 @@ def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, m
     # Issue 16, item 10: AIM printed nothing for minutes; a cancelled run went on fitting to its end.
     oracle, noise, told = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method), Impatient(most)
     asked = (
-        aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, SETTINGS, told.stage)
+        small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, told.stage)
         if method == "aim"
         else rounds(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, KEPT, told=told.stage)
     )
@@ -181,10 +179,9 @@ async def test_rounds_see_noisy_sums_only_and_keep_the_tables_of_the_label() -> 
 
 async def test_a_model_stays_below_its_limit_whatever_is_wrong_with_it() -> None:
     # Decision 037: "any graph whose junction tree is below 2^16 cells"; here no pair but those kept fits.
-    settings = RoundsSettings(cells=model_cells(SIZES, KEPT))
     noise = simulated(1, "curator", "rounds")
     oracle = TrustedNoise(PooledOracle(OWNERS, SIZES), noise)
-    release = await rounds(oracle, SIZES, ROWS, 1.0, 1e-5, KEPT, settings)
+    release = await rounds(oracle, SIZES, ROWS, 1.0, 1e-5, KEPT, cells=model_cells(SIZES, KEPT))
     assert {c for c in release.cliques if len(c) == 2} == set(KEPT)
     assert {m.clique for m in release.others} == {(0, 1), (0, 2), (1, 2)}
 
@@ -238,7 +235,7 @@ def test_answers_of_a_model_are_mbis_own() -> None:
 async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> None:
     oracle, noise = PooledOracle(OWNERS, SIZES), simulated(0, "curator", "bad")
     with pytest.raises(DataError, match="not those of all 4001 rows"):
-        await aim(oracle, SIZES, ROWS + 1, 1.0, 1e-5, noise, SETTINGS)
+        await small_aim(oracle, SIZES, ROWS + 1, 1.0, 1e-5, noise)
     wide = (500,) * 30
     empty = PooledOracle([np.zeros((1, 30), dtype=np.int64)], wide)
     with pytest.raises(ConfigError, match="are the limit") as large:
@@ -248,7 +245,3 @@ async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> N
         await rounds(TrustedNoise(empty, noise), wide, 1, 1.0, 1e-5)
     with pytest.raises(ConfigError, match="are the limit"):
         fit((200,) * 4, [Measurement((0, 1, 2, 3), np.zeros(1), 1.0)], 1, 1)
-    with pytest.raises(ConfigError, match="out of its range"):
-        AimSettings(batch=0)
-    with pytest.raises(ConfigError, match="out of its range"):
-        RoundsSettings(kept_share=0.7)

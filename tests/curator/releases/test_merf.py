@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from curator.releases.joint import targets
-from curator.releases.merf import MerfPlan
+from curator.releases.joint import JointPlan, targets
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.sums import Layout, pool, pooled_sum
@@ -43,7 +42,7 @@ def rows(count: int = 300, seed: int = 0) -> Table:
 def test_the_event_is_exactly_the_epsilon_that_was_asked(
     spec: FourierMapSpec | MixedSpec, epsilon: float
 ) -> None:
-    plan = MerfPlan(SCHEMA, spec, epsilon, 1e-5)
+    plan = JointPlan(SCHEMA, (spec,), epsilon, 1e-5)
     released = plan.release(
         [pooled_sum(rows(), plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
     )
@@ -53,8 +52,8 @@ def test_the_event_is_exactly_the_epsilon_that_was_asked(
 
 def test_the_whole_matrix_is_one_gaussian_and_fourier_class_weights_are_free() -> None:
     """MATH section 3: diameter 2 and not C of them; two queries apart would need 5.2759 at (1, 1e-5)."""
-    alone = MerfPlan(SCHEMA, FOURIER, 1.0, 1e-5, class_weights=False).calibration
-    both = MerfPlan(SCHEMA, FOURIER, 1.0, 1e-5).calibration
+    alone = JointPlan(SCHEMA, (FOURIER,), 1.0, 1e-5, class_weights=False).calibration
+    both = JointPlan(SCHEMA, (FOURIER,), 1.0, 1e-5).calibration
     assert alone is not None
     assert both is not None
     expected = 2.0 * gaussian_sigma(1.0, 1e-5)
@@ -63,7 +62,7 @@ def test_the_whole_matrix_is_one_gaussian_and_fourier_class_weights_are_free() -
 
 
 def test_heterogeneous_rows_have_the_tight_diameter() -> None:
-    plan = MerfPlan(SCHEMA, MIXED, 1.0, 1e-5, class_weights=False)
+    plan = JointPlan(SCHEMA, (MIXED,), 1.0, 1e-5, class_weights=False)
     assert plan.calibration is not None
     assert plan.calibration.sigmas[0] == pytest.approx(
         math.sqrt(4.0 + 2.0 / 3.0) * gaussian_sigma(1.0, 1e-5), rel=1e-5
@@ -73,7 +72,7 @@ def test_heterogeneous_rows_have_the_tight_diameter() -> None:
 
 @pytest.mark.parametrize("owners", [5, 20, 100])
 def test_pooling_over_owners_gives_the_release_of_one_that_holds_everything(owners: int) -> None:
-    plan = MerfPlan(SCHEMA, MIXED, 1.0)
+    plan = JointPlan(SCHEMA, (MIXED,), 1.0)
     table = rows()
     noise = [simulated(4, "curator", "merf") for _ in range(2)]
     whole = plan.release([pooled_sum(table, plan.maps[0], plan.layout)], 300, noise[0])
@@ -87,7 +86,7 @@ def test_pooling_over_owners_gives_the_release_of_one_that_holds_everything(owne
 
 
 def test_without_noise_the_release_is_the_joint_embedding_of_rows_and_labels() -> None:
-    plan = MerfPlan(SCHEMA, MIXED, None)
+    plan = JointPlan(SCHEMA, (MIXED,), None)
     table = rows()
     assert table.labels is not None
     released = plan.release(
@@ -102,7 +101,7 @@ def test_without_noise_the_release_is_the_joint_embedding_of_rows_and_labels() -
 
 def test_rows_left_out_at_a_public_rate_leave_no_trace_in_the_divisor() -> None:
     """N is the public number of all rows, not how many an owner's coins kept."""
-    plan = MerfPlan(SCHEMA, FOURIER, None)
+    plan = JointPlan(SCHEMA, (FOURIER,), None)
     total = pooled_sum(rows(200), plan.maps[0], plan.layout)
     noise = simulated(0, "curator", "merf")
     kept, public = plan.release([total], 200, noise), plan.release([total], 400, noise)
@@ -117,7 +116,7 @@ def test_rows_left_out_at_a_public_rate_leave_no_trace_in_the_divisor() -> None:
 def test_noise_has_the_calibrated_deviation() -> None:
     """2,000 coordinates x 3 columns: their deviation is within 5 % with an error rate below 1e-6."""
     spec = FourierMapSpec(dimension=2000, gamma=1.0, seed=3)
-    plan, plain = MerfPlan(SCHEMA, spec, 1.0), MerfPlan(SCHEMA, spec, None)
+    plan, plain = JointPlan(SCHEMA, (spec,), 1.0), JointPlan(SCHEMA, (spec,), None)
     total = pooled_sum(rows(50), plan.maps[0], plan.layout)
     noisy = plan.release([total], 50, simulated(0, "curator", "merf")).embeddings[0]
     exact = plain.release([total], 50, simulated(0, "curator", "merf")).embeddings[0]
@@ -128,7 +127,7 @@ def test_noise_has_the_calibrated_deviation() -> None:
 
 def test_columns_are_divided_by_the_class_weights() -> None:
     pytest.importorskip("jax")
-    plan = MerfPlan(SCHEMA, FOURIER, 1.0)
+    plan = JointPlan(SCHEMA, (FOURIER,), 1.0)
     released = plan.release(
         [pooled_sum(rows(), plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
     )
@@ -146,7 +145,7 @@ def test_a_continuous_label_is_one_more_numeric_column() -> None:
     """k((x, y), (x', y')) = k(x, x') k(y, y') for the Gaussian kernel."""
     spec = FourierMapSpec(dimension=20_000, gamma=2.0, seed=1)
     joint = Schema(columns=(Numeric(name="x", bounds=(0, 1)), Numeric(name="y", bounds=(0, 1))))
-    plan = MerfPlan(joint, spec, 1.0)
+    plan = JointPlan(joint, (spec,), 1.0)
     assert plan.layout == Layout(None)
     one, two = plan.maps[0].features(np.array([[0.1, 0.9], [0.4, 0.2]]))
     assert one @ two == pytest.approx(math.exp(-2 * 0.3**2) * math.exp(-2 * 0.7**2), abs=0.04)
@@ -159,7 +158,7 @@ def test_generators_meet_released_values_only() -> None:
     from curator.releases.joint import fit
     from curator.releases.networks import TableNetwork
 
-    plan = MerfPlan(SCHEMA, MIXED, 1.0)
+    plan = JointPlan(SCHEMA, (MIXED,), 1.0)
     table = rows(20_000)
     released = plan.release(
         [pooled_sum(table, plan.maps[0], plan.layout)], 20_000, simulated(0, "curator", "merf")

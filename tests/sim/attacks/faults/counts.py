@@ -175,10 +175,10 @@ def release_with(factor: float) -> pooled.Release:
     return release
 
 
-async def hasty_aim(*args: Any) -> MarginalRelease:
+async def hasty_aim(*args: Any, **how: Any) -> MarginalRelease:
     """AIM that measures with half of its noise."""
-    oracle, sizes, rows, epsilon, delta, noise, settings = args
-    return await aim(oracle, sizes, rows, epsilon, delta, ScaledNoise(noise, 0.5), settings)
+    oracle, sizes, rows, epsilon, delta, noise = args
+    return await aim(oracle, sizes, rows, epsilon, delta, ScaledNoise(noise, 0.5), **how)
 
 
 async def hasty_rounds(*args: Any) -> MarginalRelease:
