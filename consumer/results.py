@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedkme.durable import make_folder as make_durably
 from fedkme.durable import replace, sync_folder
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, on_disk
 
 SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
@@ -22,10 +22,8 @@ def make_folder(output: Path) -> None:
     Raises:
         ConfigError: it cannot be made.
     """
-    try:
+    with on_disk(f"{output} cannot be made", "Correct 'output'."):
         make_durably(output)
-    except OSError as error:
-        raise ConfigError(f"{output} cannot be made: {error.strerror}", "Correct 'output'.") from None
 
 
 def write_result(path: Path, data: bytes, mode: int | None = None) -> None:
@@ -46,11 +44,9 @@ def remove_result(path: Path) -> None:
     Raises:
         ConfigError: it cannot be removed.
     """
-    try:
+    with on_disk(f"{path} cannot be removed", "Correct its rights."):
         path.unlink(missing_ok=True)
         sync_folder(path.parent)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be removed: {error.strerror}", "Correct its rights.") from None
 
 
 def unwritten(path: Path, error: OSError) -> ConfigError:

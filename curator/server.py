@@ -20,7 +20,7 @@ from curator.runs.context import RecordFolder, RunContext
 from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
 from fedkme.durable import make_folder, replace
-from fedkme.errors import ConfigError, FedkmeError
+from fedkme.errors import ConfigError, FedkmeError, on_disk
 from fedkme.heads.export import ledger_text
 from fedkme.heads.files import write_heads
 from fedkme.ledgers.archiving import archive_finished
@@ -60,7 +60,8 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter, along: Alon
     settings.check_address(settings.listen)
     if settings.revoked is not None and settings.identity is None:
         raise ConfigError("'revoked' is of no use without an 'identity'", "Remove one, or add the other.")
-    _make(settings.directory)
+    with on_disk(f"{settings.directory} cannot be made", "Correct 'directory'."):
+        make_folder(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
     with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
         await _serve(settings, store, reporter, along)
@@ -240,13 +241,6 @@ def _seeds(settings: CuratorSettings, schema: Schema) -> Table | None:
     if settings.seeds is None:
         return None
     return load_table(settings.seeds, schema, "the seed set")
-
-
-def _make(directory: Path) -> None:
-    try:
-        make_folder(directory)
-    except OSError as error:
-        raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Correct 'directory'.") from None
 
 
 def _listen(

@@ -5,6 +5,7 @@ Messages name the party, the run, the round and the remedy; never a private valu
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -303,6 +304,15 @@ _EXTRAS = {
     "starlette": "page",
     "uvicorn": "page",
 }
+
+
+@contextlib.contextmanager
+def on_disk(what: str, remedy: str, kind: type[FedkmeError] = ConfigError) -> Iterator[None]:
+    """Say in our words what cannot be done on a disk, and in the system's why."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror or 'unknown reason'}", remedy) from None
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:

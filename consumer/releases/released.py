@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from consumer.releases.estimators import Release
 from consumer.releases.two_sample import TwoSampleTest, two_sample_test
 from fedkme.embeddings.weighted_points import WeightedPoints
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError, DataError, on_disk
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_space import kernel_units, to_model
 from fedkme.features.maps import EmbeddingMap
@@ -147,12 +147,8 @@ def load_release(folder: Path) -> Released:
         DataError: a file is missing, cannot be read, or does not go with the release.
     """
     path = folder / "release.npz"
-    try:
+    with on_disk(f"{path} cannot be read", "Give a release's folder.", DataError):
         data = path.read_bytes()
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read: {error.strerror or 'unknown reason'}", "Give a release's folder."
-        ) from None
     stored = from_bytes(data, str(path))
     synthetic, weighted = folder / "synthetic.npz", folder / "weighted.npz"
     rows = load_table(synthetic, stored.schema, "synthetic") if synthetic.exists() else None

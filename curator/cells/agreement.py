@@ -173,7 +173,7 @@ class Agreement:
             attempt = {"owners": asked, "share": share, "coalitions": together}
             self._note(run, **attempt)
         names: list[str] = attempt["owners"]
-        share = attempt.get("share") or self._share(run, ())  # an earlier release knew no sizes
+        share = attempt["share"]
         coalitions = bool(attempt.get("coalitions"))
         invitation = sketch_invitation(
             *(run.name, summary, context.schema, run.consumer, security_of(context), share, coalitions),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from curator.runs.record_files import write_run
 from curator.settings import CuratorSettings
 from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.settings import SummarySettings
-from fedkme.errors import MissingOwnersError, StoreError
+from fedkme.errors import MissingOwnersError, StoreError, on_disk
 from fedkme.exchange import SummaryChoice
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
@@ -89,15 +89,9 @@ class RecordFolder:
         return (self._directory / run).exists()
 
 
-@contextlib.contextmanager
-def _room(run: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(
-            f"the record of {run} cannot be written: {error.strerror}",
-            "Make room, and start the curator again: the run goes on.",
-        ) from None
+def _room(run: str) -> AbstractContextManager[None]:
+    remedy = "Make room, and start the curator again: the run goes on."
+    return on_disk(f"the record of {run} cannot be written", remedy, StoreError)
 
 
 @dataclass(frozen=True, eq=False)

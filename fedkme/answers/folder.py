@@ -16,7 +16,7 @@ from fedkme.answers.answer import Answer, Made, Target, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.sums import SumEvidence
-from fedkme.errors import DataError
+from fedkme.errors import DataError, on_disk
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
 from fedkme.tables.files import read_arrays
@@ -50,13 +50,9 @@ class AskedFolder:
             DataError: there is no release, or none that can be asked.
         """
         path = self.folder / RELEASE
-        try:
+        remedy = "Give the folder of a release, a simulation's or a consumer's 'output'."
+        with on_disk(f"{path} cannot be read", remedy, DataError):
             data = path.read_bytes()
-        except OSError as error:
-            raise DataError(
-                f"{path} cannot be read: {error.strerror or 'unknown reason'}",
-                "Give the folder of a release, a simulation's or a consumer's 'output'.",
-            ) from None
         return evidence_of(data, str(path))
 
     def ask(self, questions: str | Sequence[str], target: Target | None = None) -> list[Answer]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from fedkme.errors import DataError
+from fedkme.errors import DataError, on_disk
 from fedkme.tables.data_file import DataFile
 
 NOTHING = frozenset(
@@ -54,12 +54,10 @@ def detect_file(path: Path) -> DataFile:
     """
     if path.suffix != ".csv":
         return DataFile(path=path)
-    try:
+    with on_disk(f"{path} cannot be read", "Check the path.", DataError):
         encoding = _encoding(path)
         with path.open(newline="", encoding=encoding) as text:
             lines = list(islice(text, _LINES))
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
     sep = _separator(lines)
     cells = [cell.strip() for row in _rows(lines, sep) for cell in row]
     commas, points = (sum(bool(form.fullmatch(cell)) for cell in cells) for form in (_COMMA, _POINT))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from fedkme.durable import replace
-from fedkme.errors import ConfigError, LedgerError
+from fedkme.errors import ConfigError, LedgerError, on_disk
 from fedkme.privacy.ledger import read_chain
 from fedkme.store import Store
 
@@ -38,7 +38,7 @@ def export_ledger(party: str, store: Store, file: Path) -> int:
         LedgerError: the chain in the store has a fault; or the earlier export is not how it began.
     """
     text = "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii")
-    try:
+    with on_disk(f"{file} cannot be written", "Name another file."):
         before = file.read_bytes() if file.exists() else b""
         if not text.startswith(before):
             if before.startswith(b'{"disclosure":'):
@@ -49,6 +49,4 @@ def export_ledger(party: str, store: Store, file: Path) -> int:
             raise ConfigError(f"{file} is there and is no ledger", "Name another file.")
         entries = read_chain(text, f"the store of {party}")
         replace(file, text, 0o600)
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
     return len(entries)

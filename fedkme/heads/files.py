@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.durable import replace
-from fedkme.errors import ConfigError, LedgerError
+from fedkme.errors import LedgerError, on_disk
 from fedkme.heads.export import export_ledger
 from fedkme.heads.log import CERTIFICATES, LEAVES, NOTES, OPENINGS, canonical, split
 from fedkme.heads.notes import LEAF_BYTES, chains_of
@@ -70,11 +70,9 @@ def write_heads(store: Store, ledger: Path) -> None:
         ConfigError: the file cannot be written.
     """
     file = ledger.with_suffix(SUFFIX)
-    try:
+    with on_disk(f"{file} cannot be written", "Name another file."):
         if text := "".join(f"{line}\n" for line in lines_of(store)):
             replace(file, text.encode("ascii"))
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}", "Name another file.") from None
 
 
 @dataclass(frozen=True, slots=True)

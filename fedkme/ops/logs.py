@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedkme.errors import ConfigError, FedkmeError
+from fedkme.errors import FedkmeError, on_disk
 from fedkme.party import LogFormat
 
 OUR_LOGGERS = ("curator", "owner", "region", "consumer", "fedkme")
@@ -44,11 +44,8 @@ class Log:
         self._form, self._file, self._among = form, file, among
         self._handler: logging.Handler = _Stderr()
         if file is not None:
-            try:
+            with on_disk(f"the log {file} cannot be written", "Correct 'log_file'."):
                 self._handler = _File(file, encoding="utf-8")
-            except OSError as error:
-                cause = f"the log {file} cannot be written: {error.strerror}"
-                raise ConfigError(cause, "Correct 'log_file'.") from None
         self._handler.setFormatter(_JsonLines(party) if form == "json" else _TextLines(party))
 
     def write(self, event: str, fields: Mapping[str, Any]) -> None:

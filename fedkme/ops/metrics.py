@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_server
 
-from fedkme.errors import ConfigError, FedkmeError
+from fedkme.errors import ConfigError, FedkmeError, on_disk
 from fedkme.party import is_loopback
 from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
@@ -45,11 +45,8 @@ def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Itera
             f"metrics are refused at {address}: anybody who reaches it would read them",
             "Use 127.0.0.1 and let a proxy ask for passwords, or set 'metrics_anywhere'.",
         )
-    try:
+    with on_disk(f"'metrics' cannot listen on {address}", "Choose a free port of this machine."):
         server, thread = start_http_server(int(port), host.strip("[]"), registry)
-    except OSError as error:
-        cause = f"'metrics' cannot listen on {address}: {error.strerror}"
-        raise ConfigError(cause, "Choose a free port of this machine.") from None
     try:
         yield f"{host}:{server.server_port}"
     finally:

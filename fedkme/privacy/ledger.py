@@ -27,7 +27,7 @@ from typing import Protocol, TextIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, LedgerError, ProtocolError
+from fedkme.errors import LedgerError, ProtocolError, on_disk
 from fedkme.privacy.events import Disclosure, disclosure_from_json
 from fedkme.store import Archive, Store
 from fedkme.store.archives import read_archive
@@ -144,10 +144,8 @@ def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
     entries = read_ledger(path) if path.exists() else []
     if entries and entries[-1].party != party:
         raise LedgerError(f"{path} is the ledger of {entries[-1].party}, not of {party}", "Choose another.")
-    try:
+    with on_disk(f"{path} cannot be written", "Correct 'ledger'."):
         file = path.open("a", encoding="ascii", newline="\n")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}", "Correct 'ledger'.") from None
     write = file_writer(file)
 
     def keep(lines: Sequence[str]) -> None:
@@ -312,10 +310,8 @@ def _text(path: Path) -> bytes:
         from fedkme.store.reading import ledger_lines
 
         return "".join(f"{line}\n" for line in ledger_lines(path)).encode("ascii", errors="replace")
-    try:
+    with on_disk(f"{path} cannot be read", "Give a run's folder.", LedgerError):
         text = path.read_bytes()
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror}", "Give a run's folder.") from None
     return _archived(path, text) if text.startswith(b'{"archives":') else text
 
 

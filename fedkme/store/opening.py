@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 from fedkme.errors import ConfigError, MissingDependencyError
@@ -17,15 +18,27 @@ def open_store(spec: str | Path, party: str, durability: Durability = "power") -
         MissingDependencyError: the store is on a server and psycopg is not installed.
         StoreError: the store cannot be opened, is in use, of another party or of a newer version.
     """
+    if not is_on_server(spec):
+        return SqliteStore(spec, party, durability)
+    from fedkme.store.postgres import PostgresStore
+
+    return PostgresStore(str(spec), party)
+
+
+def is_on_server(spec: str | Path) -> bool:
+    """Tell a store on PostgreSQL, whose package is here, from a file.
+
+    Raises:
+        ConfigError: the spec names no kind of store.
+        MissingDependencyError: psycopg is not installed.
+    """
     kind, scheme, _ = str(spec).partition("://")
     if isinstance(spec, Path) or not scheme:
-        return SqliteStore(spec, party, durability)
+        return False
     if kind not in ("postgresql", "postgres"):
         remedy = "Give a file, or postgresql://USER@HOST/DATABASE."
         raise ConfigError("the store is of a kind that does not exist", remedy)
-    try:
-        from fedkme.store.postgres import PostgresStore
-    except ImportError:
+    if importlib.util.find_spec("psycopg") is None:
         cause = "a store on PostgreSQL needs psycopg, which is not installed"
-        raise MissingDependencyError(cause, "Run `pip install 'fedkme[postgres]'`.") from None
-    return PostgresStore(str(spec), party)
+        raise MissingDependencyError(cause, "Run `pip install 'fedkme[postgres]'`.")
+    return True

@@ -10,9 +10,10 @@ import sqlite3
 import time
 from pathlib import Path
 
-from fedkme.errors import ConfigError, MissingDependencyError, StoreError
+from fedkme.errors import StoreError
 from fedkme.store.base import Store
 from fedkme.store.migrations import SQLITE, is_current
+from fedkme.store.opening import is_on_server
 from fedkme.store.sql import SqlStore
 from fedkme.store.sqlite import MEMORY, SqliteStore
 
@@ -60,17 +61,10 @@ def read_store(spec: str | Path, party: str) -> Store:
         MissingDependencyError: the store is on a server and psycopg is not installed.
         StoreError: there is no such store, or it cannot be read.
     """
-    kind, scheme, _ = str(spec).partition("://")
-    if isinstance(spec, Path) or not scheme:
+    if not is_on_server(spec):
         return SqliteReader(spec, party)
-    if kind not in ("postgresql", "postgres"):
-        remedy = "Give a file, or postgresql://USER@HOST/DATABASE."
-        raise ConfigError("the store is of a kind that does not exist", remedy)
-    try:
-        from fedkme.store.postgres_reading import PostgresReader
-    except ImportError:
-        cause = "a store on PostgreSQL needs psycopg, which is not installed"
-        raise MissingDependencyError(cause, "Run `pip install 'fedkme[postgres]'`.") from None
+    from fedkme.store.postgres_reading import PostgresReader
+
     return PostgresReader(str(spec), party)
 
 

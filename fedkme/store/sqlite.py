@@ -20,7 +20,7 @@ from typing import Literal
 from typing_extensions import override
 
 from fedkme.durable import make_folder, replace, sync_folder
-from fedkme.errors import MissingDependencyError, StoreError
+from fedkme.errors import MissingDependencyError, StoreError, on_disk
 from fedkme.store.base import Archive
 from fedkme.store.migrations import SQLITE, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
@@ -149,12 +149,10 @@ class SqliteStore(SqlStore):
     def _kept(self, made: Archive, content: bytes) -> Archive:
         if made.file is None:
             return super()._kept(made, content)
-        try:
+        remedy = "Make room; nothing was archived, and the party goes on."
+        with on_disk(f"the archive {made.file} cannot be written", remedy, StoreError):
             make_folder(made.file.parent, 0o700)
             replace(made.file, content, 0o600)
-        except OSError as error:
-            cause = f"the archive {made.file} cannot be written: {error.strerror}"
-            raise StoreError(cause, "Make room; nothing was archived, and the party goes on.") from None
         return made
 
     def _copy_into(self, copy: sqlite3.Connection) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.durable import make_folder, replace
-from fedkme.errors import ConfigError, StoreError
+from fedkme.errors import ConfigError, StoreError, on_disk
 from fedkme.store import Store
 
 MOST_ASKED = 32
@@ -138,23 +138,17 @@ def approve(folder: Path, consumer: str, protocol: str, rows: int, runs: int) ->
         ConfigError: the folder cannot be written.
     """
     approval = Approval(f"{int(time.time()):010d}-{secrets.token_hex(8)}", consumer, protocol, rows, runs)
-    try:
+    with on_disk(f"{folder} cannot be written", "Correct 'approvals'."):
         make_folder(folder, 0o700)
         replace(folder / f"{approval.id}.json", json.dumps(asdict(approval)).encode("ascii"), 0o600)
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be written: {error.strerror}", "Correct 'approvals'.") from None
     return approval
 
 
 def _read(folder: Path) -> list[Approval]:
-    try:
+    remedy = "Approve as the user that the owner's process runs as."
+    with on_disk("the owner's approvals cannot be read", remedy, StoreError):
         files = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
         return [_approval(path) for path in files]
-    except OSError as error:
-        raise StoreError(
-            f"the owner's approvals cannot be read: {error.strerror}",
-            "Approve as the user that the owner's process runs as.",
-        ) from None
 
 
 def _approval(path: Path) -> Approval:

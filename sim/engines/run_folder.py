@@ -11,7 +11,7 @@ from typing import Any
 
 from fedkme import durable
 from fedkme.config import dump_toml
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, on_disk
 from fedkme.heads.files import write_heads
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store, open_store
@@ -31,10 +31,8 @@ def make_run_directory(out: Path | None, name: str) -> Path:
             f"{directory} is there already and not empty",
             f"Choose another --out, or remove it{_again(directory)}.",
         )
-    try:
+    with on_disk(f"{directory} cannot be made", "Choose another --out."):
         durable.make_folder(directory, 0o700)  # it holds rows
-    except OSError as error:
-        raise ConfigError(f"{directory} cannot be made: {error.strerror}", "Choose another --out.") from None
     return directory
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError, DataError, on_disk
 from fedkme.verbs import AsJson, print_json
 from sim.arguments import JobsText
 from sim.evaluation import direct
@@ -72,10 +72,8 @@ def reproduce(
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
-    try:
+    with on_disk(f"{out} cannot be made", "Choose another --out."):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{out} cannot be made: {error.strerror}", "Choose another --out.") from None
     if data is not None and name not in sarpatwar.NAMES:
         raise ConfigError(
             f"{name} takes no --data", "Leave it out, or set FEDKME_DATA to the folder of the data."

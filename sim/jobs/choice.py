@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, on_disk
 from sim.jobs.tasks import Results, Task
 
 Jobs = PositiveInt | Annotated[str, Field(pattern=r"^(ray|ray://\S+|slurm)$")]
@@ -59,12 +59,9 @@ def held(folder: Path, what: str) -> Iterator[Path]:
     Raises:
         ConfigError: it cannot be written, or another one has it.
     """
-    try:
+    with on_disk(f"{folder} cannot be written", "Choose another --out."):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
-    except OSError as error:
-        cause = f"{folder} cannot be written: {error.strerror}"
-        raise ConfigError(cause, "Choose another --out.") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedkme.durable import make_folder, replace
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, on_disk
 from fedkme.operate.dossier.croissant import croissant
 from fedkme.operate.dossier.evaluation import evaluation_page
 from fedkme.operate.dossier.facts import MISSING, read_facts
@@ -58,9 +58,7 @@ def dossier(
 def _write(home: Path, papers: dict[str, str]) -> None:
     if home.exists():
         raise ConfigError(f"{home} is there already", "Move it away: people may have added to it.")
-    try:
+    with on_disk(f"{home} cannot be written", "Give another folder."):
         make_folder(home)
         for name, text in papers.items():
             replace(home / name, text.encode())
-    except OSError as error:
-        raise ConfigError(f"{home} cannot be written: {error.strerror}", "Give another folder.") from None
