@@ -17,7 +17,6 @@ from curator.releases.method import make_method
 from curator.releases.record import write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
-from fedkme.errors import FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.privacy.presets import warn_of_large
@@ -29,14 +28,14 @@ from sim.engines.children import Event as Said
 from sim.engines.inprocess import KeptRecords, release_in_process
 from sim.engines.opening import opened
 from sim.engines.processes import ANY_PORT, Folders, Launch, Watch
-from sim.engines.run_folder import make_run_directory, read_record, write_ledgers, write_schema
+from sim.engines.run_folder import make_run_directory, write_ledgers, write_schema
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
 from sim.release_config import ReleaseSimulation
 from sim.report.release_progress import ReleaseFollower
 from sim.report.write import write_report
-from sim.run import check_names
-from sim.scenarios import Scenario, build_scenario
+from sim.run import carried_out, rows_of
+from sim.scenarios import Scenario
 from sim.watch import SimulationWatch
 
 
@@ -67,10 +66,7 @@ def simulate_release(
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
-        if scenario is None:
-            shown.note(f"reading the rows of every party: {settings.title}")
-            scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
-        check_names(scenario)
+        scenario = rows_of(settings, scenario, shown.note)
         if plan is not None:
             shown.note(plan.line)
         settings = _with_seed(settings)
@@ -83,18 +79,9 @@ def simulate_release(
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)
         engine = _processes if settings.engine == "processes" else _in_process
-        failure: FedkmeError | None = None
-        try:
-            interrupts.run(engine(scenario, settings, directory, shown, watch))
-        except FedkmeError as error:
-            failure = error
-        finally:
-            shown.close()
-            if watch is not None:
-                watch.finish(directory, "The run is over; its rows are held against the owners'.")
-        record = read_record(directory)
-        if record is None:
-            raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
+        work = engine(scenario, settings, directory, shown, watch)
+        held = "The run is over; its rows are held against the owners'."
+        record, failure = carried_out(interrupts, work, directory, shown.close, watch, held)
         metrics = _metrics(scenario, settings, directory, record, time.monotonic() - started)
         if plan is not None:
             metrics["plan"] = plan.to_json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fedkme.ledgers.statements import statements
 from fedkme.party import fault_of_name
 from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
-from sim.config import Baseline, SimulationSettings
+from sim.config import Baseline, LaunchSettings, SimulationSettings
 from sim.engines.inprocess import KeptRecords, run_in_process
 from sim.engines.opening import opened
 from sim.engines.processes import SummaryLaunch
@@ -93,30 +94,18 @@ def simulate(
     """
     with Interrupts() as interrupts:
         started = time.monotonic()
-        if scenario is None:
-            progress.note(f"reading the rows of every party: {settings.title}")
-            scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
-        check_names(scenario)
+        scenario = rows_of(settings, scenario, progress.note)
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
         warn_of_large(settings, progress.warn)
         directory = make_run_directory(out, settings.title)
         write_configuration(directory, settings)
         write_schema(directory, scenario.schema)
-        failure: FedkmeError | None = None
         timing: dict[str, float] = {}
-        try:
-            engine = _processes if settings.engine == "processes" else _in_process
-            interrupts.run(engine(scenario, settings, directory, progress, timing, watch))
-        except FedkmeError as error:
-            failure = error
-        finally:
-            progress.close()
-            if watch is not None:
-                watch.finish(directory, "The run is over; its summary is judged and compared.")
-        record = read_record(directory)
-        if record is None:
-            raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
+        engine = _processes if settings.engine == "processes" else _in_process
+        work = engine(scenario, settings, directory, progress, timing, watch)
+        judged = "The run is over; its summary is judged and compared."
+        record, failure = carried_out(interrupts, work, directory, progress.close, watch, judged)
         settings = settings.chosen(record)
         baselines: dict[Baseline, BaselineResult] = {}
         if failure is None and record["selected"] and settings.baselines and settings.noise == "seeded":
@@ -137,6 +126,46 @@ def simulate(
     if failure is not None:
         raise failure
     return directory, metrics
+
+
+def rows_of(settings: LaunchSettings, scenario: Scenario | None, note: Callable[[str], None]) -> Scenario:
+    """Rows of every party: those of a program that calls, or those that settings name.
+
+    Raises:
+        FedkmeError: they cannot be read, or an owner's name is none.
+    """
+    if scenario is None:
+        note(f"reading the rows of every party: {settings.title}")
+        scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
+    check_names(scenario)
+    return scenario
+
+
+def carried_out(
+    interrupts: Interrupts,
+    work: Coroutine[Any, Any, None],
+    directory: Path,
+    close: Callable[[], None],
+    watch: SimulationWatch | None,
+    next_step: str,
+) -> tuple[Mapping[str, Any], FedkmeError | None]:
+    """Carry a run out, and close what follows it; its record, and why it failed, if it did.
+
+    Raises:
+        FedkmeError: it ended before there was a record.
+    """
+    failure: FedkmeError | None = None
+    try:
+        interrupts.run(work)
+    except FedkmeError as error:
+        failure = error
+    finally:
+        close()
+        if watch is not None:
+            watch.finish(directory, next_step)
+    if (record := read_record(directory)) is None:
+        raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
+    return record, failure
 
 
 def check_names(scenario: Scenario) -> None:

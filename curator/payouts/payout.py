@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -60,16 +60,7 @@ class Payout:
 
     def to_json(self) -> dict[str, Any]:
         """All fields, for the curator's files."""
-        return {
-            "method": self.method,
-            "total": self.total,
-            "amounts": dict(self.amounts),
-            "shares": dict(self.shares),
-            "audience": self.audience,
-            "tells": self.tells,
-            "event": None if self.event is None else self.event.to_json(),
-            "margins": None if self.margins is None else dict(self.margins),
-        }
+        return asdict(self) | {"event": None if self.event is None else self.event.to_json()}
 
 
 def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dict[str, float]]:

@@ -88,14 +88,7 @@ class Recommendation:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {
-            "facts": asdict(self.facts),
-            "estimates": [asdict(estimate) for estimate in self.estimates],
-            "recommended": self.recommended,
-            "reason": self.reason,
-            "cautions": list(self.cautions),
-            "off_by": [BELOW, ABOVE],
-        }
+        return asdict(self) | {"off_by": [BELOW, ABOVE]}
 
 
 def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = True) -> Recommendation:

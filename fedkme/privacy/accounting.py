@@ -7,7 +7,7 @@ under `sound` is called a guarantee.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 
@@ -122,15 +122,5 @@ class PrivacyStatement:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for metrics.json; JSON has no infinity, so an infinite epsilon is "inf"."""
-        return {
-            "protected": self.protected,
-            "observer": self.observer,
-            "accountant": self.accountant,
-            "epsilon": "inf" if math.isinf(self.epsilon) else self.epsilon,
-            "delta": self.delta,
-            "neighbouring": self.neighbouring,
-            "raw_points": self.raw_points,
-            "reason": self.reason,
-            "unit": self.unit,
-            "whole_set": self.whole,
-        }
+        epsilon = "inf" if math.isinf(self.epsilon) else self.epsilon
+        return {**asdict(self), "epsilon": epsilon, "whole_set": self.whole}
