@@ -29,7 +29,7 @@ def generate(target: Path) -> None:
             text = re.sub(
                 r"^from fedkme\.v1 import", "from fedkme.wire.v1 import", file.read_text(), flags=re.M
             )
-            if not file.name.endswith("_grpc.py") or "Servicer" in text:  # messages alone have no calls to stub
+            if not file.name.endswith("_grpc.py") or "Servicer" in text:  # no stubs without calls
                 (target / file.name).write_text(text)
 
 
