@@ -33,7 +33,7 @@ def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
         place += column.count
         if known is not None and isinstance(column, Numeric):
             edges = evidence.finer.edges(column)
-            cuts = _quantiles(edges, known.shares[: len(edges) - 1], pieces)
+            cuts = _cuts(column, _quantiles(edges, known.shares[: len(edges) - 1], pieces))
             column, changed = column.model_copy(update={"cuts": cuts}), True
         columns.append(column)
     if not changed:
@@ -44,9 +44,16 @@ def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
     return Schema.model_validate(evidence.schema.model_copy(update={"columns": tuple(columns)}).model_dump())
 
 
-def _quantiles(edges: NDArray[np.float64], shares: NDArray[np.float64], pieces: int) -> tuple[float, ...]:
+def _cuts(column: Numeric, at: NDArray[np.float64]) -> tuple[float, ...]:
+    """Edges as cuts: of a whole number the next whole one, which parts the same values, inside the bounds."""
+    low, high = column.bounds
+    found = np.unique(np.ceil(at) if column.integer else at)
+    return tuple(found[(found > low) & (found < high)].tolist())
+
+
+def _quantiles(edges: NDArray[np.float64], shares: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
     """Edges of fine bins below which j / pieces of the rows lie, by noisy shares."""
     below = np.cumsum(shares)
     rising = np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]
     at = np.searchsorted(rising, rising[-1] * np.arange(1, pieces) / pieces)
-    return tuple(np.unique(edges[1:-1][np.minimum(at, len(edges) - 3)]).tolist())
+    return np.asarray(edges[1:-1][np.minimum(at, len(edges) - 3)])
