@@ -9,10 +9,11 @@ from typing import Any
 from consumer.releases.client import ReleaseConsumerSettings, load_release_settings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
-from fedkme.config import load_toml, validate
+from fedkme.config import load_toml
 from fedkme.errors import ConfigError
-from fedkme.party import PartySettings, resolve_paths
+from fedkme.party import PartySettings, load_settings
 from owner.settings import OwnerSettings
+from region.settings import RegionSettings
 from sim.config import SimulationSettings, load_simulation
 
 _PARTIES: Mapping[str, tuple[type[PartySettings], frozenset[str]]] = {
@@ -41,13 +42,15 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
             f"{path.name} is the configuration of no party",
             "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'.",
         )
+    if "above" in values:
+        return load_settings(RegionSettings, path)
     if role == "consumer" and "release" in values:
         return load_release_settings(path)
-    return resolve_paths(validate(_PARTIES[role][0], values, path.name), path)
+    return load_settings(_PARTIES[role][0], path)
 
 
 def role_of(settings: PartySettings | SimulationSettings) -> str:
-    """owner, consumer, curator or simulation."""
+    """owner, consumer, curator (of a region, too) or simulation."""
     if isinstance(settings, ReleaseConsumerSettings):
         return "consumer"
     return next((role for role, (kind, _) in _PARTIES.items() if isinstance(settings, kind)), "simulation")
