@@ -38,8 +38,8 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
-FINE_SHARE = 0.1
-"""Part of the budget for numbers by fine bins."""
+FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
+"""Part of the budget for numbers by fine bins, where pairs are counted and where nothing but columns is."""
 CELLS_AT_ONCE = 2**20
 """Counts of one question: a workload of three columns has more, and goes in parts."""
 NAMES = {
@@ -95,7 +95,8 @@ class MarginalsMethod:
                 "Set 'mechanism' to \"rounds\", or agree on a trusted curator.",
             )
         loop = asyncio.get_running_loop()
-        fine, epsilon = await self._fine(oracle, loop)
+        share = FINE_SHARE_ALONE if mechanism == "independent" else FINE_SHARE
+        fine, epsilon = await self._fine(oracle, loop, share)
         # Fitting takes seconds between questions: in a thread, with a loop of its own.
         made = await beside(
             asyncio.run, self._run(mechanism, Counts(oracle, self._binning, loop), oracle, epsilon)
@@ -103,14 +104,15 @@ class MarginalsMethod:
         return self._kept(made, fine, mechanism, oracle)
 
     async def _fine(
-        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop
+        self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, share: float
     ) -> tuple[list[Measurement], float]:
         """Numbers by fine bins, and the epsilon that is left for the rest.
 
         Relation, unit and sensitivity are those of every table (`marginals.budget`): mu^2 = 2 / sigma^2 each.
         With m the multiplier of the Gaussian that (epsilon, delta) allow, m' that of what is left, the fine
-        tables have 1 / m^2 - 1 / m'^2 together, about FINE_SHARE of it: all adds up to 1 / m^2, however the
-        rest depends on these.
+        tables have 1 / m^2 - 1 / m'^2 together, about `share` of it: all adds up to 1 / m^2, however the
+        rest depends on these. Where the noise in one is above the rows of an even bin they tell nothing, and
+        are not asked: this is public.
         """
         finer_bins, epsilon, delta = self._finer, self.settings.of_row, self.settings.delta
         places = [
@@ -118,12 +120,14 @@ class MarginalsMethod:
         ]
         if not places:
             return [], epsilon
-        oracle.tell("measuring", "each number by fine bins", 0.0)
         most = gaussian_sigma(epsilon, delta)
-        left = gaussian_epsilon(most / math.sqrt(1.0 - FINE_SHARE), delta)
+        left = gaussian_epsilon(most / math.sqrt(1.0 - share), delta)
         cost = (most**-2 - gaussian_sigma(left, delta) ** -2) * (1.0 - 1e-9)
-        cliques = [(place,) for place in places]
-        sigmas = [measurement_sigma(cost / len(places))] * len(places)
+        sigma = measurement_sigma(cost / len(places))
+        if sigma * self.settings.bins > oracle.rows:
+            return [], epsilon
+        oracle.tell("measuring", "each number by fine bins", 0.0)
+        cliques, sigmas = [(place,) for place in places], [sigma] * len(places)
         return await Counts(oracle, finer_bins, loop).noisy(cliques, sigmas), left
 
     async def _run(

@@ -8,7 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from curator.releases.marginals.budget import measurement_cost
 from curator.releases.method import make_method
+from curator.releases.methods.marginals import FINE_SHARE, FINE_SHARE_ALONE
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.errors import DataError
@@ -16,6 +18,7 @@ from fedkme.features.binning import Binning, finer
 from fedkme.operate.cuts import with_cuts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import event_from_json
+from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.releases.counts import StoredCounts, counts_from_bytes
 from fedkme.releases.fine import FineShares
 from fedkme.releases.settings import release_settings
@@ -86,9 +89,14 @@ def test_fine_bins_lie_within_coarse_ones() -> None:
         assert (fine.within(place, coarse)[both[1][:, place]] == both[0][:, place]).all()
 
 
-def release(fine: int) -> StoredCounts:
-    method = make_method(release_settings({"kind": "marginals", "fine": fine}), schema(), None, 1)
-    return counts_from_bytes(asyncio.run(method.ask(OwnersInMemory(people(), schema(), 3))))
+def release(fine: int, mechanism: str = "auto", rows: int = 20_000) -> StoredCounts:
+    settings = release_settings({"kind": "marginals", "fine": fine, "mechanism": mechanism})
+    method = make_method(settings, schema(), None, 1)
+    return counts_from_bytes(asyncio.run(method.ask(OwnersInMemory(people(rows), schema(), 3))))
+
+
+def spent(made: StoredCounts) -> float:
+    return Sound().epsilon([event_from_json(made.pieces)], 1e-5).epsilon
 
 
 def test_means_and_quantiles_are_known_far_better_than_to_half_a_bin() -> None:
@@ -111,13 +119,30 @@ def test_means_and_quantiles_are_known_far_better_than_to_half_a_bin() -> None:
 
 def test_all_of_it_costs_what_was_planned_and_a_method_without_costs_the_same() -> None:
     made = release(16)
-    spent = Sound().epsilon([event_from_json(made.pieces)], 1e-5).epsilon
-    assert 0.98 < spent <= 1.0 + 1e-6
+    assert 0.98 < spent(made) <= 1.0 + 1e-6
     assert made.event == release(1).event
     assert len(made.fine) == 2  # of three numbers; the third has few values
     assert not release(1).fine
     again = counts_from_bytes(made.to_bytes())
     assert [each.sigma for each in again.fine] == [each.sigma for each in made.fine]
+
+
+@pytest.mark.parametrize(("mechanism", "share"), [("auto", FINE_SHARE), ("independent", FINE_SHARE_ALONE)])
+def test_fine_bins_have_their_share_of_the_budget(mechanism: str, share: float) -> None:
+    made = release(16, mechanism)
+    costs = [measurement_cost(each.sigma) for each in made.fine]
+    assert sum(costs) * gaussian_sigma(1.0, 1e-5) ** 2 == pytest.approx(share, rel=1e-3)
+
+
+def test_fine_bins_that_would_be_noise_alone_are_not_asked_and_cost_nothing() -> None:
+    # A cell's noise above the rows of one of 16 even bins: N and noise are public.
+    few = release(16, "independent", 200)
+    assert not few.fine
+    assert 0.98 < spent(few) <= 1.0 + 1e-6
+    assert [each.sigma for each in few.fitted] == [
+        each.sigma for each in release(1, "independent", 200).fitted
+    ]
+    assert release(16, "independent", 400).fine
 
 
 def test_cuts_at_released_quantiles_part_the_rows_evenly() -> None:
