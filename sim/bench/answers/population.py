@@ -36,6 +36,10 @@ QUESTIONS = (
     "histogram(income, 4)",
     "share(age > 60 and ill = 'yes')",
     "median(visits)",
+    "mean(income)",
+    "var(income)",
+    "share(income < 17)",
+    "quantile(income, 0.9)",
 )
 """Questions of every kind: some of them are outside the span of each release."""
 
