@@ -211,6 +211,7 @@ class SqliteStore(SqlStore):
             raise StoreError(cause, "Choose a local disk.")
         self._execute(f"PRAGMA synchronous = {synchronous}")
         self._execute("PRAGMA secure_delete = ON")
+        self._execute("PRAGMA cache_size = -256")  # KiB; else 2 MB for each of many owners of a process
         self._execute(
             "PRAGMA journal_size_limit = 16777216"
         )  # the log shrinks again after a large transaction
