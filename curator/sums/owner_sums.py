@@ -67,7 +67,7 @@ class OwnerSums:
         noise_for: NoiseFor,
         quorum: int = 1,
         identity: Identity | None = None,
-        begin_aggregation: Callable[[], None] = lambda: None,
+        before_vectors: Callable[[], None] = lambda: None,
         propose: Callable[[int], None] = lambda number: None,
         observe: Callable[[Fault], None] = lambda fault: None,
         faults: list[Fault] | None = None,
@@ -82,8 +82,8 @@ class OwnerSums:
             noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
             quorum: owners that every question needs.
             identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
-            begin_aggregation: called for each aggregation, before any owner can send a masked vector: from
-                there on an attempt that dies may have been opened.
+            before_vectors: called for each question, before any owner can send its vector: from there on an
+                attempt that dies may have been answered, or opened.
             propose: called with the number of each aggregation, before any owner hears of it.
             observe: hears of owners that leave.
             faults: where they are written.
@@ -99,7 +99,7 @@ class OwnerSums:
             observe=observe,
             faults=[] if faults is None else faults,
             identity=identity,
-            begin_aggregation=begin_aggregation,
+            before_vectors=before_vectors,
             propose=propose,
         )
         self._schema = schema

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from curator.owners.roster import Fault, Roster
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.session import SumSession
-from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
+from fedkme.errors import DataError, IdentityError, OwnerFaultError, OwnerLostError, QuorumError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import row_limit
 from fedkme.ops.threads import beside
@@ -93,7 +93,7 @@ class SumRound:
         observe: Callable[[Fault], None],
         faults: list[Fault],
         identity: Identity | None = None,
-        begin_aggregation: Callable[[], None] = lambda: None,
+        before_vectors: Callable[[], None] = lambda: None,
         propose: Callable[[int], None] = lambda number: None,
     ) -> None:
         """Begin.
@@ -106,7 +106,7 @@ class SumRound:
             observe: hears of owners that leave.
             faults: where they are written.
             identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
-            begin_aggregation: called for each aggregation, before any owner can send a masked vector.
+            before_vectors: called for each question, before any owner can send its vector.
             propose: called with the number of each aggregation, before any owner hears of it.
         """
         self.rows: dict[str, int] = {}
@@ -117,7 +117,7 @@ class SumRound:
         self._least = max(quorum, least_owners(invitation.security))
         self._roster: Roster[SumSession] = Roster(ports, self._least, observe, faults)
         self._identity = identity
-        self._begin_aggregation = begin_aggregation
+        self._before_vectors = before_vectors
         self._propose = propose
         self._number = 0
 
@@ -172,10 +172,16 @@ class SumRound:
         self._number = number = self._number + 1
         total = np.zeros(vector.length, dtype=np.int64)
         slots, moves = _slots(vector.length), one_owner_moves(self._held, masked=False)
+        self._gate.expect(number, self.owners, vector)
+        self._before_vectors()
 
         async def add(port: SumSession, said: SumVector) -> None:
             async with slots:
-                answer = await port.embed(number, said.query, said.length, moves)
+                try:
+                    answer = await port.embed(number, said.query, said.length, moves)
+                except OwnerLostError:
+                    self._gate.lose(port.name)
+                    raise
                 self._gate.receive_vector(number, port.name, said)
                 rows = self.rows[port.name] if port.left is None else port.left
                 if not 0 < rows <= self.rows[port.name]:
@@ -225,7 +231,7 @@ class SumRound:
         await self._phase(number, share, [each.sender for each in roster.advertisements])
         deliveries = aggregator.deliveries()
         self._gate.expect(number, deliveries, vector, plan.event)
-        self._begin_aggregation()
+        self._before_vectors()
 
         async def mask(port: SumSession, name: str) -> None:
             async with slots:

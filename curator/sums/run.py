@@ -1,16 +1,17 @@
 """Sums over owners in one run: owners are asked once, and what came is in the ledger whatever comes of it.
 
 docs/decisions/007: the ledger's lines and what was made of the sums are on disk in one transaction, before
-anybody hears of it. Under secure aggregation the lines that owners may have written are kept before the first
-masked vector: an attempt that dies after that counts as opened.
+anybody hears of it. The lines that owners may have written are kept before the first vector of a question
+can come. Under secure aggregation an attempt that dies after that counts as opened; in the clear it is asked
+again, and who does not answer again is charged for what it may have sent.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from curator.owners.roster import Fault
@@ -24,6 +25,8 @@ from fedkme.protocol import Invitation, Security
 
 _ASKED = "asked/"
 """Key of the number of a run's last aggregation: owners take part in none of a number twice."""
+_DOUBTFUL = "doubtful/"
+"""Key of the lines that owners of a run may have written in an attempt whose own are not on disk."""
 Made = TypeVar("Made")
 Settle = Callable[[Callable[[], None]], None]
 """Puts the ledger's lines so far on disk, in one transaction with what its argument keeps."""
@@ -52,8 +55,17 @@ async def run_sums(
     keeps, are on disk then. `keep` keeps what `ask` returned, in the transaction that takes the ledger's
     lines. `mark` keeps lines that owners may have written, before a masked vector can come.
     """
-    gate = SumDisclosures(invitation, context.written(invitation.run))
-    last, store = f"{_ASKED}{invitation.run}", context.store
+    last, doubt, store = f"{_ASKED}{invitation.run}", f"{_DOUBTFUL}{invitation.run}", context.store
+    before = json.loads(store.get(doubt) or b"[]")
+    gate = SumDisclosures(invitation, context.written(invitation.run), map(disclosure_from_json, before))
+
+    def before_vectors() -> None:
+        lines = [line.to_json() for line in gate.at_most()]
+        if invitation.security is not None:
+            mark(lines)
+        elif context.journaled:
+            store.put(doubt, json.dumps(lines).encode("ascii"))
+
     sums = OwnerSums(
         sessions,
         invitation,
@@ -62,7 +74,7 @@ async def run_sums(
         quorum=quorum,
         noise_for=context.noise_for,
         identity=context.identity(),
-        begin_aggregation=lambda: mark([line.to_json() for line in gate.at_most()]),
+        before_vectors=before_vectors,
         propose=lambda number: store.put(last, b"%d" % number),
         observe=observe,
         faults=faults,
@@ -75,18 +87,19 @@ async def run_sums(
             context.ledger.extend(gate.take())
             keep()
 
+    def end(keep: Callable[[], None] = lambda: None) -> None:
+        context.ledger.extend(gate.doubtful())
+        keep()
+        store.delete(last)
+        store.delete(doubt)
+
     try:
         made = await ask(sums, settle)
     except BaseException as error:  # what came counts, also where nothing is made of it
         over = isinstance(error, FedkmeError) and not isinstance(error, StoreError)
-        settle(partial(store.delete, last) if over else lambda: None)
+        settle(end if over else lambda: None)
         raise
-
-    def end() -> None:
-        keep(made)
-        store.delete(last)
-
-    settle(end)
+    settle(lambda: end(lambda: keep(made)))
     return made
 
 

@@ -8,10 +8,10 @@ the rows that the curator delivers, are in one ledger only: there the chain show
 record.json, which holds the hash of the curator's last line at the end of its run, a cut.
 
 A death leaves lines on one side, which is said and is no fault. A curator that was killed while owners opened
-a sum charges all that it may have asked, in lines that say that they are not certain. An owner writes before
-it sends: what it wrote alone may be on its way in a run that is open at the curator, and never came in one in
-which it was lost, as record.json says. Whoever would hide behind that hides no cost: the line stays in the
-ledger of the other side, and counts.
+a sum charges all that it may have asked, and each whose vector was asked for and never came to its disk, in
+lines that say that they are not certain. An owner writes before it sends: what it wrote alone may be on its
+way in a run that is open at the curator, and never came in one in which it was lost, as record.json says.
+Whoever would hide behind that hides no cost: the line stays in the ledger of the other side, and counts.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class At:
             observe=self.observed.append,
             faults=self.faults,
             identity=identity,
-            begin_aggregation=begin,
+            before_vectors=begin,
         )
         self.pool = OwnerSums(
             owners,
@@ -258,7 +258,7 @@ class At:
             noise_for=lambda purpose: simulated(seed, "curator", purpose),
             quorum=quorum,
             identity=identity,
-            begin_aggregation=begin,
+            before_vectors=begin,
             observe=self.observed.append,
             faults=self.faults,
         )
