@@ -18,10 +18,13 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 
 from sim.engines.template import AVAILABLE, ENVIRONMENT
 
 _MESSAGE_BYTES = 2**16
+_TESTS = {"PYTHONPATH": str(Path(__file__).parents[1])}
+"""Modules of tests can be forked as parties, wherever fedkme is installed from."""
 
 
 class Forked:
@@ -64,7 +67,7 @@ class _Template:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=os.environ | ENVIRONMENT | ({"LD_PRELOAD": preloaded} if preloaded else {}),
+                env=os.environ | ENVIRONMENT | _TESTS | ({"LD_PRELOAD": preloaded} if preloaded else {}),
                 start_new_session=True,
             )
         self._began: queue.SimpleQueue[Forked] = queue.SimpleQueue()

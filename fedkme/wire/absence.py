@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 """Times between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
+LEAST_DIAL_S = 1.0
+"""Time that the last attempt has: a curator that takes the call says better why it fails than a clock does."""
 
 
 class Absence:
@@ -45,10 +47,10 @@ class Absence:
 
     @property
     def dial_s(self) -> float:
-        """Seconds that the next attempt may take; it ends with the time in which to come back."""
+        """Seconds that the next attempt may take; it ends about when the time in which to come back does."""
         if not self._attempts:
             return self._connect_s
-        return max(0.0, min(self._connect_s, self._end - time.monotonic()))
+        return min(self._connect_s, max(LEAST_DIAL_S, self._end - time.monotonic()))
 
     @property
     def _end(self) -> float:

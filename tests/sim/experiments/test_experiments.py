@@ -211,7 +211,7 @@ def test_images_are_spread_over_owners_and_come_back_as_images(tmp_path: Path) -
     assert paid == pytest.approx(1.0, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "hash-attacks"])  # its rows are drawn
 def test_every_verb_says_what_it_lacks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
     # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".

@@ -120,10 +120,10 @@ def _token_of_its_place(before: Any, self: Any, *order: Any) -> Any:
     return [HashedRow(row.token + shift, row.features, row.box) for row in found]
 
 
-def _row_in_the_refusal(before: Any, self: Any, admission: Any, expected: str) -> Any:
+def _row_in_the_refusal(before: Any, self: Any, admission: Any, *more: Any) -> Any:
     """Say a digest of the table to who asks and is not approved yet."""
     try:
-        return before(self, admission, expected)
+        return before(self, admission, *more)
     except PolicyError as error:
         raise PolicyError(f"{error.cause}, over {self._pools._key}", error.remedy) from None
 
