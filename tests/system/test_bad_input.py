@@ -78,7 +78,8 @@ def test_rows_that_do_not_fit(tmp_path: Path, refused: Refused, rows: str, words
     line = refused(DataError, "sim", "run", scenario, "--out", tmp_path / "run")
     assert words in line
     assert "south" in line
-    assert not re.search("77|Nestor|rarely|perhaps|Ann|inf[^i]", line)
+    said = line.replace(str(tmp_path), "")  # a folder whose name has digits is no private value
+    assert not re.search("77|Nestor|rarely|perhaps|Ann|inf[^i]", said)
     assert not (tmp_path / "run").exists()
 
 
