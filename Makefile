@@ -37,7 +37,8 @@ SEED ?= 0
 chaos: venv
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.system.process_schedules $(N) --seed $(SEED) $(MORE)
 
-# `make test` replays every case and attacks with fewer trials; this is the audit that docs/privacy.md speaks of.
+# `make test` replays every case and attacks with fewer trials; this is the audit that docs/privacy.md speaks of. CI runs
+# both.
 audit: venv
 	$(BIN)/fedkme audit attack all --quick --jobs 2
 	$(BIN)/fedkme audit replay all --quick
