@@ -40,7 +40,8 @@ chaos: venv
 # `make test` replays every case and attacks with fewer trials; this is the audit that docs/privacy.md speaks of. CI runs
 # both.
 audit: venv
-	$(BIN)/fedkme audit attack all --quick --jobs 2
+	rm -rf build/audit  # of an earlier state of the code
+	$(BIN)/fedkme audit attack all --quick --jobs 2 --out build/audit
 	$(BIN)/fedkme audit replay all --quick
 
 lint: venv
