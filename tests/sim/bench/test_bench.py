@@ -69,7 +69,9 @@ def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> Non
     assert result.name == name
     for row in result.rows:
         numbers = [row[ratio] for ratio in RATIOS[name]]
-        assert all(isinstance(number, float) and math.isfinite(number) and number > 0 for number in numbers)
+        assert all(isinstance(number, float) and math.isfinite(number) for number in numbers)
+        # What an owner adds is a difference, and among few owners less than what the clock misses.
+        assert name == Benchmark.SCALE or min(numbers) > 0
     if name == Benchmark.COSTS:  # issue 12, B10: signed heads, where there is a store to keep them in
         signed = [row for row in result.rows if str(row["what"]).startswith("signed heads")]
         assert len(signed) == 4
