@@ -68,8 +68,8 @@ def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> Non
     (result,) = run_benchmarks([name], TINY, Console(file=out, width=80))
     assert result.name == name
     for row in result.rows:
-        numbers = [row[ratio] for ratio in RATIOS[name]]
-        assert all(isinstance(number, float) and math.isfinite(number) for number in numbers)
+        numbers = [float(row[ratio]) for ratio in RATIOS[name]]
+        assert all(map(math.isfinite, numbers))
         # What an owner adds is a difference, and among few owners less than what the clock misses.
         assert name == Benchmark.SCALE or min(numbers) > 0
     if name == Benchmark.COSTS:  # issue 12, B10: signed heads, where there is a store to keep them in
