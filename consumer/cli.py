@@ -118,9 +118,8 @@ def release(
 
 
 def _do(config: Path, work: Work, supervised: bool = False, as_json: bool = False) -> NoReturn:
-    load = cache(
-        partial(load_settings, ConsumerSettings, config)
-    )  # once: the file may be another's when the work is done
+    # Once: the file may be another's when the work is done.
+    load = cache(partial(load_settings, ConsumerSettings, config))
     code = run_party(load, supervised, work)
     here = (0, IncompleteSummaryError.code, NotJudgedError.code) if as_json else (0,)
     if code in here and not supervised:  # else the error is the last line, and says where the rows are

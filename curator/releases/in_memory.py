@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
@@ -44,10 +45,8 @@ class OwnersInMemory:
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """All sums of a question with noise."""
-        self.asked += 1
         vector = SumVector(query, self.schema)
-        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
-        sums = vector.sums(total, self.rows)
+        sums = vector.sums(self._total(vector), self.rows)
         return joint.release(vector.maps, sums, query.layout, self.rows, release, self.noise, query.counts)
 
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
@@ -65,11 +64,14 @@ class OwnersInMemory:
 
     async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
         """Pooled counts of every marginal."""
-        self.asked += 1
         vector = SumVector(SumQuery((), Layout(), marginals=marginals), self.schema)
-        total = np.sum([vector.of(table) for table in self.tables if len(table)], axis=0)
-        exact = vector.tables(total)
+        exact = vector.tables(self._total(vector))
         if sigmas is None:
             return [(counts, 0.0) for counts in exact]
         noise = self.noise
         return [(a + noise.gaussian(s, a.size), s) for a, s in zip(exact, sigmas, strict=True)]
+
+    def _total(self, vector: SumVector) -> NDArray[np.int64]:
+        """Answer of all owners to one more question."""
+        self.asked += 1
+        return np.asarray(np.sum([vector.of(table) for table in self.tables if len(table)], axis=0))

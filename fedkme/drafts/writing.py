@@ -10,8 +10,6 @@ from fedkme.drafts.drafting import Draft
 from fedkme.tables.data_file import DataFile
 
 FROM_DATA = "# FROM DATA: replace if private"
-
-
 _SEEN = ("bounds", "categories", "atoms", "scale", "decimals")
 """Keys whose values were seen in rows."""
 

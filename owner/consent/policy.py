@@ -125,7 +125,7 @@ class Policy:
         pool = None if isinstance(terms, SumTerms) else self._pools.next(rows)
         if ahead is not None:
             self._check_ahead(consumer, protocol, ahead)
-            self._pools.next(rows)
+            self._pools.next(rows)  # raises where no pool is left for the summary, which takes one later
         shown = shown_to_curator(protocol, planned, invitation.security)
         self._let_in(
             Admission(invitation.run, consumer, protocol, invitation.rows, planned, pool, shown=shown),

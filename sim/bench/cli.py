@@ -172,9 +172,11 @@ def ray(
     )
 
 
-@app.command(
-    Benchmark.TREE.value,
-    epilog=epilog("fedkme bench tree --owners 100000 --fan 100", "fedkme bench tree --json", json=_JSON),
+@app.verb(
+    "fedkme bench tree --owners 100000 --fan 100",
+    "fedkme bench tree --json",
+    json=_JSON,
+    name=Benchmark.TREE.value,
 )
 def tree(
     owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "1000,10000",

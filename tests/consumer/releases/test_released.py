@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,11 @@ import pytest
 
 from consumer.releases.estimators import distribution, expectation, mmd, probability, resample
 from consumer.releases.released import Released, load_release
-from curator.releases import joint
-from curator.releases.joint import JointRelease
-from curator.releases.method import NoisyTable, make_method
+from curator.releases.in_memory import OwnersInMemory
+from curator.releases.method import make_method
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.sums import Layout
-from fedkme.privacy.noise import NoiseSource, simulated
-from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.settings import release_settings
-from fedkme.sums.values import Marginals, SumQuery
-from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 
@@ -37,40 +31,6 @@ def people(count: int, seed: int, older: float = 0.0) -> Table:
     age = np.clip(np.rint(generator.normal(40 + older, 12, count)), 0, 100)
     dose = np.clip(0.02 * age + 0.2 * generator.standard_normal(count), 0, 2)
     return Table(np.stack([age, dose], axis=1), (generator.random(count) < 0.3).astype(np.int64))
-
-
-class Curator:
-    """One pool of rows as a SumOracle."""
-
-    exact_sums = True
-    noise_ratio = 1.0
-    owners = 1
-
-    def tell(self, stage: str, line: str, fraction: float) -> None:
-        pass
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.rows = len(table)
-
-    async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        vector = SumVector(query, SCHEMA)
-        sums = vector.sums(vector.of(self.table), self.rows)
-        noise = simulated(5, "curator", "release")
-        return joint.release(vector.maps, sums, query.layout, self.rows, release, noise, query.counts)
-
-    async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        return await self.joint(query, release)
-
-    async def exact(self, query: SumQuery) -> JointRelease:
-        return await self.joint(query, None)
-
-    @property
-    def noise(self) -> NoiseSource:
-        return simulated(5, "curator", "release")
-
-    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        raise NotImplementedError
 
 
 @cache
@@ -89,7 +49,7 @@ def files(kind: str) -> dict[str, bytes]:
         "merf": {"features": 200, "steps": 20, "hidden": [16], "batch": 64, "rows": 100},
     }
     method = make_method(release_settings({"kind": kind, **settings[kind]}), SCHEMA, people(300, 9), 1)
-    release = asyncio.run(method.ask(Curator(people(20_000, 0))))
+    release = asyncio.run(method.ask(OwnersInMemory(people(20_000, 0), SCHEMA, owners=1)))
     return dict(method.finish(release, lambda *_: None).files)
 
 
