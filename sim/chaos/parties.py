@@ -144,8 +144,8 @@ async def curate(
         MortalRecords(process, directory),
     )
     party = CuratorParty(context, members, CertificateCheck())
-    server = Server(process)
-    party.serve_on(server)  # type: ignore[arg-type]  # of gRPC's server it has what is asked for
+    server: Any = Server(process)  # of gRPC's server it has what is asked for
+    party.serve_on(server)
     network.server = server
     party.start()
     try:
@@ -270,7 +270,8 @@ async def compute(work: Callable[[], Any]) -> Any:
     if isinstance(work, partial) and work.func is asyncio.run:
         return await work.args[0]
     if isinstance(work, partial) and getattr(work.func, "__name__", "") == "finish":
-        method, release = work.func.__self__, work.args[0]  # type: ignore[attr-defined]
+        finish: Any = work.func
+        method, release = finish.__self__, work.args[0]
         key = type(method), repr(method.settings), release
         if key not in _FINISHED:
             _FINISHED[key] = method.finish(release, lambda *said: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import fields, replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ POINTS = st.lists(st.tuples(st.floats(0, 9), st.integers(0, 99)), max_size=3).ma
 TEXTS = st.sampled_from(["", "south was lost"])
 
 
-def state(run: RunState, learned: tuple[Learned, ...] = (), **changes: object) -> Watched:
+def state(run: RunState, learned: tuple[Learned, ...] = (), **changes: Any) -> Watched:
     events = (
         News(3.0, "left the run", run.run, "south", "error 31"),
         News(2.0, "connected", owner="north"),
@@ -48,7 +48,7 @@ def state(run: RunState, learned: tuple[Learned, ...] = (), **changes: object) -
         *learned,
     )
     whole = Watched("curator", 9.0, (run,), about, BudgetUse(8.0, 1e-5, ((2.0, 1.0),)), events)
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return replace(whole, **changes)
 
 
 RUN = RunState("run-1", "lab", "summary", "running", 1.0, 2.0, protocol="clock", wanted=9, lanes=(OWN,))
