@@ -36,6 +36,7 @@ class CuratorParty:
         lifecycle = Lifecycle(context)
         self.heads = lifecycle.heads
         self.runs = RunQueue(context.store, lifecycle.carry_out, settings.runs_at_once)
+        self.runs.settle = lifecycle.settle
         for run in self.runs.left_open():
             members.enlist(run.name, run.document.owners)
         names = NameRegister(settings.owners, settings.consumers)

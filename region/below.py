@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from curator.owners.head_exchange import HeadExchange
 from curator.owners.members import Membership
 from curator.owners.roster import Fault
-from curator.sums.disclosures import SumDisclosures
+from curator.sums.charges import SumCharges, charge_ended
 from curator.sums.round import SumRound, SumTotal
 from curator.sums.session import SumSession
 from fedkme.directives import Directive, Dismiss, Embed, Proposal
@@ -91,6 +91,7 @@ class Below:
         """Let owners forget a run that is over above, after heads were exchanged."""
         name = f"{run}@{self.name}"
         owners = json.loads(self.store.get(_OPEN + name) or b"[]")
+        charge_ended(self.ledger, self.store, name)
         self.members.discharge(name)
         ways = [self.members.connection(each) for each in sorted({*owners} & {*self.members.here()})]
         await self.heads.after(name, ways)
@@ -123,12 +124,14 @@ class RegionRun:
         self._below = below
         self._name = invitation.run
         written = disclosures_in(kept.line for kept in below.store.ledger()) if again else ()
-        self._gate = SumDisclosures(invitation, [line for line in written if line.run == self._name])
+        about = [line for line in written if line.run == self._name]
+        self._charges = SumCharges(invitation, below.ledger, below.store, about)
         self._round = SumRound(
             [SumSession(below.members.connection(each), self._name) for each in owners],
             invitation,
-            self._gate,
+            self._charges.gate,
             quorum=below.quorum,
+            before_vectors=self._charges.before_vectors,
             observe=partial(below.left, self._name),
             faults=[],
         )
@@ -184,15 +187,14 @@ class RegionRun:
                 )
             vector = await beside(vector_of, query, below.schema, below.most_sums, below.name)
             self._round.skip_to(number)
-            try:
-                self._total = await self._round.plain_total(vector)
-            finally:
-                with below.ledger.together(), below.store.transaction():
-                    below.ledger.extend(self._gate.take())
-            self._check_again(number, self._total)
-            self._number = number
+            total = await self._round.plain_total(vector)
+            self._charges.settle(partial(self._check_again, number, total))
+            self._total, self._number = total, number
+        except StoreError:
+            raise
         except FedkmeError as error:
-            self._fail(error)
+            self._charges.settle()
+            self._error = error
 
     def _check_again(self, number: int, total: SumTotal) -> None:
         """Hold an answer that an earlier process may have given to the owners that were in it.

@@ -28,8 +28,9 @@ from curator.planning.facts import held_rows
 from curator.runs.context import RunContext
 from curator.runs.queue import Run
 from curator.summary.settings import SummarySettings
+from curator.sums.charges import DOUBTFUL, Settle, charge_ended
 from curator.sums.owner_sums import OwnerSums
-from curator.sums.run import Settle, give_up, run_sums, security_of
+from curator.sums.run import run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.disclosures import sketch_of
@@ -70,6 +71,7 @@ class Agreement:
         taken = []
         for key in self._context.store.keys(_SKETCH):
             if key not in known:
+                charge_ended(self._context.ledger, self._context.store, sketch_of(key.removeprefix(_SKETCH)))
                 self._context.store.delete(key)
             elif (attempt := self._attempt(known[key])) is not None and "owners" in attempt:
                 self._context.members.enlist(sketch_of(known[key].name), attempt["owners"])
@@ -114,9 +116,8 @@ class Agreement:
             self._show(run, cells)
             return
         attempt = self._attempt(run) or {}
-        if "lines" in attempt:
-            sketch, forget = sketch_of(run.name), partial(self.forget, run)
-            raise give_up(context, sketch, run.name, "sketch", attempt["lines"], forget)
+        if "lines" in attempt:  # that owners may have written, as an earlier release keeps them
+            context.store.put(DOUBTFUL + sketch_of(run.name), json.dumps(attempt["lines"]).encode("ascii"))
         if "fault" in attempt:
             self.forget(run)
             code, cause, remedy = attempt["fault"]
@@ -200,12 +201,9 @@ class Agreement:
             self.forget(run)
             self._keep(run, cells)
 
-        def mark(lines: list[dict[str, Any]]) -> None:
-            self._note(run, lines=lines)
-
         try:
             cells = await run_sums(
-                context, invitation, sessions, quorum, ask, keep, mark, partial(context.left, run.name)
+                context, invitation, sessions, quorum, ask, keep, partial(context.left, run.name)
             )
             self._show(run, cells)
         except StoreError:

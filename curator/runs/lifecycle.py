@@ -20,6 +20,7 @@ from curator.runs.queue import Run, Status
 from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_run import SummaryRun
 from curator.summary.family import SummaryFamily
+from curator.sums.charges import charge_ended
 from fedkme.errors import CancelledRunError, FedkmeError, StoreError
 from fedkme.heads.log import HeadLog
 from fedkme.pki.certificates import Role
@@ -94,6 +95,14 @@ class Lifecycle:
     def family(self, document: RunDocument) -> Family:
         """Family of a run, by its choice."""
         return self.cells if self.context.summary_of(document).row.family == "cells" else self._summary
+
+    def settle(self, run: Run) -> None:
+        """Charge what owners may have disclosed in a run that ends as they are asked, or before it goes on.
+
+        Raises:
+            StoreError: the store fails.
+        """
+        charge_ended(self.context.ledger, self.context.store, run.name)
 
     async def carry_out(self, run: Run) -> Status | None:
         """Carry out a run, or what is left of it.

@@ -115,6 +115,7 @@ class RunQueue:
     itself, and which run a request began, are facts of the store: nobody reads all runs to find one.
 
     Attributes:
+        settle: charges what is left of a run, before it is over.
         closed: told when a run is over.
     """
 
@@ -132,12 +133,13 @@ class RunQueue:
         self._running: dict[Run, None] = {}  # in the order in which they began
         self._open: dict[str, Run] = {}
         self._held = False
+        self.settle: Callable[[Run], None] = lambda run: None
         self.closed: Callable[[], None] = lambda: None
         for status in OPEN:
             for row in store.runs(status):
                 document = self._with_rows(row.run, RunDocument.from_bytes(row.document))
-                run = Run(row.run, document, _first(document) if status == "asked" else "queued", row.opened)
-                self._open[run.name] = run
+                first = _first(document) if status == "asked" else "queued"
+                self._open[row.run] = Run(row.run, document, first, row.opened)
         if store.get(_INDEXED) is None:
             self._index_requests()
         self._queue += sorted(
@@ -206,8 +208,7 @@ class RunQueue:
         """Take up a run that could not go on."""
         if run.error is None or not run.open:
             return run
-        taken = Run(run.name, run.document, "queued", run.opened)
-        self._open[run.name] = taken
+        taken = self._open[run.name] = Run(run.name, run.document, "queued", run.opened)
         self._queue.append(taken)
         self.start()
         return taken
@@ -216,8 +217,7 @@ class RunQueue:
         """An open run by its name, or one that is over."""
         if (run := self._open.get(name)) is not None:
             return run
-        row = self._store.run(name) if name.isprintable() else None  # others are no run's name
-        if row is None:
+        if not name.isprintable() or (row := self._store.run(name)) is None:
             return None
         return self._known(replace(row, document=self._store.document(name) or row.document))
 
@@ -285,12 +285,12 @@ class RunQueue:
         if run.task is not None:
             run.task.cancel()
         else:
-            if run in self._queue:
-                self._queue.remove(run)
+            self._queue = [each for each in self._queue if each is not run]
             self.close(run, "cancelled")
 
     def close(self, run: Run, status: Status) -> None:
         """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
+        self.settle(run)
         document = replace(run.document, offer=None)
         with self._store.transaction():
             self._store.update_run(run.name, status=status, document=document.to_bytes(), ended=True)

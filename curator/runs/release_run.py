@@ -8,7 +8,6 @@ post-processing, which a curator that starts again does again (docs/decisions/00
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -19,8 +18,9 @@ from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.queue import Run, Status
 from curator.sums.answers import NoisyAnswer
+from curator.sums.charges import DOUBTFUL, Settle
 from curator.sums.owner_sums import OwnerSums
-from curator.sums.run import Settle, give_up, run_sums, security_of
+from curator.sums.run import run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
@@ -30,8 +30,8 @@ from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 
 RELEASE, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
-"""Kinds of entries of a run's journal: the release, how it came, as masks were asked for the ledger's lines
-that owners may have written from there on, and what came of it where further questions follow."""
+"""Kinds of entries of a run's journal: the release, how it came, what owners may have written under masks
+(of an earlier fedkme: see `DOUBTFUL`), and answers from which questions follow."""
 
 
 class ReleaseRun:
@@ -98,7 +98,7 @@ class ReleaseRun:
         if RELEASE in kept:
             return kept[RELEASE]
         if entries and entries[-1].kind == AGGREGATING:
-            raise give_up(self._context, name, name, "sum", json.loads(entries[-1].body))
+            self._context.store.put(DOUBTFUL + name, entries[-1].body)
         self._answers = [NoisyAnswer.from_bytes(entry.body) for entry in entries if entry.kind == ANSWER]
         return None
 
@@ -142,7 +142,6 @@ class ReleaseRun:
             self.quorum,
             ask,
             keep,
-            self._mark,
             partial(context.left, run.name),
             record.faults,
         )
@@ -154,11 +153,6 @@ class ReleaseRun:
 
     def _keep(self, answer: NoisyAnswer) -> None:
         self._context.store.append(self._run.name, ANSWER, answer.to_bytes())
-
-    def _mark(self, lines: list[dict[str, Any]]) -> None:
-        """Mark that owners now write lines of which nothing may come to this process."""
-        with self._context.store.transaction():
-            self._context.store.append(self._run.name, AGGREGATING, json.dumps(lines).encode())
 
     async def _finish(self, method: Method, release: bytes) -> Finished:
         """Post-processing, beside the loop that serves everybody else."""

@@ -8,9 +8,10 @@ parameters may be missing at the end (docs/decisions/006); with more the questio
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,9 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from curator.owners.roster import Fault, Roster
+from curator.owners.session import REFUSALS
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.session import SumSession
-from fedkme.errors import DataError, IdentityError, OwnerFaultError, OwnerLostError, QuorumError
+from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import row_limit
 from fedkme.ops.threads import beside
@@ -177,11 +179,8 @@ class SumRound:
 
         async def add(port: SumSession, said: SumVector) -> None:
             async with slots:
-                try:
+                with self._refusals(port):
                     answer = await port.embed(number, said.query, said.length, moves)
-                except OwnerLostError:
-                    self._gate.lose(port.name)
-                    raise
                 self._gate.receive_vector(number, port.name, said)
                 rows = self.rows[port.name] if port.left is None else port.left
                 if not 0 < rows <= self.rows[port.name]:
@@ -235,7 +234,8 @@ class SumRound:
 
         async def mask(port: SumSession, name: str) -> None:
             async with slots:
-                message = _of(port, await port.mask(number, deliveries[name], length))
+                with self._refusals(port):
+                    message = _of(port, await port.mask(number, deliveries[name], length))
                 self._gate.receive_vector(number, name, vector, plan.event)
                 aggregator.masked(message)
 
@@ -258,6 +258,15 @@ class SumRound:
         # Every survivor's share is in it, also those that the plan does not count on.
         deviation = plan.share * math.sqrt(len(total.owners))
         return dataclasses.replace(total, deviation=deviation, event=plan.event)
+
+    @contextlib.contextmanager
+    def _refusals(self, port: SumSession) -> Iterator[None]:
+        """Note an owner that sends no vector, and says so: whatever else comes, one may have left."""
+        try:
+            yield
+        except REFUSALS:
+            self._gate.decline(port.name)
+            raise
 
     async def _agree(
         self, vector: SumVector, security: Security, plan_for: PlanFor

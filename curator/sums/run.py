@@ -8,28 +8,19 @@ again, and who does not answer again is charged for what it may have sent.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from curator.owners.roster import Fault
 from curator.runs.context import RunContext
-from curator.sums.disclosures import SumDisclosures, unwritten
+from curator.sums.charges import Settle, SumCharges
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
-from fedkme.privacy.events import disclosure_from_json
 from fedkme.protocol import Invitation, Security
+from fedkme.protocols import SKETCH
 
-_ASKED = "asked/"
-"""Key of the number of a run's last aggregation: owners take part in none of a number twice."""
-_DOUBTFUL = "doubtful/"
-"""Key of the lines that owners of a run may have written in an attempt whose own are not on disk."""
 Made = TypeVar("Made")
-Settle = Callable[[Callable[[], None]], None]
-"""Puts the ledger's lines so far on disk, in one transaction with what its argument keeps."""
 
 
 def security_of(context: RunContext) -> Security | None:
@@ -45,7 +36,6 @@ async def run_sums(
     quorum: int,
     ask: Callable[[OwnerSums, Settle], Awaitable[Made]],
     keep: Callable[[Made], None],
-    mark: Callable[[list[dict[str, Any]]], None],
     observe: Callable[[Fault], None],
     faults: list[Fault] | None = None,
 ) -> Made:
@@ -53,79 +43,44 @@ async def run_sums(
 
     `ask` may settle what came so far before it asks for what follows from it: the ledger's lines, and what it
     keeps, are on disk then. `keep` keeps what `ask` returned, in the transaction that takes the ledger's
-    lines. `mark` keeps lines that owners may have written, before a masked vector can come.
+    lines.
+
+    Raises:
+        SecureAggregationError: an earlier attempt died while owners opened a sum; all that they may have
+            disclosed is charged, as nobody here knows any more which of them heard the question.
     """
-    last, doubt, store = f"{_ASKED}{invitation.run}", f"{_DOUBTFUL}{invitation.run}", context.store
-    before = json.loads(store.get(doubt) or b"[]")
-    gate = SumDisclosures(invitation, context.written(invitation.run), map(disclosure_from_json, before))
-
-    def before_vectors() -> None:
-        lines = [line.to_json() for line in gate.at_most()]
-        if invitation.security is not None:
-            mark(lines)
-        elif context.journaled:
-            store.put(doubt, json.dumps(lines).encode("ascii"))
-
+    written = context.written(invitation.run)
+    charges = SumCharges(invitation, context.ledger, context.store, written, context.journaled)
+    if invitation.security is not None and charges.gate.doubtful():
+        charges.end()
+        raise _opened(invitation)
     sums = OwnerSums(
         sessions,
         invitation,
         context.schema,
-        gate,
+        charges.gate,
         quorum=quorum,
         noise_for=context.noise_for,
         identity=context.identity(),
-        before_vectors=before_vectors,
-        propose=lambda number: store.put(last, b"%d" % number),
+        before_vectors=charges.before_vectors,
+        propose=charges.propose,
         observe=observe,
         faults=faults,
     )
-
-    sums.skip_to(int(store.get(last) or b"0") + 1)
-
-    def settle(keep: Callable[[], None]) -> None:
-        with context.ledger.together(), context.store.transaction():
-            context.ledger.extend(gate.take())
-            keep()
-
-    def end(keep: Callable[[], None] = lambda: None) -> None:
-        context.ledger.extend(gate.doubtful())
-        keep()
-        store.delete(last)
-        store.delete(doubt)
-
+    sums.skip_to(charges.last + 1)
     try:
-        made = await ask(sums, settle)
+        made = await ask(sums, charges.settle)
     except BaseException as error:  # what came counts, also where nothing is made of it
         over = isinstance(error, FedkmeError) and not isinstance(error, StoreError)
-        settle(end if over else lambda: None)
+        (charges.end if over else charges.suspend)()
         raise
-    settle(lambda: end(lambda: keep(made)))
+    charges.end(lambda: keep(made))
     return made
 
 
-def give_up(
-    context: RunContext,
-    run: str,
-    of: str,
-    what: str,
-    lines: Iterable[dict[str, Any]],
-    forget: Callable[[], None] = lambda: None,
-) -> SecureAggregationError:
-    """Write down what owners may have disclosed in an attempt that died while they opened a sum.
-
-    `run` is its name in ledgers, `of` the run for which it was asked, as people know it. `lines` were kept by
-    `mark`, and `forget` drops them in the same transaction. Nobody here knows any more which owners heard the
-    question: the lines say so.
-
-    Returns:
-        Why the attempt is over, to be raised.
-    """
-    found = [replace(disclosure_from_json(plain), certain=False) for plain in lines]
-    with context.ledger.together(), context.store.transaction():
-        context.ledger.extend(unwritten(found, Counter(context.written(run))))
-        forget()
-        context.store.delete(f"{_ASKED}{run}")
+def _opened(invitation: Invitation) -> SecureAggregationError:
+    what = "sketch" if invitation.protocol == SKETCH else "sum"
     return SecureAggregationError(
-        f"the curator stopped while the owners of {of} opened a {what}",
+        f"the curator stopped while the owners of {invitation.run.partition('/')[0]} opened a {what}",
         "Ask again; what owners disclosed counts, and it costs again.",
     )

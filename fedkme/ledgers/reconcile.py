@@ -166,11 +166,12 @@ def _chain(path: Path) -> tuple[Verdict, Sequence[Entry]]:
 
 
 def _absent(curator: Found, parties: Sequence[Found]) -> list[str]:
-    """Parties that wrote down what the curator did, and have no ledger here."""
+    """Parties that surely wrote down what the curator did, and have no ledger here."""
     heard = {
         about.protected
         for about in (entry.disclosure for entry in curator.entries)
-        if _is_row(about) or _is_sums(about) or _is_histogram(about) or is_validation(about.protected)
+        if about.certain
+        and (_is_row(about) or _is_sums(about) or _is_histogram(about) or is_validation(about.protected))
     }
     kept = {name for party in parties for name in (party.party, validation_of(party.party))}
     return [_whose(name) for name in sorted(heard - kept)]

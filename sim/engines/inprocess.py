@@ -223,6 +223,7 @@ async def _curating(
     )
     lifecycle = Lifecycle(context)
     runs = RunQueue(market.curator, lifecycle.carry_out, settings.runs_at_once)
+    runs.settle = lifecycle.settle
     if market.metrics is not None and isinstance(market.members, Members):
         market.metrics.watch(market.members, runs)
     try:

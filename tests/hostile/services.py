@@ -76,6 +76,7 @@ class Services:
         )
         lifecycle = Lifecycle(context)
         self.runs = RunQueue(store, lifecycle.carry_out, settings.runs_at_once)
+        self.runs.settle = lifecycle.settle
         names = NameRegister(settings.owners)
         admission = ConsumerAdmission(settings, self.runs, names, self.say)
         preparation = Preparation(lifecycle, self.runs)

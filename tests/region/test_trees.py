@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,12 +21,12 @@ from curator.sums.disclosures import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings, SumSettings
-from fedkme.directives import Answer, Directive, Embed, Refusal
-from fedkme.errors import FedkmeError, OwnerLostError, PolicyError
+from fedkme.directives import Answer, Directive, Dismiss, Embed, Refusal
+from fedkme.errors import FedkmeError, OwnerLostError, PolicyError, StoreError
 from fedkme.heads.export import ledger_text
 from fedkme.ledgers.reconcile import verify_files
 from fedkme.party import noise_for
-from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, ExactStatistic, Gaussian
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, Disclosure, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.ledger import disclosures_in, stored_ledger
 from fedkme.protocol import CellTerms, Invitation, SumTerms
@@ -189,6 +190,10 @@ class Forest:
         """A release, with the curator's store."""
         return release_over(self.runs, security)
 
+    def region_lines(self, name: str) -> list[Disclosure]:
+        """Lines that a region wrote as the curator of its owners."""
+        return disclosures_in(line.line for line in self.stores[CURATOR, name].ledger())
+
     def files(self, curator: MemoryStore, folder: Path) -> dict[str, Path]:
         """Everybody's ledger in a folder, by its name there."""
         stores: dict[str, Store] = {name: each.store for name, each in self.owners.items()}
@@ -200,15 +205,17 @@ class Forest:
         return found
 
 
-def lost(runs: RunManager, at: int) -> RunManager:
-    """An owner that is lost when it is asked for the `at`-th time, for what it answers with."""
+def lost(runs: RunManager, at: int, answers: bool = False) -> RunManager:
+    """An owner that is lost when it is asked for the `at`-th time; it `answers`, and that does not come."""
     asked = iter(range(1, 1000))
     answer = runs.answer
 
     def answering(directive: Directive) -> Answer | None:
-        if next(asked) >= at:
+        gone = next(asked) >= at
+        found = answer(directive) if answers or not gone else None
+        if gone:
             raise OwnerLostError("its connection ended", "Start it again.")
-        return answer(directive)
+        return found
 
     runs.answer = answering  # type: ignore[method-assign]
     return runs
@@ -256,6 +263,53 @@ def test_a_region_goes_on_without_an_owner_and_says_so() -> None:
         "north": sizes["owner-00"] + sizes["owner-02"],
         "south": sum(sizes[name] for name in forest.regions["south"]),
     }
+
+
+def test_a_region_charges_what_may_have_left_an_owner_that_it_lost_while_it_asked(tmp_path: Path) -> None:
+    # An owner wrote that its sums left, and its region, which had no line of it, was named as cheating.
+    forest = Forest()
+    lost(forest.answering["owner-01"], at=2, answers=True)
+    _, curator = forest.released()
+    assert {found.fault for found in verify_files([*forest.files(curator, tmp_path).values()])[0]} == {""}
+    assert {line.protected for line in forest.region_lines("north") if not line.certain} == {"owner-01"}
+    assert left_open(forest.stores[CURATOR, "north"]) == []
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_region_whose_disk_refused_what_came_charges_it_once_whether_or_not_it_comes_again(
+    back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forest = Forest()
+    store = forest.stores[CURATOR, "north"]
+    query = Directive("run-1", 1, 2, Embed(QUESTION))
+
+    @contextlib.contextmanager
+    def refusing() -> Iterator[None]:
+        with MemoryStore.transaction(store):
+            yield
+            raise StoreError("the disk is full", "Make room.")
+
+    async def asked() -> None:
+        await first_answer(forest.runs["north"], Directive("run-1", 0, 1, invitation()))
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "transaction", refusing)
+            with pytest.raises(StoreError):
+                await forest.runs["north"].prepare(query)
+        if not back:
+            lost(forest.answering["owner-01"], at=1)
+        region = forest.region("north")
+        await region.prepare(query)
+        await region.prepare(Directive("run-1", 0, 3, Dismiss()))
+
+    asyncio.run(asked())
+    lines = forest.region_lines("north")
+    assert len(lines) == len({*lines}) == 3 * 2
+    assert {line.protected for line in lines if not line.certain} == (set() if back else {"owner-01"})
+    assert left_open(store) == []
+
+
+def left_open(store: Store) -> list[str]:
+    return [*store.keys("doubtful/"), *store.keys("asked/")]
 
 
 def test_a_region_that_lost_an_owner_leaves_a_secure_sum() -> None:

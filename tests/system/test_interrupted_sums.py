@@ -127,4 +127,4 @@ def test_an_owner_that_was_killed_with_its_masked_sum_in_hand_is_no_cheat(site: 
     done = audited(site)
     assert (done.exit_code, "FAULT" in done.output) == (0, False), done.output
     (line,) = [line for line in done.output.splitlines() if "west and curator" in line]
-    assert "2 of its own did not reach curator" in line
+    assert line.endswith("2 events")  # which the curator charges, too: they may have come to it

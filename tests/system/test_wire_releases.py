@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
 from fedkme.secagg import KeyBinding, Parameters, bind, verify_binding
+from fedkme.store import open_store
 from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.tls import LOOPBACK, Authority, Role
@@ -40,7 +42,7 @@ from tests.fedkme.secagg.graphs import graphs_from_20
 from tests.parties import HERE, curator_values, write_config
 from tests.system.launches import read_json
 from tests.system.market import Ear
-from tests.system.release_market import OWNERS, ReleaseMarket, files, hold, lose, release_market
+from tests.system.release_market import OWNERS, Held, ReleaseMarket, files, hold, lose, release_market
 
 ROWS = 150
 SECURE = SecuritySettings()
@@ -373,6 +375,34 @@ async def test_runs_are_listed_by_kind_and_cancelled(
         assert re.search(r"run-1 +consumer +cancelled +balog1 +- ", told)
     assert read_json(at.run() / "record.json")["code"] == 56
     assert not faults(tmp_path)
+
+
+@pytest.mark.parametrize(("phase", "security"), [("embed", None), ("mask", SecuritySettings())])
+async def test_what_may_have_left_counts_where_a_run_is_cancelled_before_it_comes(
+    phase: str, security: SecuritySettings | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its lines waited in the store for an attempt that never came; the owner's own looked like cheating.
+    async with release_market(tmp_path, security) as at:
+        come(at)
+        held, work = Held(), getattr(SumSession, phase)
+
+        async def late(self: SumSession, *arguments: Any) -> Any:
+            answer = await work(self, *arguments)
+            if self.name == "owner-3":
+                await held.wait()
+            return answer
+
+        monkeypatch.setattr(SumSession, phase, late)
+        asking = at.asks()
+        await held.reached()
+        await cancelling("run-1")(at.caller(), Ear())
+        with pytest.raises(CancelledRunError):
+            await asking
+    assert not faults(tmp_path)
+    lines = [entry.disclosure for entry in read_ledger(tmp_path / "runs" / "journal.db")]
+    assert {line.protected for line in lines if not line.certain} >= {"owner-3"}
+    with contextlib.closing(open_store(tmp_path / "runs" / "journal.db", "curator")) as store:
+        assert [*store.keys("doubtful/"), *store.keys("asked/")] == []
 
 
 async def test_owners_with_neighbours_add_up_to_the_same_bits_as_all_with_all(

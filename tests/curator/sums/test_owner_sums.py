@@ -159,7 +159,7 @@ async def test_weights_move_the_split_and_never_the_total(query: SumQuery, epsil
     spent, planned = (Sound().epsilon([each], 1e-5).epsilon for each in (event, release.event))
     assert planned == pytest.approx(epsilon, rel=1e-3)
     assert spent <= planned * (1.0 + 1e-12)  # the accountant's own rounding; the multipliers are in order
-    lines = at.gate.take()
+    lines = at.gate.came()
     vectors = [line for line in lines if line.observer == CURATOR]
     assert [line.protected for line in vectors] == [owner.name for owner in owners]
     for owner, line in zip(owners, vectors, strict=True):
@@ -247,7 +247,7 @@ async def test_a_simulation_without_noise() -> None:
     at = At(fakes(5))
     found = await released(at, QUERY, None)
     assert found.event is None
-    assert {line.event.kind for line in at.gate.take()} == {"exact-statistic"}
+    assert {line.event.kind for line in at.gate.came()} == {"exact-statistic"}
     assert same(found, await released(At(fakes(5)), QUERY, None))
 
 

@@ -170,7 +170,7 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
         if security is not None and noise is None:
             assert 0 < np.abs(total.steps - totals[0]).max() < 10 * total.deviation
         totals.append(total.steps)
-        written = gate.take()
+        written = gate.came()
         for party in parties:
             assert [line for line in written if line.protected == party.connection.name] == sorted(
                 party.lines.kept, key=lambda line: line.round
@@ -192,7 +192,7 @@ async def test_a_vector_whose_stream_breaks_comes_again_whole(security: Security
     assert len(parties[1].heard) > len(parties[0].heard)
     exact = sum(SumVector(LONG, SCHEMA).of(rows) for rows in dealt(table(24), 4))
     assert np.array_equal(total.steps, exact)
-    assert len(gate.take()) == 8
+    assert len(gate.came()) == 8
 
 
 class Odd:

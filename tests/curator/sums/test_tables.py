@@ -58,7 +58,7 @@ async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -
         assert spread <= deviation < 1.01 * spread  # what is in the sum, for whoever asks of it
         assert np.abs(errors).max() < 6 * spread
         assert np.abs(errors).max() > 0
-    lines = [line for line in at.gate.take() if line.observer == CURATOR]
+    lines = [line for line in at.gate.came() if line.observer == CURATOR]
     assert len(lines) == 6
     paid = math.fsum(measurement_cost(sigma) for sigma in sigmas)
     for line in lines:

@@ -305,7 +305,7 @@ async def test_the_curator_writes_down_whose_vectors_came() -> None:
     await at.round.invite_all()
     for _ in range(2):
         await at.round.plain_total(SumVector(QUERY, SCHEMA))
-    lines = at.gate.take()
+    lines = at.gate.came()
     length = SumVector(QUERY, SCHEMA).length
     seen = [(each.round, each.protected, each.observer, each.event) for each in lines]
     statistic = ExactStatistic(f"sums of {length} features")
@@ -315,7 +315,11 @@ async def test_the_curator_writes_down_whose_vectors_came() -> None:
         for observer, event in ((CURATOR, statistic), ("lab", planned[0]))
     ]
     assert seen == [*first, (2, "o000", CURATOR, statistic), (2, "o002", CURATOR, statistic)]
-    assert at.gate.take() == []
+    at.gate.wrote(lines)
+    assert at.gate.came() == []
+    # That of who was lost while it was asked may have left; another that refuses says that none did.
+    (late,) = at.gate.doubtful()
+    assert (late.round, late.protected, late.certain) == (2, "o001", False)
 
 
 async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
@@ -328,7 +332,7 @@ async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError):
         await at.round.secure_total(*asked(QUERY, security))
-    lines = at.gate.take()
+    lines = at.gate.came()
     noisy = shares(SumVector(QUERY, SCHEMA), security)(5).event
     assert [(line.protected, line.event) for line in lines] == [
         (name, event) for name in ("o000", "o002", "o003", "o004") for event in (noisy, Gaussian(5.0))
@@ -343,7 +347,7 @@ async def test_what_a_run_costs_is_written_with_the_first_vector_of_an_owner() -
     await at.round.invite_all()
     await at.round.secure_total(*asked(QUERIES[0], Security(0)))
     await at.round.secure_total(*asked(QUERIES[1], Security(0)))
-    mine = [(line.nonce, line.observer) for line in at.gate.take() if line.protected == "o001"]
+    mine = [(line.nonce, line.observer) for line in at.gate.came() if line.protected == "o001"]
     sums = [f"sums {number} {QUERIES[number - 2].digest()[:32]}" for number in (2, 3)]
     assert mine == [("release 0", "lab"), *((nonce, CURATOR) for nonce in sums)]
 

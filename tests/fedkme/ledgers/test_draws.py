@@ -153,7 +153,7 @@ def noisy_sums(
     seen = None if security is None else event
     owner.pass_sums(1, VECTOR, seen)
     curator.receive_vector(1, OWNER, VECTOR, seen)
-    books.curator.extend(curator.take())
+    books.curator.extend(curator.came())
 
 
 def payout(books: Books, drawn: Drawn, event: Event) -> None:

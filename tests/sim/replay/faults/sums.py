@@ -176,6 +176,6 @@ FAULTS: Mapping[str, Fault] = {
     "keys of masks that are kept": Fault(("balog1", "noise of owners"), _first_key_again),
     "no line of a total at the curator": Fault(
         ("balog1", "noise of owners"),
-        nothing(curator.sums.disclosures.SumDisclosures, "take", []),
+        nothing(curator.sums.disclosures.SumDisclosures, "came", []),
     ),
 }
