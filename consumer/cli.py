@@ -98,7 +98,7 @@ def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -
 @app.verb(
     "fedkme consumer release consumer.toml",
     "fedkme consumer release consumer.toml --attach run-1 --json",
-    json="an object: output, files",
+    json="an object: output, files, verdict (grade, sentence, advice; null where the card has none)",
 )
 def release(
     config: Config,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,9 +31,19 @@ def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
 
 
 def received_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
-    """Tell what the output folder has of a release: `output` and `files`."""
-    names = sorted(path.name for path in settings.output.iterdir())
-    return {"output": settings.output, "files": [name for name in names if is_of_release(name)]}
+    """Tell what the output folder has of a release: `output`, `files`, and its card's verdict or None."""
+    names = filter(is_of_release, sorted(path.name for path in settings.output.iterdir()))
+    verdicts = map(_verdict_in, sorted(settings.output.glob("*.card.json")))
+    return {"output": settings.output, "files": [*names], "verdict": next(verdicts, None)}
+
+
+def _verdict_in(card: Path) -> dict[str, Any] | None:
+    """Verdict of a data card, which a curator wrote; None where it has none that can be read."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        found = json.loads(card.read_text(encoding="utf-8"))["verdict"]
+        if found["grade"] in ("good", "fair", "poor"):
+            return dict(found)
+    return None
 
 
 def print_received(found: Mapping[str, Any], config: Path, as_json: bool) -> None:

@@ -33,7 +33,7 @@ from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
 from sim.release_config import ReleaseSimulation
 from sim.report.release_progress import ReleaseFollower
-from sim.report.write import write_report
+from sim.report.write import read_object, write_report
 from sim.run import carried_out, rows_of
 from sim.scenarios import Scenario
 from sim.watch import SimulationWatch
@@ -197,6 +197,7 @@ def _metrics(
 ) -> dict[str, Any]:
     """Metrics for metrics.json; docs/metrics.md explains them."""
     privacy = statements(read_ledgers([directory]), settings.release.delta)
+    card = next((name for name in record["files"] if name.endswith(".card.json")), None)
     held_against_rows = record["files"] and settings.noise == "seeded"  # such figures carry no noise
     return {
         "status": record["status"],
@@ -210,6 +211,7 @@ def _metrics(
         "K": len(record["owner_rows"]),
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
+        "verdict": None if card is None else read_object(directory / card).get("verdict"),
         "privacy": [each.to_json() for each in privacy],
         "evaluation": _evaluation(scenario, settings, directory, record) if held_against_rows else {},
         "files": record["files"],

@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedkme.answers.answer import Answer
-from fedkme.answers.card import rounded, rows_of
+from fedkme.answers.card import rounded, rows_of, verdict_on
 from fedkme.errors import MissingDependencyError
 from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
@@ -93,6 +93,7 @@ class DataCard:
             "utility": {"measured_on": self.utility_rows, **dict(self.utility)},
             "notes": list(self.notes),
             "answers": [rounded(answer) for answer in self.answers],
+            "verdict": None if (verdict := verdict_on(self.answers)) is None else asdict(verdict),
         }
 
     def to_markdown(self) -> str:
@@ -156,7 +157,15 @@ class DataCard:
             *lines,
             "",
             "noise, sampling: standard deviations; unseen: a bound, which the interval counts.",
+            *_judged(self.answers),
         ]
+
+
+def _judged(answers: Sequence[Answer]) -> list[str]:
+    verdict = verdict_on(answers)
+    if verdict is None:
+        return []
+    return ["", f"**{verdict.grade.capitalize()}**: {verdict.sentence}. {verdict.advice}".rstrip()]
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:

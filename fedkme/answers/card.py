@@ -1,4 +1,4 @@
-"""Answers as text, and the ten that a data card has without being asked."""
+"""Answers as text, the ten that a data card has without being asked, and what they say of the release."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
 
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.evidence import Evidence
@@ -18,6 +19,58 @@ from fedkme.tables.schema import Schema
 
 MOST = 10
 _SEVERAL = 3
+GOOD = 0.5
+"""Share of the rows from which on a release is good: it adds no more variance than sampling has."""
+FAIR = 0.1
+"""Share of the rows from which on it is fair."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseVerdict:
+    """Quality in words of what a release itself can answer; it reads no row.
+
+    Attributes:
+        grade: in one word.
+        sentence: why.
+        advice: what to try, empty where nothing needs to be.
+    """
+
+    grade: Literal["good", "fair", "poor"]
+    sentence: str
+    advice: str
+
+
+def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
+    """Judge a release by the parts of its card's intervals: noise and unseen beside sampling.
+
+    Squares of noise v and unseen part u beside sampling variance s make an answer from N rows as exact as
+    s / (s + v + u) N rows would be by themselves. The median over answers is graded; one without an interval,
+    or without a sampling variance that is told from 0, counts as 0. Answers about the rows held have no
+    sampling and are left out.
+
+    Returns:
+        The verdict, or None without an answer about the population.
+    """
+    about = [each for each in answers if each.target == "population"]
+    if not about:
+        return None
+    share = median(map(_effective, about))
+    grade: Literal["good", "fair", "poor"] = "good" if share >= GOOD else "fair" if share >= FAIR else "poor"
+    sentence = f"the median answer of the card is as exact as {share:.2g} of the owners' rows would give it"
+    return ReleaseVerdict(grade, sentence, "" if grade == "good" else _ADVICE)
+
+
+def _effective(answer: Answer) -> float:
+    """Share of the rows that would be as exact by themselves as an answer is."""
+    if math.isnan(answer.low) or answer.sampling == 0.0:
+        return 0.0
+    return answer.sampling**2 / (answer.sampling**2 + answer.noise**2 + answer.unseen**2)
+
+
+_ADVICE = (
+    "A larger epsilon, more rows, or a method that counts what is asked (docs/answers.md) help; `fedkme ask` "
+    "gives each answer's interval."
+)
 
 
 def usual_answers(evidence: Evidence) -> list[Answer]:

@@ -14,6 +14,7 @@ import pandas as pd
 from consumer.releases.estimators import expectation
 from consumer.releases.released import Released, load_release
 from fedkme.answers.answer import Target
+from fedkme.answers.card import ReleaseVerdict
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
@@ -143,6 +144,12 @@ class ReleaseResult:
     def schema(self) -> Schema:
         """Schema of the rows, as the card has it."""
         return validate(Schema, read_object(self._card("json"))["schema"], str(self.folder))
+
+    @property
+    def verdict(self) -> ReleaseVerdict | None:
+        """Grade, sentence and advice, by the card's answers; None where nothing was made."""
+        said = self.metrics.get("verdict")
+        return None if said is None else ReleaseVerdict(**said)
 
     @property
     def privacy(self) -> pd.DataFrame:

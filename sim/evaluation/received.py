@@ -68,6 +68,7 @@ def received_release(consumer: str, method: str, card: Mapping[str, Any]) -> dic
         "K": card["owners"],
         "N": card["source_rows"],
         "rows": card["rows"],
+        "verdict": card.get("verdict"),  # cards of an earlier release have none
         "privacy": [
             {
                 "protected": EACH_OWNER,

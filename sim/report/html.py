@@ -266,6 +266,15 @@ def banner(text: str) -> str:
     return f'<p class="banner">{escape(text)}</p>'
 
 
+def judged(grade: str, meaning: str, *why: str) -> str:
+    """A verdict with a colour, a mark and a word, what the word means, and the reasons below it."""
+    reasons = "".join(f'<p class="why">{escape(each)}</p>' for each in why if each)
+    return (
+        f'<div class="verdict graded {grade}"><p><strong>{grade.capitalize()}</strong>: {meaning}</p>'
+        f"{reasons}</div>"
+    )
+
+
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
     """The few numbers of a page that count most: name, value and what it means."""
     return '<dl class="tiles">{}</dl>'.format(

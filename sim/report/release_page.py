@@ -15,7 +15,20 @@ from fedkme.pages.glossary import explained
 from fedkme.privacy.events import CONSUMER
 from sim.report import privacy
 from sim.report.formatting import Metrics, columns_line, distance, number, short, size, title
-from sim.report.html import Bar, banner, bars, document, faults, figure, listing, pair, table, tiles, written
+from sim.report.html import (
+    Bar,
+    banner,
+    bars,
+    document,
+    faults,
+    figure,
+    judged,
+    listing,
+    pair,
+    table,
+    tiles,
+    written,
+)
 from sim.report.page import observers
 
 MOST_COLUMNS = 40
@@ -25,6 +38,12 @@ LONG_NOTE = 300
 DISTANCE = "distance to the released embedding"
 NOISE = "length of the noise in it"
 """Figures of a card that read no row."""
+MEANINGS = {
+    "good": "its answers are nearly as exact as the owners' rows would give.",
+    "fair": "its answers can be used with their intervals, which the noise makes clearly wider.",
+    "poor": "it answers little by itself: read the intervals. Models trained on its rows may do better.",
+}
+"""Meanings of the grades, for a reader who has met none of the page's numbers."""
 SIMULATED = "Held against owners' rows, which a simulation alone can see."
 
 
@@ -85,9 +104,16 @@ def _head(run: ReleaseFolder) -> str:
         else "Nothing came out of this release."
     )
     plan = f'<p class="about">{escape(m["plan"]["line"])}</p>' if m.get("plan") else ""
-    close = f'<p class="why">{escape(columns_line(m))}</p>' if columns_line(m) else ""
-    said = f'<div class="verdict"><p>{escape(verdict)}</p>{close}</div>'
-    return "\n".join([*lines, said, *filter(None, [plan])])
+    return "\n".join([*lines, _verdict(m, verdict), *filter(None, [plan])])
+
+
+def _verdict(m: Metrics, made: str) -> str:
+    """Sentence of what was made; where it was graded a word with a colour and a mark, and why."""
+    said, close = m.get("verdict") or {}, columns_line(m)
+    if (grade := said.get("grade")) in MEANINGS:
+        return judged(grade, MEANINGS[grade], f"{said['sentence']}. {said['advice']}".rstrip(), made, close)
+    why = f'<p class="why">{escape(close)}</p>' if close else ""
+    return f'<div class="verdict"><p>{escape(made)}</p>{why}</div>'
 
 
 def _trust(m: Metrics) -> tuple[str, str]:

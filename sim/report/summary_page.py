@@ -44,6 +44,7 @@ from sim.report.html import (
     faults,
     figure,
     grey_png,
+    judged,
     listing,
     pair,
     scaled,
@@ -140,10 +141,7 @@ def _verdict(m: Metrics) -> str:
     if (grade := said.get("grade")) not in MEANINGS:
         return f'<div class="verdict"><p>{escape(verdict(m))}</p></div>'
     why = f"{said['sentence']}. {said['advice']}".rstrip().replace("MMD^2", "MMD²")
-    return (
-        f'<div class="verdict graded {grade}"><p><strong>{grade.capitalize()}</strong>: {MEANINGS[grade]}</p>'
-        f'<p class="why">{escape(why)}</p></div>'
-    )
+    return judged(grade, MEANINGS[grade], why)
 
 
 def _head(run: SummaryFolder) -> str:

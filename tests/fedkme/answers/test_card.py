@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 
 import pytest
 
 from curator.releases.method import make_method
-from fedkme.answers.card import usual_questions
+from fedkme.answers.answer import Answer, Target
+from fedkme.answers.card import usual_questions, verdict_on
 from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of
 from fedkme.releases.settings import release_settings
@@ -27,6 +29,36 @@ def test_every_schema_suggests_questions_that_can_be_asked() -> None:
     assert len(usual_questions(schema())) == 10
 
 
+def answer(
+    noise: float, sampling: float = 1.0, low: float = 0.0, unseen: float = 0.0, target: Target = "population"
+) -> Answer:
+    return Answer("q", "", 0.5, low, 1.0, noise, sampling, unseen, target, "released counts", "number")
+
+
+@pytest.mark.parametrize(
+    ("noise", "grade", "share"),
+    [(0.0, "good", "1"), (1.0, "good", "0.5"), (1.1, "fair", "0.45"), (3.1, "poor", "0.094")],
+)
+def test_a_grade_is_the_share_of_the_rows_that_would_be_as_exact(
+    noise: float, grade: str, share: str
+) -> None:
+    # The law: a mean of n rows varies by sampling^2 N / n, so n / N = sampling^2 / (sampling^2 + noise^2).
+    found = verdict_on([answer(noise), answer(0.0), answer(9.0)])
+    assert found is not None
+    assert found.grade == grade
+    assert f"as exact as {share} of the owners' rows" in found.sentence
+    assert bool(found.advice) == (grade != "good")
+
+
+def test_answers_without_an_interval_count_against_a_release_and_those_about_rows_do_not() -> None:
+    nothing = answer(math.nan, math.nan, math.nan)
+    found = verdict_on([nothing, answer(0.0), nothing, answer(0.0, 0.0, target="rows")])
+    assert found is not None
+    assert found.grade == "poor"
+    assert verdict_on([answer(0.0, unseen=4.0)]) == verdict_on([answer(4.0)])  # what is not seen counts, too
+    assert verdict_on([answer(0.0, 0.0, target="rows")]) is None
+
+
 @pytest.mark.parametrize("settings", [{"kind": "marginals", "mechanism": "independent", "iterations": 20}])
 def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]) -> None:
     # Issue 16, item 3: "The data card prints ten such rows".
@@ -39,5 +71,6 @@ def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]
     assert share["question"] == "share(ill = 'yes')"
     assert share["low"] < share["estimate"] < share["high"]
     text = files["synthetic.card.md"].decode()
+    assert f"**{card['verdict']['grade'].capitalize()}**: {card['verdict']['sentence']}" in text
     assert "| share(ill = 'yes') |" in text
     assert "Measured on: none; the release answers for itself." in text

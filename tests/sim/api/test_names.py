@@ -34,7 +34,7 @@ OF_OBJECTS = {
     },
     fk.ReleaseResult: {
         *("rows", "weights", "card", "ask", "privacy", "metrics", "method", "why", "report", "folder"),
-        *("released", "schema", "classifier"),
+        *("released", "schema", "classifier", "verdict"),
     },
     fk.SweepTable: {"rows", "failures", "report", "folder", "keys"},
     fk.Consumer: {"summary", "release", "last"},

@@ -113,6 +113,18 @@ def page_of(directory: Path) -> str:
     return write_report(directory).read_text(encoding="utf-8")
 
 
+def test_a_graded_release_says_so_first_on_page_and_terminal(tmp_path: Path) -> None:
+    # Issue 14, item 4: one sentence of verdict with colour and words, for releases as for summaries.
+    verdict = {"grade": "fair", "sentence": "as exact as <48%> of the rows", "advice": "Try more."}
+    metrics = sample_metrics(verdict=verdict)
+    page = page_of(sample_release(tmp_path, metrics))
+    assert 'class="verdict graded fair"' in page
+    assert "as exact as &lt;48%&gt; of the rows. Try more." in page
+    stream = io.StringIO()
+    print_release(metrics, tmp_path, Console(file=stream, width=100))
+    assert "Fair: as exact as <48%> of the rows. Try more." in stream.getvalue()
+
+
 @pytest.mark.parametrize("changes", [{}, POINTS, {"status": "failed", "reason": "quorum", "files": []}])
 def test_the_page_is_one_well_formed_file_that_loads_nothing(tmp_path: Path, changes: dict[str, Any]) -> None:
     # docs/metrics.md: report.html of a release is one page that loads nothing, as a summary's.
