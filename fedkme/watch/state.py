@@ -21,8 +21,8 @@ Role: TypeAlias = Literal["curator", "owner", "consumer"]
 LaneState: TypeAlias = Literal["approval", "asked", "absent", "lost", "refused", "here", "answered", "done"]
 OPEN = ("asked", "queued", "running")
 """Statuses of runs of which more will come."""
-WAITS: tuple[LaneState, ...] = ("approval", "asked", "absent")
-"""States of owners that a run may be waiting for."""
+WAITS: tuple[LaneState, ...] = ("asked", "absent")
+"""States of owners that a run may be waiting for; one that has not approved it has left it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ MOST_LANES = 40
 MOST_POINTS = 80
 """Points of a curve."""
 _STATES: Mapping[LaneState, str] = {
-    "approval": "waits for approval",
+    "approval": "has not approved it",
     "asked": "asked",
     "absent": "not connected",
     "lost": "lost",

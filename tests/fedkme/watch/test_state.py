@@ -133,6 +133,8 @@ def test_no_field_of_the_state_is_for_private_values() -> None:
         ("running", (OWN, Lane("south", "answered")), "Waiting for north: asked for a bid."),
         ("running", (OWN, Lane("south", "absent")), "Waiting for north: asked for a bid."),
         ("running", (Lane("south", "absent"),), "Waiting for south: not connected."),
+        ("running", (OWN, Lane("south", "approval")), "Waiting for north: asked for a bid."),
+        ("running", (Lane("south", "approval"),), ""),  # it has left the run, which goes on without it
         ("running", (Lane("south", "answered"),), ""),
         ("complete", (OWN,), ""),
     ],
