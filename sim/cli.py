@@ -101,8 +101,8 @@ app.verb(
 REPRODUCE = epilog(
     "fedkme sim reproduce sarpatwar-fig1 --quick",
     "fedkme sim reproduce sarpatwar-fig1 --data train.csv --jobs 8 --out runs/allstate",
-    "fedkme sim reproduce merf-adult --quick",
-    json="an object: code, out (the folder), results (the numbers of each name that has a JSON file there)",
+    "fedkme sim reproduce dphp-table2 --quick --only data=adult",
+    json="an object: code, out (the folder), results (by name: verdict, the file, and every value)",
 )
 
 
@@ -114,10 +114,10 @@ REPRODUCE = epilog(
 )
 def _reproduce(context: typer.Context) -> None:
     """Compute a figure or table of the papers: sarpatwar-fig1, balog-fig1, merf-adult, ..., all."""
-    from sim.experiments.cli import reproduce  # jax takes seconds to import, and the other verbs need none
+    from sim.papers.cli import reproduce_command  # jax takes seconds to import, and the other verbs need none
 
     inner = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    inner.command(epilog=REPRODUCE)(reproduce)
+    inner.command(epilog=REPRODUCE)(reproduce_command)
     inner(args=context.args, prog_name="fedkme sim reproduce")
 
 

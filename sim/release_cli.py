@@ -157,8 +157,9 @@ _FIGURES = {
     "real_halves": "of one half of the owners' rows from the other",
     "trained_on_synthetic": "models trained on synthetic rows",
     "trained_on_real": "models trained on the owners' rows",
-    "roc": "area under ROC",
-    "prc": "under precision and recall",
+    "auc": "AUC of scores",
+    "roc": "ROC of hard labels",
+    "prc": "precision and recall of hard labels",
 }
 """Figures of metrics.json, in words."""
 

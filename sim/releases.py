@@ -82,6 +82,8 @@ def simulate_release(
         work = engine(scenario, settings, directory, shown, watch)
         held = "The run is over; its rows are held against the owners'."
         record, failure = carried_out(interrupts, work, directory, shown.close, watch, held)
+        if record["files"]:
+            shown.note("the release is made; it is held against the owners' rows")
         metrics = _metrics(scenario, settings, directory, record, time.monotonic() - started)
         if plan is not None:
             metrics["plan"] = plan.to_json()

@@ -25,6 +25,7 @@ from sim.engines.inprocess import KeptRecords, run_in_process
 from sim.engines.opening import opened
 from sim.engines.processes import SummaryLaunch
 from sim.engines.run_folder import (
+    forget_settings,
     make_run_directory,
     read_record,
     write_configuration,
@@ -164,6 +165,7 @@ def carried_out(
         if watch is not None:
             watch.finish(directory, next_step)
     if (record := read_record(directory)) is None:
+        forget_settings(directory)
         raise failure or InterruptedRunError("the run ended before it began", "Start it again.")
     return record, failure
 

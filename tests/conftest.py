@@ -58,7 +58,7 @@ LONG = (
     "sim/chaos",
     "sim/experiments",
     "sim/replay",
-    "sim/sarpatwar/test_reproduce_sarpatwar.py",
+    "sim/papers/test_reproduce_sarpatwar.py",
 )
 """Tests in one process that compile by JAX, train, repeat experiments, or audit by thousands of runs."""
 FAST = "not processes and not long"

@@ -24,23 +24,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from numpy.typing import NDArray
 
 from curator.releases.networks import Network, Parameters, decode, soften
 from curator.releases.progress import Progress, Report, silent
-from fedkme.errors import ConfigError, DataError, MissingDependencyError
+from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap
 from fedkme.tables.table import Table
-
-try:
-    import jax
-    import jax.numpy as jnp
-    import optax
-except ImportError:
-    raise MissingDependencyError(
-        "training a generator needs the packages jax and optax", "Run: pip install 'fedkme[release]'."
-    ) from None
 
 FloatArray = NDArray[np.float64]
 Embed = Callable[[jax.Array, jax.Array], jax.Array]

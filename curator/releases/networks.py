@@ -11,19 +11,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, MissingDependencyError
+from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema
-
-try:
-    import jax
-    import jax.numpy as jnp
-except ImportError:
-    raise MissingDependencyError(
-        "training a generator needs the packages jax and optax", "Run: pip install 'fedkme[release]'."
-    ) from None
 
 FloatArray = NDArray[np.float64]
 Parameters = Any

@@ -20,28 +20,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from numpy.typing import NDArray
 
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.embeddings.weight_fit import fit_weights, project
 from fedkme.embeddings.weighted_points import WeightedPoints, uniform_points
-from fedkme.errors import MissingDependencyError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_points import rbf
 from fedkme.features.kernel_space import kernel_units, one_column
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
 from fedkme.releases.settings import Balog2Settings
-
-try:
-    import jax
-    import jax.numpy as jnp
-    import optax
-except ImportError:
-    raise MissingDependencyError(
-        "a reduced set needs the packages jax and optax", "Run: pip install 'fedkme[release]'."
-    ) from None
 
 FloatArray = NDArray[np.float64]
 

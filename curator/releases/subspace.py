@@ -96,19 +96,33 @@ def subspace(
         DataError: a point is not finite, or there are no points.
     """
     from scipy.linalg import solve_triangular
-    from scipy.linalg.lapack import dpstrf
 
     if not 1e-10 <= tolerance < 1:
         raise ConfigError(
             f"a tolerance of {tolerance} leaves no stable basis", "Take one in [1e-10, 1), such as 1e-5."
         )
+    if method == "eigen":
+        gram = rbf(_finite(points), points, gamma)
+        return PointsSpec.of(points, gamma, principal_basis(gram, tolerance), units)
+    order, lower = pivoted(points, gamma, tolerance)
+    whitening = solve_triangular(lower, np.eye(len(order)), lower=True)
+    return PointsSpec.of(points[order], gamma, whitening, units)
+
+
+def pivoted(points: FloatArray, gamma: float, tolerance: float) -> tuple[NDArray[np.int64], FloatArray]:
+    """Factor the kernel matrix with pivots: their places in `points`, (J,), and L, (J, J), K = L L^T of them.
+
+    L_jj^2 is the squared distance of pivot j to the span of those before, above `tolerance`; a coarser
+    tolerance has the beginning of both.
+    """
+    from scipy.linalg.lapack import dpstrf
+
+    gram: FloatArray = rbf(_finite(points), points, gamma)
+    factor, pivots, rank, _ = dpstrf(gram, tol=tolerance, lower=1, overwrite_a=1)
+    return pivots[:rank] - 1, np.tril(factor[:rank, :rank])
+
+
+def _finite(points: FloatArray) -> FloatArray:
     if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
         raise DataError("the public points are not an (M, n) matrix of finite numbers", "Correct them.")
-    gram: FloatArray = rbf(points, points, gamma)
-    if method == "eigen":
-        return PointsSpec.of(points, gamma, principal_basis(gram, tolerance), units)
-    factor, pivots, rank, _ = dpstrf(gram, tol=tolerance, lower=1, overwrite_a=1)
-    order = pivots[:rank] - 1
-    lower = np.tril(factor[:rank, :rank])
-    whitening = solve_triangular(lower, np.eye(rank), lower=True)
-    return PointsSpec.of(points[order], gamma, whitening, units)
+    return points

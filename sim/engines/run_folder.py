@@ -22,10 +22,15 @@ from sim.config import SimulationSettings, plain
 def make_run_directory(out: Path | None, name: str) -> Path:
     """The folder for a new run, `out` or the next free runs/NAME-N; never one that holds something.
 
+    A run there that failed is kept beside it, as OUT.failed-N.
+
     Raises:
-        ConfigError: `out` is not an empty or new folder.
+        ConfigError: `out` is not an empty or new folder, nor that of a run that failed.
     """
     directory = out or _next_free(name)
+    if _failed(directory):
+        with on_disk(f"{directory} cannot be renamed", "Choose another --out."):
+            directory.rename(_next_free(f"{directory.name}.failed", directory.parent))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigError(
             f"{directory} is there already and not empty",
@@ -54,9 +59,26 @@ SWEEP = "sweep.parquet"
 """Table of a sweep, by which its folder is known."""
 
 
-def _next_free(name: str) -> Path:
+def _failed(directory: Path) -> bool:
+    """Check whether a run that is over failed in a folder."""
+    try:
+        metrics = json.loads((directory / "metrics.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return (directory / "record.json").exists() and bool(metrics.get("code"))
+
+
+def forget_settings(directory: Path) -> None:
+    """Remove what was written of a run before it began, and its folder if nothing else is there."""
+    for name in ("run.toml", "release.toml", SCHEMA):
+        (directory / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+
+
+def _next_free(name: str, parent: Path = Path("runs")) -> Path:
     number = 1
-    while (directory := Path("runs", f"{name}-{number}")).exists():
+    while (directory := parent / f"{name}-{number}").exists():
         number += 1
     return directory
 

@@ -7,6 +7,7 @@ distance to what was released, which reads no row.
 from __future__ import annotations
 
 import importlib.util
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         `columns`: mean and largest distance of a column's distribution from the real one, total variation of
         categories and Kolmogorov's of numbers, and each column's `by_name`; `real_halves`: the same of two
         halves of the real rows; `shares`: of rows by value, for the label and the columns that are furthest
-        off; where there are labels, ROC and PRC of models that were trained on synthetic and on real rows.
+        off; where there are labels, of models that were trained on synthetic and on real rows, `roc` and
+        `prc` of predicted classes, as the papers have them, and with two classes `auc` of scores.
     """
     synthetic, real = _cut(synthetic), _as_seen(_cut(real), schema)
     distances, halves = column_distances(synthetic, real, schema), _halves(real, schema)
@@ -60,7 +62,8 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         for name, rows in (("synthetic", synthetic), ("real", real)):
             scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)
             average = classifiers.mean(scores)
-            found[f"trained_on_{name}"] = {"roc": average.roc, "prc": average.prc}
+            figures = {"auc": average.auc, "roc": average.roc, "prc": average.prc}
+            found[f"trained_on_{name}"] = {key: x for key, x in figures.items() if math.isfinite(x)}
     return found
 
 

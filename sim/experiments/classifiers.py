@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,14 +43,10 @@ class ClassifierScore:
     auc: float
 
 
-def available() -> tuple[str, ...]:
-    """Names of the twelve classifiers that can be used here."""
-    return NAMES if importlib.util.find_spec("xgboost") else NAMES[:-1]
-
-
-def described(names: Sequence[str] | None) -> str:
-    """Line that names the classifiers that are used, by default all available, and the papers' twelve."""
-    return f"classifiers {', '.join(names or available())} of {', '.join(NAMES)}"
+def installed(names: Sequence[str] = NAMES) -> tuple[str, ...]:
+    """Names of those classifiers that can be used here."""
+    absent = () if importlib.util.find_spec("xgboost") else ("XGB",)
+    return tuple(name for name in names if name not in absent)
 
 
 def evaluate(
@@ -59,7 +55,6 @@ def evaluate(
     schema: Schema,
     names: tuple[str, ...] | None = None,
     seed: int = 0,
-    told: Callable[[str, ClassifierScore], None] | None = None,
     one_hot: Collection[str] = (),
 ) -> dict[str, ClassifierScore]:
     """Train on one table, score on another.
@@ -68,9 +63,8 @@ def evaluate(
         synthetic: rows to train on, with labels.
         test: real rows that the release has not seen.
         schema: of both.
-        names: which classifiers; by default all available.
+        names: which classifiers; by default all that are installed.
         seed: of the classifiers.
-        told: called after each, since some take a minute.
         one_hot: categories that classifiers see as 0/1 columns and not by index.
 
     Returns:
@@ -83,15 +77,13 @@ def evaluate(
         raise ConfigError("classifiers need labels", "Give the schema a label.")
     scores: dict[str, ClassifierScore] = {}
     train_x, test_x = columns(synthetic, schema, one_hot), columns(test, schema, one_hot)
-    for name in names or available():
+    for name in names or installed():
         if len(np.unique(synthetic.labels)) < 2:
             scores[name] = _constant(int(synthetic.labels[0]), test.labels)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # convergence, on data that nobody chose
                 scores[name] = _score(_make(name, seed), train_x, synthetic.labels, test_x, test.labels)
-        if told is not None:
-            told(name, scores[name])
     return scores
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from fedkme.config import Settings
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import MissingDependencyError
 from fedkme.features.fixed_point import Features
@@ -17,23 +17,51 @@ from fedkme.features.fourier import SecretFourierSpec
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.secret_fourier import SecretFourier
 from sim.attacks.hashes import align, fit_draw, invert, known_draw, squared_distances
-from sim.experiments.seeds import Figures
+from sim.papers.curves import CurveValue
+from sim.papers.piece import Piece
 
 FloatArray = NDArray[np.float64]
 _AXES, _FEW = 6, 20
 
 
-def run(out: Path, quick: bool) -> None:
-    """Attack with the median heuristic's gamma, by dimension of hashes and number of hashed rows.
+class AttackEffort(Settings):
+    """Size of the experiment."""
 
-    Raises:
-        MissingDependencyError: scikit-learn is not installed.
-    """
-    rows, figures = _digits(), Figures(range(1 if quick else 2), {})
-    for dimension in (300,) if quick else (140, 300, 1000):
-        for hashed in (200,) if quick else (200, 800):
-            figures.add(f"d {dimension}", f"{hashed} rows", partial(attack, rows, dimension, hashed))
-            figures.write(out)
+    dimensions: tuple[int, ...] = (140, 300, 1000)
+    """d of hashes."""
+    hashed: tuple[int, ...] = (200, 800)
+    """Numbers of hashed rows."""
+    seeds: int = 5
+    """Seeds of draws and rows."""
+
+
+QUICK = AttackEffort(dimensions=(300,), hashed=(200,), seeds=1)
+
+
+class AttackPiece(Piece):
+    """All attacks on hashes of one dimension of so many rows, gamma by the median heuristic."""
+
+    dimension: int
+    hashed: int
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield errors of the attacks, and what distances tell.
+
+        Raises:
+            MissingDependencyError: scikit-learn is not installed.
+        """
+        for name, value in attack(_digits(), self.dimension, self.hashed, self.seed).items():
+            panel = name if name in ("nearest", "distance correlation") else "error"
+            method = "hashes" if panel == name else name
+            yield CurveValue(panel, f"{method}, {self.hashed} rows", self.dimension, self.seed, value)
+
+
+def pieces(effort: AttackEffort) -> Iterator[AttackPiece]:
+    """Pieces: every dimension and number of rows under every seed."""
+    for seed in range(effort.seeds):
+        for dimension in effort.dimensions:
+            for hashed in effort.hashed:
+                yield AttackPiece(dimension=dimension, hashed=hashed, seed=seed)
 
 
 def attack(rows: FloatArray, dimension: int, hashed: int, seed: int) -> dict[str, float]:

@@ -12,16 +12,16 @@ rows and tested on the 10,000 real ones).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from curator.releases.hermite import hermite_plan
 from curator.releases.joint import JointPlan, fit
-from curator.releases.progress import Report
+from curator.releases.moments import rows_of
+from fedkme.config import Settings
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.noise import simulated
@@ -30,47 +30,79 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
-from sim.experiments.seeds import Figures, Printed, require, say
+from sim.experiments.moments import released_moments
 from sim.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
+from sim.papers.curves import CurveValue
+from sim.papers.piece import Piece, data_folder
 
 EPSILON = 1.0
 FILES: Mapping[str, str] = {"mnist": "mnist.npz", "fashion": "fashion_mnist.npz"}
 SQUARED_LENGTH: Mapping[str, float] = {"mnist": 105.0, "fashion": 127.0}
-PAPER: Printed = {
-    "mnist": {"real": "0.832", "merf": "0.648", "hermite": "0.724"},
-    "fashion": {"real": "0.749", "merf": "0.624", "hermite": "0.661"},
-}
-"""Accuracy with 6,000 training rows."""
+OWNERS = 5
+ImageMethod = Method | Literal["moments"]
+TRAINED = ("LR", "GNB", "BNB", "DT", "LDA", "MLP")
+"""Classifiers of our tables, the same for all methods: the others take many minutes a release."""
 
 
-@dataclass(frozen=True)
-class ImageEffort:
-    """Size of an experiment: how much work it is.
-
-    Attributes:
-        features: of DP-MERF; the papers' code has 10,000.
-        order: of the sum kernel of DP-HP; theirs 100.
-        steps: of training.
-        batch: images of a step.
-        rows: synthetic images, and real ones at most, to train classifiers on.
-        names: classifiers; None: all that are installed.
-        seeds: how many.
-        owners: who hold the images.
-    """
+class ImageEffort(Settings):
+    """Size of an experiment: how much work it is."""
 
     features: int = 4000
+    """Features of DP-MERF; the papers' code has 10,000."""
     order: int = 20
+    """Order of DP-HP's sum kernel; the papers' code has 100."""
     steps: int = 1500
+    """Steps of training."""
     batch: int = 400
+    """Images of a step."""
     rows: int = 6000
-    names: tuple[str, ...] | None = None
-    seeds: int = 3
-    owners: int = 5
+    """Synthetic images, and real ones at most, to train classifiers on."""
+    names: tuple[str, ...] = TRAINED
+    """Classifiers."""
+    seeds: int = 5
+    """Seeds of the releases; real images have one."""
 
 
 QUICK = ImageEffort(
     features=2000, order=10, steps=200, batch=200, rows=3000, names=("LR", "GNB", "LDA"), seeds=1
 )
+FULL = ImageEffort(features=10_000, order=100, steps=3000, names=classifiers.NAMES)
+
+
+class ImagePiece(Piece):
+    """Accuracy of classifiers trained on the images of one release, or on real ones."""
+
+    data: str
+    method: ImageMethod | Literal["real"]
+    effort: ImageEffort
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield the accuracy of each classifier, and the mean."""
+        size = self.effort
+        owners, test = load_images(data_folder() / FILES[self.data], OWNERS, self.seed)
+        schema = image_schema(math.isqrt(test.values.shape[1]))
+        if self.method == "real":
+            mixed = joined(owners)
+            synthetic, epsilon = mixed.take(np.arange(min(size.rows, len(mixed)))), float("inf")
+        elif self.method == "moments":
+            stored = released_moments(schema, owners, self.seed)
+            synthetic, epsilon = rows_of(stored).sample(size.rows, self.seed), paid(stored.event)
+        else:
+            synthetic, epsilon = synthesise_images(self.method, self.data, owners, EPSILON, self.seed, size)
+        found = classifiers.evaluate(synthetic, test, schema, size.names, self.seed)
+        figures = {"mean": classifiers.mean(found).accuracy, **{k: v.accuracy for k, v in found.items()}}
+        for name, value in figures.items():
+            yield CurveValue("accuracy", self.method, name, self.seed, value)
+        distance = rkhs_distance(owners[:1], synthetic, schema, self.seed)
+        yield CurveValue("distance", self.method, "mean", self.seed, distance)
+        yield CurveValue("epsilon", self.method, "mean", self.seed, epsilon)
+
+
+def pieces(data: str, methods: Sequence[ImageMethod], effort: ImageEffort) -> Iterator[ImagePiece]:
+    """Pieces of a data set: real images once, and each method under every seed."""
+    yield ImagePiece(data=data, method="real", effort=effort)
+    for seed in range(effort.seeds):
+        yield from (ImagePiece(data=data, method=method, effort=effort, seed=seed) for method in methods)
 
 
 def image_schema(side: int = 28) -> Schema:
@@ -96,21 +128,6 @@ def load_images(path: Path, owners: int, seed: int) -> tuple[tuple[Table, ...], 
     return tuple(training.take(part) for part in parts), _table(arrays["x_test"], arrays["y_test"])
 
 
-def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
-    """Score real images (of seed 0) and each method on `mnist` or `fashion`.
-
-    Raises:
-        DataError: the file is not there, or of another form.
-    """
-    size, path = QUICK if quick else ImageEffort(), folder / FILES[name]
-    require([path])
-    say(f"{name}: {classifiers.described(size.names)}")
-    figures = Figures(range(size.seeds), PAPER)
-    score = partial(_scored, name, path, size)
-    figures.add(name, "real", partial(score, None), seeds=(0,))
-    figures.compare(name, methods, score, out)
-
-
 def synthesise_images(
     method: Method, name: str, owners: Sequence[Table], epsilon: float | None, seed: int, size: ImageEffort
 ) -> tuple[Table, float]:
@@ -129,44 +146,17 @@ def synthesise_images(
     rows = sum(len(part) for part in owners)
     even = np.full(10, 0.1)
 
-    def report(state: Report) -> None:
-        say(f"  {name} {method}: {state}")
-
     if method == "merf":
         spec = FourierMapSpec(dimension=size.features, gamma=0.5 / SQUARED_LENGTH[name], seed=seed)
         plan = JointPlan(schema, (spec,), epsilon, DELTA, class_weights=False)
     else:
-        how = {"epochs": 0, "sum_order": size.order, "sum_length": 0.15, "class_weights": False}
+        epochs = 0 if method == "hermite-sum" else 10
+        how = {"epochs": epochs, "sum_order": size.order, "sum_length": 0.15, "class_weights": False}
         settings = HermiteSettings.model_validate({"delta": DELTA, "seed": seed, **how})
         plan = hermite_plan(schema, epsilon, settings)
     released = plan.release([pooled(owners, phi, plan.layout) for phi in plan.maps], rows, noise)
-    trained = fit(plan, released, network, training, masses=even, progress=report)
+    trained = fit(plan, released, network, training, masses=even)
     return trained.sample(size.rows, seed), paid(released.event)
-
-
-def accuracy(synthetic: Table, test: Table, names: tuple[str, ...] | None, seed: int) -> dict[str, float]:
-    """Accuracy on real images of each classifier, and their mean as `accuracy`."""
-
-    def tell(classifier: str, found: classifiers.ClassifierScore) -> None:
-        say(f"  {classifier}: accuracy {found.accuracy:.3f}")
-
-    scores = classifiers.evaluate(synthetic, test, image_schema(), names, seed, tell)
-    return {
-        "accuracy": classifiers.mean(scores).accuracy,
-        **{classifier: found.accuracy for classifier, found in scores.items()},
-    }
-
-
-def _scored(name: str, path: Path, size: ImageEffort, method: Method | None, seed: int) -> dict[str, float]:
-    owners, test = load_images(path, size.owners, seed)
-    if method is None:
-        mixed = joined(owners)
-        synthetic, epsilon = mixed.take(np.arange(min(size.rows, len(mixed)))), float("inf")
-    else:
-        synthetic, epsilon = synthesise_images(method, name, owners, EPSILON, seed, size)
-    found = accuracy(synthetic, test, size.names, seed)
-    distance = rkhs_distance(owners[:1], synthetic, image_schema(), seed)
-    return {**found, "distance": distance, "epsilon": epsilon}
 
 
 def _table(images: np.ndarray, labels: np.ndarray) -> Table:

@@ -12,27 +12,23 @@ at least that of a ball of deviation RIDGE, a public number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from fedkme.errors import DataError
+from fedkme.config import Settings
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
-from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, embedding_query, release_embedding
 from fedkme.releases.settings import Balog2Settings
-from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
-from sim.experiments.balog import BOUND
-from sim.experiments.seeds import Figures, require
-from sim.experiments.synthesis import DELTA, Choice, pooled, rkhs_distance, synthesise
+from sim.experiments.balog import BOUND, balog_data
+from sim.experiments.synthesis import DELTA, Choice, paid, pooled, rkhs_distance, synthesise
+from sim.papers.curves import CurveValue
+from sim.papers.piece import Piece
 
 EPSILON = 1.0
 COMPONENTS = 10
@@ -50,71 +46,66 @@ CHOICE = Choice(
 """Numbers are scaled from [-1000, 1000] to [0, 1]; components have a deviation of 0.015 there."""
 
 
-@dataclass(frozen=True)
-class MixtureEffort:
-    """Size of an experiment: how much work it is.
+OWNERS = 5
 
-    Attributes:
-        steps: of training a generator.
-        rows: synthetic rows, and real ones, that a mixture is fitted to.
-        points: of Algorithm 2.
-        features: Fourier features of Algorithm 2.
-        dimensions: data sets.
-        seeds: how many.
-        owners: who hold the rows.
-    """
+
+class MixtureEffort(Settings):
+    """Size of an experiment: how much work it is."""
 
     steps: int = 1500
+    """Steps of training a generator."""
     rows: int = 20_000
+    """Synthetic rows, and real ones, that a mixture is fitted to."""
     points: int = 300
+    """Points of Algorithm 2."""
     features: int = 2000
+    """Fourier features of Algorithm 2."""
     dimensions: tuple[int, ...] = (2, 5)
-    seeds: int = 3
-    owners: int = 5
+    """Data sets."""
+    seeds: int = 5
+    """Seeds of the releases."""
 
 
 QUICK = MixtureEffort(steps=200, rows=5000, points=100, features=1000, dimensions=(2,), seeds=1)
 
 
-def run(releases: Sequence[Release], folder: Path, quick: bool, out: Path | None) -> None:
-    """The figure of real rows and of each release, for each file that is there.
+class MixturePiece(Piece):
+    """Likelihood of held-out rows under a mixture fitted to the rows of one release, or to real ones."""
 
-    Raises:
-        DataError: a file is not there, or holds other rows.
-    """
-    size = QUICK if quick else MixtureEffort()
-    figures = Figures(range(size.seeds), {})
-    paths = {dimension: folder / f"balog_mixture_D{dimension}.npz" for dimension in size.dimensions}
-    for dimension, path in paths.items():
-        if not path.exists():
-            continue
-        values = np.asarray(read_arrays(path, path.name).get("X_private"), np.float64)
-        if values.ndim != 2 or values.shape[1] != dimension or len(values) <= HELD_OUT:
-            raise DataError(f"{path} does not hold the paper's rows", "Take the file of the data folder.")
-        figures.compare(f"mixture D{dimension}, NLL", (None, *releases), partial(score, values, size), out)
-    require(list(paths.values()))
+    dimension: int
+    method: Release | Literal["real"]
+    effort: MixtureEffort
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield the figure in nats, and the RKHS distance of what a mixture was fitted to."""
+        values = balog_data(self.dimension).rows
+        columns = (Numeric(name="x", bounds=(-BOUND, BOUND), count=self.dimension, clip=True),)
+        schema, size = Schema(columns=columns), self.effort
+        order = np.random.default_rng(np.random.SeedSequence([self.seed, 6])).permutation(len(values))
+        held, training = values[order[:HELD_OUT]], values[order[HELD_OUT:]]
+        owners = [Table(part) for part in np.array_split(training, OWNERS)]
+        cost = float("inf")
+        if self.method == "real":
+            drawn = Table(training[: size.rows])
+        elif self.method == "balog2":
+            drawn, cost = _balog(schema, owners, size, self.seed)
+        else:
+            drawn, cost = synthesise(
+                self.method, schema, owners, len(training), EPSILON, self.seed, size.steps, size.rows, CHOICE
+            )
+        nll = mixture_nll(np.asarray(drawn.values, np.float64), held, self.seed)
+        found = {"nll": nll, "distance": rkhs_distance(owners, drawn, schema, self.seed), "epsilon": cost}
+        for panel, value in found.items():
+            yield CurveValue(panel, self.method, self.dimension, self.seed, value)
 
 
-def score(values: Any, size: MixtureEffort, release: Release | None, seed: int) -> dict[str, float]:
-    """NLL of held-out rows, and the RKHS distance of what a mixture was fitted to."""
-    schema = Schema(columns=(Numeric(name="x", bounds=(-BOUND, BOUND), count=values.shape[1], clip=True),))
-    order = np.random.default_rng(np.random.SeedSequence([seed, 6])).permutation(len(values))
-    held, training = values[order[:HELD_OUT]], values[order[HELD_OUT:]]
-    owners = [Table(part) for part in np.array_split(training, size.owners)]
-    paid = float("inf")
-    if release is None:
-        drawn = Table(training[: size.rows])
-    elif release == "balog2":
-        drawn, paid = _balog(schema, owners, size, seed)
-    else:
-        drawn, paid = synthesise(
-            release, schema, owners, len(training), EPSILON, seed, size.steps, size.rows, CHOICE
-        )
-    return {
-        "nll": mixture_nll(np.asarray(drawn.values, np.float64), held, seed),
-        "distance": rkhs_distance(owners, drawn, schema, seed),
-        "epsilon": paid,
-    }
+def pieces(effort: MixtureEffort) -> Iterator[MixturePiece]:
+    """Pieces: real rows and each release, for each data set under every seed."""
+    for seed in range(effort.seeds):
+        for dimension in effort.dimensions:
+            for method in ("real", *RELEASES):
+                values = {"dimension": dimension, "method": method, "effort": effort, "seed": seed}
+                yield MixturePiece.model_validate(values)
 
 
 def mixture_nll(rows: Any, held: Any, seed: int) -> float:
@@ -139,4 +130,4 @@ def _balog(schema: Schema, owners: Sequence[Table], size: MixtureEffort, seed: i
     generator = np.random.default_rng(np.random.SeedSequence([seed, 7]))
     chosen = generator.choice(len(points), size=size.rows, p=points.weights / points.weights.sum())
     clipped = np.clip(points.points[chosen], -BOUND, BOUND)
-    return Table(clipped), Sound().epsilon([plan.event], DELTA).epsilon
+    return Table(clipped), paid(plan.event)

@@ -9,21 +9,21 @@ The papers print no such figure.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from fedkme.config import Settings
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.experiments.classifiers import columns
 from sim.experiments.domains import domain
-from sim.experiments.seeds import Figures, require
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
+from sim.papers.curves import CurveValue
+from sim.papers.piece import Piece, data_folder
 
 EPSILON = 1.0
 TEST_SHARE = 0.2
@@ -47,18 +47,21 @@ class RegressionData:
     choice: Choice
 
 
-@dataclass(frozen=True)
-class RegressionEffort:
-    """Size of an experiment: steps of training, synthetic rows, regressors, seeds, owners."""
+class RegressionEffort(Settings):
+    """Size of an experiment: how much work it is."""
 
     steps: int = 800
+    """Steps of training."""
     rows: int = 6000
+    """Synthetic rows."""
     names: tuple[str, ...] = NAMES
-    seeds: int = 3
-    owners: int = 5
+    """Regressors."""
+    seeds: int = 5
+    """Seeds of the releases and of the split."""
 
 
-QUICK = RegressionEffort(200, 2000, ("Ridge", "RF"), seeds=1)
+QUICK = RegressionEffort(steps=200, rows=2000, names=("Ridge", "RF"), seeds=1)
+OWNERS = 5
 
 
 def _wine() -> RegressionData:
@@ -80,28 +83,37 @@ def _student() -> RegressionData:
 TARGETS: Mapping[str, Callable[[], RegressionData]] = {"wine": _wine, "student": _student}
 
 
-def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
-    """Errors of regressors trained on real rows and on each method's.
+class RegressionPiece(Piece):
+    """Errors on held-out rows of regressors trained on the rows of one release, or on real ones."""
 
-    Raises:
-        DataError: the file is not there, or of another form.
-    """
-    size, target = QUICK if quick else RegressionEffort(), TARGETS[name]()
-    path = folder / target.file
-    require([path])
-    run_one = partial(score, target, load_table(path, target.schema, name), size)
-    figures = Figures(range(size.seeds), {})
-    figures.compare(f"{name}, held-out RMSE", (None, *methods), run_one, out)
+    data: str
+    method: Method | Literal["real"]
+    effort: RegressionEffort
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield the RMSE of each regressor, their mean, and that of the constant."""
+        target = TARGETS[self.data]()
+        table = load_table(data_folder() / target.file, target.schema, self.data)
+        for name, value in score(target, table, self.effort, self.method, self.seed).items():
+            panel, place = (name, "mean") if name in ("distance", "epsilon") else ("rmse", name)
+            yield CurveValue(panel, self.method, place, self.seed, value)
+
+
+def pieces(data: str, methods: Sequence[Method], effort: RegressionEffort) -> Iterator[RegressionPiece]:
+    """Pieces of a data set: real rows and each method, under every seed."""
+    for seed in range(effort.seeds):
+        yield RegressionPiece(data=data, method="real", effort=effort, seed=seed)
+        yield from (RegressionPiece(data=data, method=m, effort=effort, seed=seed) for m in methods)
 
 
 def score(
-    target: RegressionData, table: Table, size: RegressionEffort, method: Method | None, seed: int
+    target: RegressionData, table: Table, size: RegressionEffort, method: Method | Literal["real"], seed: int
 ) -> dict[str, float]:
     """RMSE on held-out rows of each regressor, their mean, and that of the constant."""
     order = np.random.default_rng(np.random.SeedSequence([seed, 5])).permutation(len(table))
     test, training = np.split(order, [round(TEST_SHARE * len(table))])
-    owners = [table.take(part) for part in np.array_split(training, size.owners)]
-    if method is None:
+    owners = [table.take(part) for part in np.array_split(training, OWNERS)]
+    if method == "real":
         synthetic, paid = table.take(training), float("inf")
     else:
         synthetic, paid = synthesise(
@@ -113,7 +125,7 @@ def score(
     found = {name: _error(name, train_x, train_y, test_x, test_y, seed) for name in size.names}
     constant = float(np.sqrt(np.square(test_y - _parted(target, table.take(training))[1].mean()).mean()))
     return {
-        "rmse": float(np.mean(list(found.values()))),
+        "mean": float(np.mean(list(found.values()))),
         **found,
         "constant": constant,
         "distance": rkhs_distance(owners, synthetic, target.schema, seed),

@@ -7,31 +7,25 @@ sim.experiments.datasets), so their figures stand beside the papers' and do not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
+from fedkme.config import Settings
+from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
 from sim.experiments import classifiers
-from sim.experiments.datasets import SOURCES, Source, load
-from sim.experiments.seeds import Figures, Printed, require, say
+from sim.experiments.adult import Split, load_adult
+from sim.experiments.datasets import SOURCES, load
 from sim.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
+from sim.papers.curves import CurveValue
+from sim.papers.paper import method_title, printed_numbers
+from sim.papers.piece import Piece, data_folder
+
+ADULT = "adult_raw.parquet"
 
 EPSILON = 1.0
-PAPER: Printed = {
-    "census": {"real": (0.776, 0.433), "merf": (0.685, 0.236), "hermite": (0.699, 0.328)},
-    "cervical": {"real": (0.959, 0.858), "merf": (0.531, 0.176), "hermite": (0.616, 0.312)},
-    "credit": {"real": (0.924, 0.864), "merf": (0.751, 0.622), "hermite": (0.786, 0.744)},
-    "epileptic": {"real": (0.808, 0.636), "merf": (0.605, 0.316), "hermite": (0.609, 0.554)},
-    "isolet": {"real": (0.895, 0.741), "merf": (0.557, 0.228), "hermite": (0.572, 0.498)},
-    "covtype": {"real": "F1 0.820", "merf": "F1 0.467", "hermite": "F1 0.537"},
-    "intrusion": {"real": "F1 0.971", "merf": "F1 0.892", "hermite": "F1 0.890"},
-}
-"""ROC and PRC, or F1."""
-
 _CENSUS_SCALES = {
     "capital_gains": 20.0,
     "capital_losses": 10.0,
@@ -39,22 +33,19 @@ _CENSUS_SCALES = {
     "wage_per_hour": 5.0,
 }
 CHOICES: Mapping[str, Choice] = {
-    "census": Choice(
-        gamma=2.0, scales=_CENSUS_SCALES, hermite={"epochs": 0, "sum_order": 60, "sum_length": 0.05}
-    ),
-    "credit": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 5, "sum_length": 0.3}),
+    "adult": Choice(scales={"capital-gain": 20.0, "capital-loss": 10.0}),
+    "census": Choice(gamma=2.0, scales=_CENSUS_SCALES, hermite={"sum_order": 60, "sum_length": 0.05}),
+    "credit": Choice(gamma=1.0, hermite={"sum_order": 5, "sum_length": 0.3}),
     "cervical": Choice(
         gamma=0.3,
         features=200,
         weight=4.0,
-        hermite={"epochs": 0, "sum_order": 3, "sum_length": 0.3},
+        hermite={"sum_order": 3, "sum_length": 0.3},
         steps=0.5,
     ),
-    "epileptic": Choice(gamma=1.0, hermite={"epochs": 0, "sum_order": 20, "sum_length": 0.05}),
-    "isolet": Choice(
-        features=500, gamma=0.01, hermite={"epochs": 0, "sum_order": 2, "sum_length": 0.5}, even=True
-    ),
-    "intrusion": Choice(gamma=0.5, hermite={"epochs": 0, "sum_order": 30, "sum_length": 0.05}),
+    "epileptic": Choice(gamma=1.0, hermite={"sum_order": 20, "sum_length": 0.05}),
+    "isolet": Choice(features=500, gamma=0.01, hermite={"sum_order": 2, "sum_length": 0.5}, even=True),
+    "intrusion": Choice(gamma=0.5, hermite={"sum_order": 30, "sum_length": 0.05}),
     "covtype": Choice(
         gamma=2.0,
         weight=4.0,
@@ -64,84 +55,111 @@ CHOICES: Mapping[str, Choice] = {
 """Settings by data set, for both methods."""
 
 
-@dataclass(frozen=True)
-class ScoreEffort:
-    """Size of an experiment: how much work it is.
-
-    Attributes:
-        steps: of training.
-        rows: synthetic rows to score, and real ones at most.
-        names: classifiers; None: all that are installed.
-        seeds: how many.
-        owners: who hold the rows; any number gives the same release.
-    """
+class ScoreEffort(Settings):
+    """Size of an experiment: how much work it is."""
 
     steps: int = 500
+    """Steps of training."""
     rows: int = 6000
-    names: tuple[str, ...] | None = None
-    seeds: int = 3
-    owners: int = 5
+    """Synthetic rows to score, and real ones at most."""
+    names: tuple[str, ...] = classifiers.NAMES
+    """Classifiers."""
+    seeds: int = 5
+    """Seeds of the releases; real rows have one."""
 
 
-QUICK = ScoreEffort(300, 4000, ("LR", "GNB", "LDA", "DT"), seeds=1)
+QUICK = ScoreEffort(steps=300, rows=4000, names=("LR", "GNB", "LDA", "DT"), seeds=1)
+FULL = ScoreEffort(steps=2000, rows=24_000)
+OWNERS = 5
+"""Owners who hold the rows; any number gives the same release."""
 
 
-def run(name: str, methods: Sequence[Method], folder: Path, quick: bool, out: Path | None) -> None:
-    """Score real rows (of seed 0) and each method on one data set.
+class ScorePiece(Piece):
+    """Classifiers trained on the rows of one release, or on real ones, and scored on real test rows."""
 
-    Raises:
-        DataError: the file is not there, or of another form.
+    data: str
+    method: Method | Literal["real"]
+    effort: ScoreEffort
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield means over the classifiers, and figures of the test rows and of the release.
+
+        `distance` is the RKHS distance between the training rows that owners kept and the synthetic rows; a
+        sample of real rows has it too, for scale.
+        """
+        schema, split, one_hot = _split(self.data, self.seed)
+        size = self.effort
+        if self.method == "real":
+            synthetic, paid = _real(split.owners, size.rows, self.seed), float("inf")
+        else:
+            synthetic, paid = synthesise(
+                self.method, schema, split.owners, split.rows, EPSILON, self.seed, size.steps, size.rows,
+                CHOICES[self.data],
+            )  # fmt: skip
+        found = classifiers.evaluate(synthetic, split.test, schema, size.names, self.seed, one_hot)
+        average = classifiers.mean(found)
+        assert split.test.labels is not None
+        positives = float(np.mean(split.test.labels)) if len(schema.classes) == 2 else float("nan")
+        figures = {"roc": average.roc, "prc": average.prc, "auc": average.auc, "f1": average.f1}
+        figures |= {"positives": positives, "classifiers": len(found), "epsilon": paid}
+        figures["distance"] = rkhs_distance(split.owners, synthetic, schema, self.seed)
+        for panel, value in figures.items():
+            yield CurveValue(panel, self.method, self.data, self.seed, value)
+
+
+def pieces(data: str, methods: Sequence[Method], effort: ScoreEffort) -> Iterator[ScorePiece]:
+    """Pieces of a data set: real rows once, and each method under every seed."""
+    yield ScorePiece(data=data, method="real", effort=effort)
+    for seed in range(effort.seeds):
+        yield from (ScorePiece(data=data, method=method, effort=effort, seed=seed) for method in methods)
+
+
+def file_of(data: str) -> str:
+    """File of a data set in the folder of the data."""
+    return ADULT if data == "adult" else SOURCES[data]().file
+
+
+def notes(measurements: Sequence[CurveValue]) -> list[str]:
+    """Say at which shares of positive test rows the paper's pairs of ROC and average precision can be.
+
+    With precision at most 1, hard labels of area a have an average precision of at most
+    b + (1 - b) max(2 a - 1, 0) where a share b of the test rows is positive.
     """
-    size, source = QUICK if quick else ScoreEffort(), SOURCES[name]()
-    require([folder / source.file])
-    say(f"{name}: {classifiers.described(size.names)}")
-    figures = Figures(range(size.seeds), PAPER)
-    run_one = partial(score, name, source, folder, size)
-    figures.add(name, "real", partial(run_one, None), seeds=(0,))
-    figures.compare(name, methods, run_one, out)
+    shares = {str(each.x): each.value for each in measurements if each.panel == "positives"}
+    printed, found = printed_numbers("scores"), []
+    for data, share in shares.items():
+        for method in dict.fromkeys(each.method for each in measurements):
+            roc, prc = (printed.get((panel, method, data)) for panel in ("roc", "prc"))
+            if roc is None or prc is None:
+                continue
+            bound = most_precision(roc, share)
+            if prc > bound:
+                found.append(
+                    f"{data}, {method_title(method)}: hard labels with the paper's ROC of {roc:.3f} have an "
+                    f"average precision of at most {bound:.3f} where {share:.3f} of the test rows are "
+                    f"positive, as here; its {prc:.3f} needs {least_share(roc, prc):.3f}. The paper kept "
+                    "other rows: compare ROC."
+                )
+    return found
 
 
-def score(
-    name: str, source: Source, folder: Path, size: ScoreEffort, method: Method | None, seed: int
-) -> dict[str, float]:
-    """Scores on real test rows after training on synthetic rows, or on real ones (method None).
+def most_precision(roc: float, share: float) -> float:
+    """Largest average precision of hard labels whose area under the ROC curve is `roc`."""
+    return share + (1.0 - share) * max(2.0 * roc - 1.0, 0.0)
 
-    `distance` is the RKHS distance between the training rows that owners kept and the synthetic rows; a
-    sample of real rows has it too, for scale.
-    """
-    split = load(source, folder, size.owners, seed)
-    if method is None:
-        synthetic, paid = _real(split.owners, size.rows, seed), float("inf")
-    else:
-        synthetic, paid = synthesise(
-            method,
-            source.schema,
-            split.owners,
-            split.rows,
-            EPSILON,
-            seed,
-            size.steps,
-            size.rows,
-            CHOICES[name],
-            about=f"{name}  ",
-        )
-    distance = rkhs_distance(split.owners, synthetic, source.schema, seed)
 
-    def tell(classifier: str, found: classifiers.ClassifierScore) -> None:
-        say(f"  {name} {classifier}: ROC {found.roc:.3f} PRC {found.prc:.3f} F1 {found.f1:.3f}")
+def least_share(roc: float, prc: float) -> float:
+    """Smallest share of positive rows at which hard labels can have both figures."""
+    gain = max(2.0 * roc - 1.0, 0.0)
+    return max(0.0, (prc - gain) / (1.0 - gain))
 
-    scores = classifiers.evaluate(
-        synthetic, split.test, source.schema, size.names, seed, tell, source.one_hot
-    )
-    average = classifiers.mean(scores)
-    return {
-        "roc": average.roc,
-        "prc": average.prc,
-        "f1": average.f1,
-        "auc": average.auc,
-        "distance": distance,
-        "epsilon": paid,
-    }
+
+def _split(data: str, seed: int) -> tuple[Schema, Split, tuple[str, ...]]:
+    """Schema, one draw, and categories that classifiers see as columns."""
+    if data == "adult":
+        return *load_adult(data_folder() / ADULT, OWNERS, seed), ()
+    source = SOURCES[data]()
+    return source.schema, load(source, data_folder(), OWNERS, seed), source.one_hot
 
 
 def _real(owners: Sequence[Table], rows: int, seed: int) -> Table:

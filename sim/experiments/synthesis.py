@@ -16,7 +16,6 @@ import numpy as np
 
 from curator.releases.hermite import hermite_plan
 from curator.releases.joint import JointPlan, fit
-from curator.releases.progress import Report
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
@@ -28,9 +27,9 @@ from fedkme.privacy.noise import simulated
 from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
-from sim.experiments.seeds import say
 
-Method = Literal["merf", "hermite"]
+Method = Literal["merf", "hermite", "hermite-sum"]
+"""DP-MERF; DP-HP as its paper has it, a sum kernel and product kernels; its sum kernel alone."""
 DELTA = 1e-5
 
 
@@ -92,11 +91,8 @@ def synthesise(
     steps: int,
     count: int,
     choice: Choice,
-    about: str = "",
 ) -> tuple[Table, float]:
     """Release (without noise if epsilon is None), train and sample.
-
-    `about` stands before each line of progress.
 
     Returns:
         The synthetic rows, and epsilon at DELTA by the sound accountant (infinite without noise).
@@ -111,9 +107,6 @@ def synthesise(
         steps=max(1, round(steps * choice.steps)), learning_rate=choice.learning_rate, seed=seed
     )
 
-    def report(state: Report) -> None:
-        say(f"  {about}{method}: {state}")
-
     if method == "merf":
         scales = tuple(choice.scales.get(column.name, 1.0) for column in schema.columns)
         draw: dict[str, Any] = {
@@ -126,10 +119,12 @@ def synthesise(
         plan = JointPlan(schema, (spec,), epsilon, DELTA)
     else:
         fields = default_hermite(schema) if choice.hermite is None else choice.hermite
-        settings = HermiteSettings.model_validate({"delta": DELTA, "seed": seed, **_HERMITE, **fields})
+        alone = {"epochs": 0} if method == "hermite-sum" else {}
+        values = {"delta": DELTA, "seed": seed, **_HERMITE, **fields, **alone}
+        settings = HermiteSettings.model_validate(values)
         plan = hermite_plan(schema, epsilon, settings)
     released = plan.release([pooled(owners, phi, layout) for phi in plan.maps], rows, noise)
-    trained = fit(plan, released, network, training, progress=report)
+    trained = fit(plan, released, network, training)
     shares = np.ones(layout.columns) if choice.even else None
     return trained.sample(count, seed, shares), paid(released.event)
 

@@ -48,8 +48,13 @@ def task_of(name: str, function: Callable[[Any], Any], argument: Any) -> Task:
 
 def perform(function: str, argument: Any) -> Any:
     """Carry a task out in this process."""
-    module, _, name = function.partition(":")
-    return getattr(importlib.import_module(module), name)(argument)
+    return named(function)(argument)
+
+
+def named(name: str) -> Any:
+    """Find a function or class of a module by `MODULE:NAME`."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def key_of(content: Mapping[str, Any]) -> str:

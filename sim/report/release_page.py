@@ -234,12 +234,14 @@ def _points(m: Metrics) -> str:
 def _models(m: Metrics) -> str:
     evaluation = m.get("evaluation", {})
     rows = [
-        (f"{name} rows", *(f"{scores[key]:.3f}" if key in scores else "-" for key in ("roc", "prc")))
+        (f"{name} rows", *(f"{scores[key]:.3f}" if key in scores else "-" for key in ("auc", "roc", "prc")))
         for name in ("synthetic", "real")
         if (scores := evaluation.get(f"trained_on_{name}"))
     ]
     caption = f"Areas under the curves, mean over models, on rows that nobody used. {SIMULATED}"
-    return table(caption, ("trained on", ">ROC", ">precision and recall"), rows)
+    return table(
+        caption, ("trained on", ">AUC of scores", ">ROC of hard labels", ">PRC of hard labels"), rows
+    )
 
 
 def _utility(run: ReleaseFolder) -> str:

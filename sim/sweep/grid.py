@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from fedkme.config import Settings, override
 from fedkme.errors import ConfigError
 from sim.config import SimulationSettings, load_simulation, plain
 from sim.jobs.choice import Jobs
-from sim.jobs.tasks import key_of
+from sim.jobs.tasks import Task, key_of, task_of
+from sim.sweep.measure import Row, measure_plain
+from sim.sweep.table import AXIS
 
 AxisValue = bool | int | float | str
 """Value of a key, as `--set` has it."""
@@ -60,6 +63,15 @@ class SweepRun:
     def words(self) -> str:
         """The run in a line: its values and its seed."""
         return " ".join([*(f"{key}={value}" for key, value in self.choices.items()), f"seed={self.seed}"])
+
+    def task(self) -> Task:
+        """The run as a task for any machine."""
+        return task_of(f"sweep: {self.words()}", measure_plain, plain(self.settings))
+
+    def columns(self) -> Row:
+        """Columns that do not depend on what came of it: its values, and the configuration as JSON."""
+        axes = {f"{AXIS}{key}": value for key, value in self.choices.items()}
+        return {**axes, "configuration": json.dumps(plain(self.settings))}
 
     @property
     def seed(self) -> int:

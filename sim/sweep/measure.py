@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +39,31 @@ class NoProgress:
         """Say nothing."""
 
 
-def measure(settings: SimulationSettings) -> Row:
-    """Run a simulation and return its numbers; whatever happens is in the row, under `code` and `cause`.
+def attempted(work: Callable[[], Row]) -> Row:
+    """Numbers of a piece of work; whatever happens is in the row, under `code` and `cause`.
 
     Code 0 is success, 1 a fault of this program, and any other a number of docs/errors.md.
     """
     started = time.monotonic()
-    row: Row
     try:
-        with tempfile.TemporaryDirectory(prefix="fedkme-sweep-") as folder:
-            _, metrics = simulate(settings, Path(folder) / "run", NoProgress())
-        row = {"code": metrics["code"], "cause": metrics["reason"] or "", **flattened(metrics)}
+        row = work()
     except FedkmeError as error:
         row = {"code": error.code, "cause": error.cause}
     except Exception as error:  # a row of its own: the other runs are none the worse for it
         frame = traceback.extract_tb(error.__traceback__)[-1]
         row = {"code": 1, "cause": f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"}
     return row | {"seconds": time.monotonic() - started}
+
+
+def measure(settings: SimulationSettings) -> Row:
+    """Run a simulation and return its numbers, or what stopped it."""
+
+    def simulated() -> Row:
+        with tempfile.TemporaryDirectory(prefix="fedkme-sweep-") as folder:
+            _, metrics = simulate(settings, Path(folder) / "run", NoProgress())
+        return {"code": metrics["code"], "cause": metrics["reason"] or "", **flattened(metrics)}
+
+    return attempted(simulated)
 
 
 def measure_plain(settings: Any) -> Row:

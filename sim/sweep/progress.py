@@ -54,6 +54,8 @@ class SweepProgress:
 def outcome(row: Row) -> str:
     """Outcome of a run, in a few words."""
     said = []
+    if "said" in row:
+        said.append(str(row["said"]))
     if "mmd2.summary" in row:
         said.append(f"MMD^2 {row['mmd2.summary']:.3g}")
     if "points_accessed.total" in row:

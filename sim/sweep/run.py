@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from fedkme import __version__, durable
 from fedkme.errors import PartyFailedError
-from sim.config import plain
 from sim.jobs.choice import carry_out, held
-from sim.jobs.tasks import LostTask, task_of
-from sim.sweep.grid import SweepRun, SweepSettings, runs_of
-from sim.sweep.measure import Row, measure_plain
+from sim.jobs.tasks import LostTask, Task
+from sim.sweep.grid import SweepSettings, runs_of
+from sim.sweep.measure import Row
 from sim.sweep.page import render_sweep
-from sim.sweep.table import AXIS, FILE, read_rows, write_rows
+from sim.sweep.table import FILE, read_rows, write_rows
 
 PAGE = "sweep.html"
+RunT = TypeVar("RunT", bound="TableRun")
+
+
+class TableRun(Protocol):
+    """One thing to compute, whose numbers are a row of a table."""
+
+    @property
+    def key(self) -> str:
+        """SHA-256, in hex, of this package's version and of all that the numbers depend on."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything random in it."""
+
+    def words(self) -> str:
+        """The run in a line."""
+
+    def task(self) -> Task:
+        """The run as a task for any machine, whose result is a row."""
+
+    def columns(self) -> Row:
+        """Columns that do not depend on what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepStep:
-    """Standing of a sweep, before its first run and after each.
+    """Standing of a table, before its first run and after each.
 
     Attributes:
         done: runs that are in the table, those of an earlier call among them.
         before: of these, runs that were there when this call began.
-        total: runs of the grid.
+        total: runs that it is to have.
         run: the one that has just ended.
         row: its row.
     """
@@ -37,7 +58,7 @@ class SweepStep:
     done: int
     before: int
     total: int
-    run: SweepRun | None = None
+    run: TableRun | None = None
     row: Row | None = None
 
 
@@ -79,43 +100,68 @@ def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda st
         DataError: there is a file of the table's name that is none.
         ModuleNotFoundError: pyarrow, of [sim], is not installed; nothing has been run then.
     """
-    runs = runs_of(settings)
+    runs, page = runs_of(settings), settings.out / PAGE
+
+    def show(rows: tuple[Row, ...]) -> None:
+        text = render_sweep(settings.scenario, list(settings.grid), rows, len(runs))
+        durable.replace(page, text.encode())
+
+    rows = fill_table(runs, settings.jobs, settings.out, hear, show)
+    return SweepResult(rows, settings.out / FILE, page)
+
+
+def fill_table(
+    runs: Sequence[TableRun],
+    jobs: int | str,
+    out: Path,
+    hear: Callable[[SweepStep], None],
+    show: Callable[[tuple[Row, ...]], None] = lambda rows: None,
+) -> tuple[Row, ...]:
+    """Compute what a folder's table lacks of some runs, and write the table anew after each.
+
+    Args:
+        runs: none twice.
+        jobs: where, as `--jobs` has it.
+        out: the folder; the table may have rows of other runs too.
+        hear: is told where the table stands.
+        show: gets the rows that there are at the end, after an interrupt too.
+
+    Returns:
+        The rows of the runs, in their order.
+
+    Raises:
+        ConfigError: the folder cannot be written, or somebody else writes there.
+        DataError: there is a file of the table's name that is none.
+        ModuleNotFoundError: pyarrow, of [sim], is not installed; nothing has been run then.
+    """
     import_module("pyarrow")  # without it nothing is begun, nor a folder left behind
-    with held(settings.out, "sweep") as folder:
-        table, page = folder / FILE, folder / PAGE
-        kept = {row["key"]: row for row in read_rows(table)}
+    with held(out, "sweep") as folder:
+        kept = {row["key"]: row for row in read_rows(folder / FILE)}
         kept |= {run.key: _common(run) | kept[run.key] for run in runs if run.key in kept}
         missing = [run for run in runs if "status" not in kept.get(run.key, {})]
         done = before = len(runs) - len(missing)
         hear(SweepStep(done, before, len(runs)))
         try:
-            with closing(measured(missing, settings.jobs, folder)) as results:
+            with closing(measured(missing, jobs, folder)) as results:
                 for run, row in results:
                     kept[run.key] = _common(run) | row
-                    write_rows(table, list(kept.values()))
+                    write_rows(folder / FILE, list(kept.values()))
                     done += 1
-                    hear(SweepStep(done, before, len(runs), run, row))
+                    hear(SweepStep(done, before, len(runs), run, kept[run.key]))
         finally:
             rows = tuple(kept[run.key] for run in runs if run.key in kept)
-            text = render_sweep(settings.scenario, list(settings.grid), rows, len(runs))
-            durable.replace(page, text.encode())
-    return SweepResult(rows, table, page)
+            show(rows)
+    return rows
 
 
-def measured(
-    runs: Sequence[SweepRun], jobs: int | str, folder: Path
-) -> Generator[tuple[SweepRun, Row], None, None]:
+def measured(runs: Sequence[RunT], jobs: int | str, folder: Path) -> Generator[tuple[RunT, Row], None, None]:
     """Measure runs where `jobs` says; yields each with its row when it is done, one that was lost too."""
-    tasks = [task_of(f"sweep: {run.words()}", measure_plain, plain(run.settings)) for run in runs]
-    with closing(carry_out(tasks, jobs, folder)) as results:
+    with closing(carry_out([run.task() for run in runs], jobs, folder)) as results:
         for place, row in results:
             if isinstance(row, LostTask):
                 row = {"code": PartyFailedError.code, "cause": f"the run was lost: {row.cause}"}
             yield runs[place], row
 
 
-def _common(run: SweepRun) -> Row:
-    """Columns that do not depend on what came of a run."""
-    axes = {f"{AXIS}{key}": value for key, value in run.choices.items()}
-    configuration = json.dumps(plain(run.settings))
-    return {"key": run.key, "version": __version__, "seed": run.seed, **axes, "configuration": configuration}
+def _common(run: TableRun) -> Row:
+    return {"key": run.key, "version": __version__, "seed": run.seed, **run.columns()}

@@ -65,5 +65,6 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
             done = (step.restart - 1) * step.steps + step.step
             tell("training", str(step), done / (step.restarts * step.steps))
 
+        tell("training", "looking for first points", 0.0)
         points = algorithm2(released, features, settings, settings.seed or 0, report)
         return finished_points(stored, NAME, points, features, settings)

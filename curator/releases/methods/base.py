@@ -129,6 +129,7 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         if rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
         question = await beside(self._usable, rows, oracle.noise_ratio)
+        oracle.tell("measuring", "owners add up features of their rows", 0.0)
         released = await oracle.joint(question.query, question.release)
         return await beside(self._kept, question, released, oracle.owners)
 
@@ -193,7 +194,8 @@ def need_jax() -> None:
     for name in ("jax", "optax"):
         if importlib.util.find_spec(name) is None:
             raise MissingDependencyError(
-                f"this release needs the package {name}", "Run: pip install 'fedkme[release]'."
+                f"the curator's host lacks the package {name}, which this release needs",
+                "Run there: pip install 'fedkme[release]'.",
             )
 
 

@@ -61,6 +61,7 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
             seed=settings.seed or 0,
         )
         plan = self.plan(None)
+        tell("training", "compiling the first steps", 0.0)
         trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
         table = trained.sample(settings.rows or stored.rows, settings.seed or 0)
         utility = distance_to_release(stored, table)

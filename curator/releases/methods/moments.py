@@ -78,6 +78,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         (features,) = self._first.maps
         assert isinstance(features, ShellMoments)
         first = replace(self._first, release=_part(features, Layout(), epsilon, self._delta, SCALE_SHARE))
+        oracle.tell("measuring", "scales of the coordinates", 0.0)
         told = await oracle.followed(first.query, first.release)
         (embedding,) = told.embeddings
         scales = scales_of(embedding.mean[:, 0], embedding.sigma, features)
@@ -86,6 +87,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         affordable = self._affordable(rows, epsilon)
         spec = second_question(scales, features, len(size.chosen), affordable)
         second = await beside(self._asking, spec, epsilon)
+        oracle.tell("measuring", f"second moments of {len(size.chosen)} coordinates by class", 0.5)
         released = await oracle.joint(second.query, second.release)
         return await beside(self._both, told, released, scales, oracle.owners)
 

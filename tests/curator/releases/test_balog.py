@@ -19,7 +19,7 @@ from curator.releases.subspace import (
     subset_points,
     subspace,
 )
-from fedkme.embeddings.kernels import kernel_mean_at, mean_kernel
+from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.weight_fit import fit_weights
 from fedkme.embeddings.weighted_points import WeightedPoints, distance, distance_to_rows, uniform_points
 from fedkme.errors import ConfigError, DataError
@@ -33,7 +33,17 @@ from fedkme.privacy.sums import PooledRelease, embedding_query, release_embeddin
 from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
-from sim.experiments.balog import BOUND, SELF_KERNEL, BalogData, Sizes, reproduce
+from sim.experiments.balog import (
+    BOUND,
+    DELTA,
+    SELF_KERNEL,
+    BalogData,
+    BalogEffort,
+    BalogPiece,
+    BalogSpan,
+    pieces,
+)
+from sim.papers.paper import printed_numbers
 from tests.places import DATA
 
 FloatArray = NDArray[np.float64]
@@ -345,32 +355,47 @@ def test_the_papers_data_and_kernel(dimension: int) -> None:
     with np.load(path) as archive:
         x = archive["X_private"]
     assert np.abs(x).max() < BOUND
-    setting = BalogData(x, Sizes(), seed=0)
-    z = x[:977]
-    missing = setting.projected(z, kernel_mean_at(z, x, setting.gamma), 1e-7)[3]
+    at = BalogSpan(BalogData(x), x[:977])
     assert {2: 0.21215986, 5: 0.16729850}[dimension] == pytest.approx(SELF_KERNEL[dimension], abs=5e-9)
-    assert 0 < missing < {2: 0.00006, 5: 0.00042}[dimension] ** 2 * 1.3
+    assert 0 < at.outside(1e-7) < {2: 0.00006, 5: 0.00042}[dimension] ** 2 * 1.3
 
 
-def test_the_figures_sums_are_those_that_owners_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The experiment passes over the rows once for all bases; owners' sums in each basis are the same numbers.
+def test_the_figures_coordinates_and_noise_are_those_of_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The experiment factors once for all bases and inverts nothing; owners' sums by the product's map are the
+    # same coordinates, and its noise has the same size.
     monkeypatch.setattr("sim.experiments.balog.ROWS", 3000)
     x = 100.0 + 150.0 * np.random.default_rng(0).standard_normal((3000, 2))
-    setting = BalogData(x, Sizes(owners=3), seed=0)
-    z = gaussian_points(50, 2, 300.0, seed=1)
-    features, sums, _, _ = setting.projected(z, kernel_mean_at(z, x, setting.gamma), 1e-6)
-    parts = (pooled_sum(owner, features, Layout()) for owner in setting.owners)
-    total = pool(parts, features, Layout())
-    np.testing.assert_allclose(sums.sum, total.sum, atol=1e-4)  # of 3000 rows, in coordinates cut to 2^-28
-    assert sums.rows == total.rows
+    data = BalogData(x)
+    at = BalogSpan(data, gaussian_points(50, 2, 300.0, seed=1))
+    for epsilon in (0.1, 1.0):
+        tolerance = matched_tolerance(epsilon, DELTA, len(x))
+        released, features = at.by_product(epsilon, "stream")
+        parts = (pooled_sum(owner, features, Layout()) for owner in data.owners)
+        total = pool(parts, features, Layout())
+        np.testing.assert_allclose(total.sum[:, 0] / total.rows, at.coordinates(tolerance), atol=1e-7)
+        squares = [at.released(epsilon, str(draw)) ** 2 - at.outside(tolerance) for draw in range(200)]
+        # A mean of 200 chi squared with J degrees: its deviation is sqrt(2 / (200 J)), a tenth at J = 1.
+        expected = len(released.mean) * released.sigma**2
+        assert np.mean(squares) == pytest.approx(expected, rel=5 * math.sqrt(0.01 / len(released.mean)))
 
 
-def test_figures_are_skipped_with_a_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
-    curves = reproduce(quick=True)
-    assert not curves.points
-    assert len(curves.skipped) == 2
-    assert all("balog_mixture" in line for line in curves.skipped)
+def test_points_of_a_file_are_those_of_figure_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Issue 16, item 9: "`z` takes a file, so that the original draw gives the original number": the authors'
+    # code seeds numpy with 0 and draws 10^4 points.
+    if not (DATA / "balog_mixture_D5.npz").is_file():
+        pytest.skip("balog_mixture_D5.npz is not there: set FEDKME_DATA to the folder of the data sets")
+    monkeypatch.setenv("FEDKME_DATA", str(DATA))
+    drawn = np.random.RandomState(0).normal(0.0, 500.0, (10_000, 5))
+    np.savez(tmp_path / "z.npz", D5=drawn)
+    piece = BalogPiece(
+        figure="fig2", dimension=5, algorithm=1, size=104, z=tmp_path / "z.npz", effort=BalogEffort(draws=2)
+    )
+    found = {(each.panel, each.method): each.value for each in piece.measure()}
+    theirs = printed_numbers("balog-fig2")
+    for method in ("projection", "alg1"):
+        assert found["D5 1", method] == pytest.approx(theirs["D5 1", method, 104.0], abs=2e-5)
+    with pytest.raises(DataError, match="no array 'D2'"):
+        list(piece.model_copy(update={"dimension": 2}).measure())
 
 
 def test_figures_have_the_papers_shape(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,16 +403,20 @@ def test_figures_have_the_papers_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     if not (DATA / "balog_mixture_D2.npz").is_file():
         pytest.skip("balog_mixture_D2.npz is not there: set FEDKME_DATA to the folder of the data sets")
     monkeypatch.setenv("FEDKME_DATA", str(DATA))
-    sizes = Sizes(basis=(1, 10, 104), reduced=(10,), features=500, draws=3, restarts=1)
-    curves = reproduce(dimensions=(2,), sizes=sizes)
-    at = {(point.figure, point.curve, point.size): point for point in curves.points}
-    for point in curves.points:
+    effort = BalogEffort(basis=(1, 10, 104), reduced=(10,), features=500, draws=3)
+    at: dict[tuple[str, str, str, float | str], list[float]] = {}
+    for figure in ("fig1", "fig2"):
+        for piece in pieces(figure, effort, None):
+            if piece.dimension == 2 and piece.seed == 0:
+                for each in piece.measure():
+                    at.setdefault((figure, each.panel, each.method, each.x), []).append(each.value)
+    for (figure, panel, method, x), values in at.items():
+        original = printed_numbers(f"balog-{figure}").get((panel, method, x))
         # Theirs is one draw of noise and z another in figure 2: a tenth, and only where z is not random.
-        if point.original is not None and (point.figure == "fig1" or "alg2" in point.curve):
-            assert point.distance <= 1.1 * point.original, point
+        if original is not None and (figure == "fig1" or method == "alg2"):
+            assert np.mean(values) <= 1.1 * original, (figure, panel, method, x)
+    drawn = {key: np.mean(values) for key, values in at.items()}
     for size in (1, 10, 104):
-        assert at["fig1", "alg1 1", size].distance < at["fig1", "uniform", size].distance
-    assert at["fig1", "alg1 1", 104].distance < at["fig1", "alg1 0.1", 104].distance
-    assert at["fig1", "alg1 0.1", 104].distance < at["fig1", "alg1 0.01", 104].distance
-    assert "fig1 D2 uniform" in curves.table()
-    assert len(curves.to_json()["points"]) == len(curves.points)
+        assert drawn["fig1", "D2 1", "alg1", size] < drawn["fig1", "D2 1", "uniform", size]
+    assert drawn["fig1", "D2 1", "alg1", 104] < drawn["fig1", "D2 0.1", "alg1", 104]
+    assert drawn["fig1", "D2 0.1", "alg1", 104] < drawn["fig1", "D2 0.01", "alg1", 104]

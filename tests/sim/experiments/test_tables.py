@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedkme.errors import DataError
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
-from sim.experiments import classifiers, marginals, tables
+from sim.experiments import classifiers, marginals
+from sim.experiments.codes import FILE, TRAINED, CodesEffort, pieces
 from sim.experiments.domains import domain
+from sim.papers.paper import printed_numbers
 
 
 def codes(rows: int, seed: int) -> np.ndarray:
@@ -59,7 +59,7 @@ def test_classifiers_score_predicted_classes_and_chance_without_two_classes() ->
     assert classifiers.mean(scores).roc <= 1.0
     one = Table(table.values, np.zeros(60, dtype=np.int64))
     assert classifiers.evaluate(one, table, schema, ("DT",))["DT"].roc == 0.5
-    assert set(classifiers.available()) <= set(classifiers.NAMES)
+    assert set(classifiers.installed()) <= set(classifiers.NAMES)
 
 
 def test_the_public_domain_of_adult_needs_no_rows() -> None:
@@ -69,22 +69,17 @@ def test_the_public_domain_of_adult_needs_no_rows() -> None:
     assert schema.encoded_width == 6 + 102
 
 
-def test_an_empty_data_folder_runs_nothing_and_says_so(tmp_path: Path) -> None:
-    for name, file in tables.FILES.items():
-        with pytest.raises(DataError, match=f"there is no {Path(file).name}"):
-            tables.run(name, ("merf",), tmp_path, True, None)
-
-
-def test_a_quick_run_of_marginals_prints_figures_beside_the_papers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("jax")
-    file = tmp_path / tables.FILES["marginals"]
+def test_marginals_stand_beside_the_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Issue 16, items 6 and 9: every method measures the same; DP-HP and its sum kernel alone are two methods.
+    file = tmp_path / FILE
     file.parent.mkdir()
     np.savez(file, data=np.tile(codes(400, 0), (1, 2))[:, :5])
-    monkeypatch.setattr(tables, "QUICK", replace(tables.QUICK, steps=3))
-    tables.run("marginals", ("merf",), tmp_path, True, tmp_path / "out.json")
-    printed = capsys.readouterr().out
-    assert "marginals eps 0.1 (3-way, 4-way as published), merf, 1 seeds" in printed
-    assert "(0.48, 0.59)" in printed
-    assert (tmp_path / "out.json").exists()
+    monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
+    effort = CodesEffort(steps=3, tuples=4, seeds=1, epsilons=(0.3,))
+    measured = {piece.method: list(piece.measure()) for piece in pieces((*TRAINED, "independent"), effort)}
+    printed = printed_numbers("marginals")
+    for method, values in measured.items():
+        found = {(each.panel, method, each.x): each.value for each in values}
+        assert 0 <= found["exact 0.3", method, 3] <= found["exact 0.3", method, 4] <= 1
+        assert (("published 0.3", method, 4) in printed) is (method in ("merf", "hermite"))
+        assert found["epsilon", method, 0.3] == pytest.approx(0.3, rel=1e-6)

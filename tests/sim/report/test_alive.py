@@ -13,7 +13,7 @@ import pytest
 
 from fedkme.errors import ConfigError
 from sim.config import load_simulation
-from sim.engines.run_folder import make_run_directory
+from sim.engines.run_folder import forget_settings, make_run_directory
 from sim.report.alive import alive
 from sim.report.progress import PlainProgress
 from sim.sweep.table import FILE
@@ -62,6 +62,27 @@ def test_a_folder_that_has_a_run_is_offered_again(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("")
     with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` runs what it holds once more"):
         make_run_directory(tmp_path, "x")
+
+
+def test_a_failed_run_leaves_its_folder_reusable(tmp_path: Path) -> None:
+    # Issue 16, item 10: "a failed or refused run leaves its folder reusable".
+    out = tmp_path / "out"
+    for code in (20, 20, 0):
+        make_run_directory(out, "x")
+        for name, content in (("record.json", "{}"), ("metrics.json", f'{{"code": {code}}}')):
+            (out / name).write_text(content)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.failed-1", "out.failed-2"]
+    with pytest.raises(ConfigError, match="is there already and not empty"):
+        make_run_directory(out, "x")
+
+
+@pytest.mark.parametrize(("other", "left"), [((), False), (("thesis.txt",), True)])
+def test_a_run_that_never_began_leaves_nothing(other: tuple[str, ...], left: bool, tmp_path: Path) -> None:
+    folder = make_run_directory(tmp_path / "out", "x")
+    for name in ("release.toml", "schema.toml", *other):
+        (folder / name).write_text("")
+    forget_settings(folder)
+    assert folder.exists() is left
 
 
 def test_a_folder_that_has_a_sweep_is_said_to_go_on(tmp_path: Path) -> None:

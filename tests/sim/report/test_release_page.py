@@ -76,7 +76,7 @@ def sample_metrics(**changes: Any) -> dict[str, Any]:
                     "real": [0.339, 0.661],
                 }
             ],
-            "trained_on_synthetic": {"roc": 0.703, "prc": 0.428},
+            "trained_on_synthetic": {"auc": 0.801, "roc": 0.703, "prc": 0.428},
             "trained_on_real": {"roc": 0.711, "prc": 0.443},
         },
         "files": ["release.npz", "synthetic.card.json"],
@@ -166,7 +166,7 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
         "a simulation alone can see",
         *(distance(columns["largest"]), distance(max(halves["by_name"].values()))),
         *("none</text>", "11.0%", "33.9%", "some</text>", "89.0%", "66.1%"),
-        *("synthetic rows", "0.703", "0.428", "real rows", "0.711", "0.443"),
+        *("synthetic rows", "0.801", "0.703", "0.428", "real rows", "-", "0.711", "0.443"),
         *("distance to the released embedding", "0.0197", "0.0126"),
         *("Bergen", "20,000", "Graz", "13,708", "Lyon", "10,000", "Lyon closed its stream"),
         *("56.8 s", "34.6 kB", "180 kB", "release.npz", "38 kB", "<details>", "adult &lt;&amp;&gt;"),

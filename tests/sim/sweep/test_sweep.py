@@ -77,7 +77,7 @@ def test_a_second_call_runs_what_is_missing(swept: SweepResult, tmp_path: Path) 
     grown = settings(tmp_path, grid=GRID | {"p": (4, 6)}, seeds=(0, 1))
     result = sweep(grown, steps.append)
     assert (steps[0].before, steps[0].total) == (4, 8)
-    assert [step.run.choices["p"] for step in steps if step.run] == [6] * 4
+    assert [step.row["set.p"] for step in steps if step.row] == [6] * 4
     assert [step.done for step in steps] == [4, 5, 6, 7, 8]
     assert not result.failures
     kept = {row["key"]: row for row in read_rows(result.table)}

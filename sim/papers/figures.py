@@ -1,20 +1,25 @@
-"""Curves with error bars as SVG and PNG."""
+"""Curves with error bars as SVG and PNG, the paper's numbers beside them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sim.papers.curves import Curve, CurveValue, curves_of
+from sim.papers.paper import PaperFigure, method_title
+from sim.papers.verdict import Printed
 from sim.report.lines import COLOURS
-from sim.sarpatwar.curves import Curve, CurveValue, curves_of
-from sim.sarpatwar.paper import PaperFigure, method_title
 
 
-def draw(figure: PaperFigure, measurements: Sequence[CurveValue], stem: Path) -> list[Path]:
-    """Draw every panel of a figure, side by side, to STEM.svg and STEM.png.
+def draw(
+    figure: PaperFigure, measurements: Sequence[CurveValue], stem: Path, printed: Printed | None = None
+) -> list[Path]:
+    """Draw every panel of a figure, three in a line, to STEM.svg and STEM.png.
 
-    The files are the same bytes for the same values.
+    The files are the same bytes for the same values. Numbers of the paper are dashed, in their method's
+    colour.
 
     Raises:
         ModuleNotFoundError: matplotlib, of [sim], is not installed.
@@ -23,22 +28,39 @@ def draw(figure: PaperFigure, measurements: Sequence[CurveValue], stem: Path) ->
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    drawing = Figure(figsize=(4.6 * len(figure.panels), 4.6), layout="constrained")
+    columns = min(len(figure.panels), 3)
+    lines = math.ceil(len(figure.panels) / columns)
+    drawing = Figure(figsize=(4.6 * columns, 4.0 * lines + 0.6), layout="constrained")
     FigureCanvasAgg(drawing)
     drawing.suptitle(figure.title)
     methods = dict.fromkeys(each.method for each in measurements)
     colours = {method: COLOURS[number % len(COLOURS)] for number, method in enumerate(methods)}
     names: dict[str, Any] = {}
     for position, panel in enumerate(figure.panels, 1):
-        axes = drawing.add_subplot(1, len(figure.panels), position)
+        axes = drawing.add_subplot(lines, columns, position)
         axes.set_title(panel.title, fontsize=10)
         axes.set_xlabel(panel.x or figure.x)
+        axes.set_ylabel(figure.y)
         names |= _plot(axes, curves_of(measurements, panel.name), colours)
+        if figure.logarithmic:
+            axes.loglog()
+        theirs = {key[1:]: value for key, value in (printed or {}).items() if key[0] == panel.name}
+        names |= _plot_printed(axes, theirs, colours)
     drawing.legend(names.values(), names.keys(), loc="outside lower center", ncols=4, fontsize=8)
     with matplotlib.rc_context({"svg.hashsalt": stem.name, "svg.fonttype": "none"}):
         drawing.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
         drawing.savefig(stem.with_suffix(".png"), dpi=130)
     return [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+
+
+def _plot_printed(axes: Any, printed: Mapping[tuple[str, Any], float], colours: Mapping[str, str]) -> Any:
+    """Draw a paper's numbers of methods that were measured; returns one line for a legend."""
+    drawn = {}
+    for method in dict.fromkeys(method for method, _ in printed if method in colours):
+        points = {x: value for (of, x), value in printed.items() if of == method}
+        (line,) = axes.plot(list(points), list(points.values()), "--", color=colours[method], lw=1, alpha=0.7)
+        drawn["dashed: the paper's"] = line
+    return drawn
 
 
 def _plot(axes: Any, curves: Mapping[str, Curve], colours: Mapping[str, str]) -> dict[str, Any]:

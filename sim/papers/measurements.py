@@ -15,8 +15,8 @@ from sim.attacks.auctions import RELATION, chain_attack
 from sim.attacks.finding import Claim, Effort
 from sim.config import SimulationSettings
 from sim.evaluation.published_variant import SUMMARY_DELTA
-from sim.sarpatwar.curves import CurveValue
-from sim.sarpatwar.paper import PaperFigure
+from sim.papers.curves import CurveValue
+from sim.papers.paper import PaperFigure
 from sim.sweep.measure import Row
 
 BASELINES = ("greedy", "uniform")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from sim.sarpatwar.paper import PaperClaim
+from sim.papers.paper import PaperClaim, Place
 from sim.sweep.statistics import SeedMean, mean_over
 
 
@@ -19,25 +19,25 @@ class CurveValue:
     Attributes:
         panel: the quantity.
         method: how rows were chosen, or whose arithmetic it is.
-        x: p, K or rounds.
+        x: p, K, rounds or points; a word where it is a data set or a classifier.
         seed: of the draw.
         value: in the panel's unit.
     """
 
     panel: str
     method: str
-    x: float
+    x: Place
     seed: int
     value: float
 
 
-Curve = Mapping[float, SeedMean]
-"""Mean over seeds by x, ascending."""
+Curve = Mapping[Place, SeedMean]
+"""Mean over seeds by x: numbers ascending, words as they come."""
 
 
 def curves_of(measurements: Iterable[CurveValue], panel: str) -> dict[str, Curve]:
     """Curves of a panel by method, in the order in which methods come."""
-    values: dict[str, dict[float, list[float]]] = {}
+    values: dict[str, dict[Place, list[float]]] = {}
     for each in measurements:
         if each.panel == panel:
             values.setdefault(each.method, {}).setdefault(each.x, []).append(each.value)
@@ -47,12 +47,12 @@ def curves_of(measurements: Iterable[CurveValue], panel: str) -> dict[str, Curve
 
 def claimed_curve(measurements: Iterable[CurveValue], claim: PaperClaim) -> Curve:
     """Curve that a claim is about: a method's values, less or over another's of the same draw."""
-    values: dict[str, dict[tuple[float, int], float]] = {}
+    values: dict[str, dict[tuple[Place, int], float]] = {}
     for each in measurements:
         if each.panel == claim.panel:
             values.setdefault(each.method, {})[each.x, each.seed] = each.value
     minus, unit = values.get(claim.minus, {}), values.get(claim.times, {})
-    found: dict[float, list[float]] = {}
+    found: dict[Place, list[float]] = {}
     for (x, seed), value in values.get(claim.method, {}).items():
         if (not claim.minus or (x, seed) in minus) and (not claim.times or (x, seed) in unit):
             compared = (value - minus.get((x, seed), 0.0)) / unit.get((x, seed), 1.0)
@@ -87,6 +87,11 @@ def overall(curve: Curve) -> float:
     return sum(point.mean for point in curve.values()) / len(curve)
 
 
+def at(axis: str, x: Place) -> str:
+    """A place on an axis in words."""
+    return x if isinstance(x, str) else f"{axis} = {x:g}"
+
+
 def write_csv(path: Path, measurements: Iterable[CurveValue]) -> None:
     """Write one line a measurement."""
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -95,6 +100,9 @@ def write_csv(path: Path, measurements: Iterable[CurveValue]) -> None:
         writer.writerows(astuple(each) for each in measurements)
 
 
-def _means(by_x: Mapping[float, list[float]]) -> Curve:
-    found = {x: mean_over(by_x[x]) for x in sorted(by_x)}
+def _means(by_x: Mapping[Place, list[float]]) -> Curve:
+    words = [x for x in by_x if isinstance(x, str)]
+    numbers = sorted(x for x in by_x if not isinstance(x, str))
+    places: list[Place] = [*numbers, *words]
+    found = {x: mean_over(by_x[x]) for x in places}
     return {x: mean for x, mean in found.items() if mean is not None}

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError
 from sim.cli import app
-from sim.sarpatwar.reproduce import QUICK, Reproduction, reproduce_sarpatwar
+from sim.papers.summaries import QUICK, Reproduction, reproduce_sarpatwar
+from sim.sweep.run import SweepStep
 from tests.sim.scenarios.allstate import write_allstate
 
 
@@ -20,7 +21,10 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     write_allstate(tmp_path / "train.csv", {"FL": 60, "CT": 80, "OH": 40})
     size = replace(QUICK["sarpatwar-fig1"], p=(8,), seeds=1, assignments=("seeds=30",))
     said: list[str] = []
-    request = Reproduction("sarpatwar-fig1", tmp_path / "out", size, tmp_path / "train.csv", 1, said.append)
+    steps: list[SweepStep] = []
+    request = Reproduction(
+        "sarpatwar-fig1", tmp_path / "out", size, tmp_path / "train.csv", 1, said.append, steps.append
+    )
     assert reproduce_sarpatwar(request) == 0
     with (tmp_path / "out" / "measurements.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -31,6 +35,7 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     assert {row["value"] for row in rows if row["method"] == "greedy" and row["panel"] == "mmd2"} == {"0.0"}
     text = (tmp_path / "out" / "verdict.md").read_text(encoding="utf-8")
     assert "with train.csv" in text
+    assert sum(step.run is not None for step in steps) == 3
     assert "3 runs, 0 failed" in text
     assert {path.name for path in (tmp_path / "out").glob("curves.*")} == {"curves.svg", "curves.png"}
 
@@ -39,7 +44,7 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     ("name", "line"), [("sarpatwar-fig1", "there is no file"), ("sarpatwar-privacy", "needs no file")]
 )
 def test_data_that_are_not_there_are_an_error(name: str, line: str, tmp_path: Path) -> None:
-    request = Reproduction(name, tmp_path, QUICK[name], tmp_path / "train.csv", 1, print)
+    request = Reproduction(name, tmp_path, QUICK[name], tmp_path / "train.csv", 1, print, print)
     with pytest.raises(ConfigError, match=line):
         reproduce_sarpatwar(request)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sim.sarpatwar.curves import CurveValue, claimed_curve, curves_of, holds, overall, write_csv
-from sim.sarpatwar.figures import draw
-from sim.sarpatwar.measurements import of_access, of_summaries
-from sim.sarpatwar.paper import PaperClaim, figure_of, method_title
-from sim.sarpatwar.reproduce import NAMES
-from sim.sarpatwar.verdict import verdict
+from sim.papers.curves import CurveValue, claimed_curve, curves_of, holds, overall, write_csv
+from sim.papers.figures import draw
+from sim.papers.measurements import of_access, of_summaries
+from sim.papers.paper import PaperClaim, figure_of, method_title
+from sim.papers.summaries import NAMES
+from sim.papers.verdict import verdict
 
 FIG1 = figure_of("sarpatwar-fig1")
 
@@ -93,7 +93,7 @@ def test_the_verdict_follows_the_numbers() -> None:
     text = verdict(FIG1, MEASURED, "Ran: a test.")
     assert "0 of 4 claims hold" in text
     assert "| 2 (p = 50: 6 ± 2; p = 100: -2) | **no** |" in text
-    assert "Why they differ" in text
+    assert "What differs" in text
     better = drawn({"published": {(50, 0): 78.0}, "uniform": {(50, 0): 70.0}, "greedy": {(50, 0): 79.0}})
     assert "2 of 4 claims hold" in verdict(FIG1, better, "")
     assert "not measured" in text

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkme.errors import ConfigError, DataError
-from sim.sarpatwar.curves import CurveValue, write_csv
-from sim.sarpatwar.figures import draw
-from sim.sarpatwar.measurements import of_access, of_privacy, of_summaries
-from sim.sarpatwar.paper import PaperFigure, figure_of
-from sim.sarpatwar.verdict import verdict
+from sim.papers.curves import CurveValue
+from sim.papers.measurements import of_access, of_privacy, of_summaries
+from sim.papers.paper import PaperFigure, figure_of
+from sim.papers.reproduce import publish
 from sim.scenarios.base import place
 from sim.sweep.grid import AxisValue, SweepSettings
 from sim.sweep.measure import Row
-from sim.sweep.progress import outcome
 from sim.sweep.run import SweepStep, sweep
 
 Grid = dict[str, tuple[AxisValue, ...]]
@@ -74,6 +72,7 @@ class Reproduction:
         data: file in place of the scenario's own; None for that.
         jobs: runs at a time, or a cluster.
         say: prints a line.
+        hear: is told where each sweep stands.
     """
 
     name: str
@@ -82,6 +81,7 @@ class Reproduction:
     data: Path | None
     jobs: int | str
     say: Callable[[str], None]
+    hear: Callable[[SweepStep], None]
 
 
 def reproduce_sarpatwar(request: Reproduction) -> int:
@@ -99,12 +99,7 @@ def reproduce_sarpatwar(request: Reproduction) -> int:
     sweeps = _sweeps(request.name, request.size)
     rows = [row for name in sweeps for row in _swept(request, name, *sweeps[name], files)]
     measurements = _measured(request, figure, rows)
-    for path in draw(figure, measurements, request.out / "curves"):
-        request.say(f"curves: {path}")
-    write_csv(request.out / "measurements.csv", measurements)
-    page = request.out / "verdict.md"
-    page.write_text(verdict(figure, measurements, _ran(request, rows)), encoding="utf-8")
-    request.say(f"numbers: {request.out / 'measurements.csv'}\nverdict: {page}")
+    publish(request.name, measurements, _ran(request, rows), request.out, request.say)
     return next((row["code"] for row in rows if row["code"]), 0)
 
 
@@ -137,12 +132,7 @@ def _swept(
         assignments=(*request.size.assignments, *files, *fixed),
         jobs=request.jobs,
     )
-
-    def hear(step: SweepStep) -> None:
-        if step.run is not None and step.row is not None:
-            request.say(f"  {step.done}/{step.total} {step.run.words()}: {outcome(step.row)}")
-
-    return sweep(settings, hear).rows
+    return sweep(settings, request.hear).rows
 
 
 def _measured(request: Reproduction, figure: PaperFigure, rows: Sequence[Row]) -> list[CurveValue]:

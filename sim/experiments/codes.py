@@ -1,0 +1,106 @@
+"""Marginals of discretised Adult, pooled over owners: Table 1 of DP-HP, and AIM in one place.
+
+Figures: total variation of 3- and 4-way marginals, exactly and as the paper measures it
+(sim.experiments.marginals). Everything is (epsilon, 1e-5) under replace-one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from curator.releases.marginals import MarginalRelease, PooledOracle, TrustedNoise, aim, independent, rounds
+from fedkme.config import Settings
+from fedkme.features.binning import Binning
+from fedkme.privacy.noise import simulated
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from sim.experiments import marginals
+from sim.experiments.adult import load_codes
+from sim.experiments.pooled_aim import pooled_aim
+from sim.experiments.synthesis import DELTA, Choice, Method, paid, synthesise
+from sim.papers.curves import CurveValue
+from sim.papers.piece import Piece, data_folder
+
+FILE = "adult_discretized/dphp_sdgym_simple_adult.npz"
+Counted = Literal["rounds", "aim", "independent", "pooled"]
+"""Releases of marginals, and AIM of sim.experiments.pooled_aim on all rows at once."""
+CodesMethod = Method | Counted
+TRAINED: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")
+COUNTED: tuple[Counted, ...] = ("rounds", "aim", "independent", "pooled")
+OWNERS = 5
+
+
+class CodesEffort(Settings):
+    """Size of an experiment: how much work it is."""
+
+    steps: int = 2000
+    """Steps of training."""
+    tuples: int | None = None
+    """Tuples of columns in a metric, at most; none: all."""
+    seeds: int = 5
+    """Seeds of the releases."""
+    epsilons: tuple[float, ...] = (0.3, 0.1)
+    """Epsilons of the table."""
+
+
+QUICK = CodesEffort(steps=300, tuples=100, seeds=1)
+
+
+class CodesPiece(Piece):
+    """Rows of one release, as many as the table has, against the table's."""
+
+    method: CodesMethod
+    epsilon: float
+    effort: CodesEffort
+
+    def measure(self) -> Iterator[CurveValue]:
+        """Yield distances of marginals, by both metrics."""
+        schema, table = load_codes(data_folder() / FILE)
+        real = table.values.astype(np.int64)
+        synthetic, epsilon = self._made(schema, table)
+        for ways in (3, 4):
+            for panel, metric in (("published", marginals.as_published), ("exact", marginals.exact)):
+                value = metric(real, synthetic, ways, self.effort.tuples)
+                yield CurveValue(f"{panel} {self.epsilon:g}", self.method, ways, self.seed, value)
+        yield CurveValue("epsilon", self.method, self.epsilon, self.seed, epsilon)
+
+    def _made(self, schema: Schema, table: Table) -> tuple[np.ndarray, float]:
+        """Synthetic codes, and the epsilon that they cost."""
+        binning, rows = Binning(schema), len(table)
+        order = np.random.default_rng(np.random.SeedSequence([self.seed, 2])).permutation(rows)
+        parts = [table.take(part) for part in np.array_split(order, OWNERS)]
+        match self.method:
+            case "merf" | "hermite" | "hermite-sum" as trained:
+                made, cost = synthesise(
+                    trained, schema, parts, rows, self.epsilon, self.seed, self.effort.steps, rows, Choice()
+                )
+                return made.values.astype(np.int64), cost
+            case "pooled":
+                codes = binning.encode(table, "adult")
+                return pooled_aim(codes, binning.sizes, self.epsilon, DELTA, self.seed), self.epsilon
+            case counted:
+                oracle = PooledOracle([binning.encode(part, "adult") for part in parts], binning.sizes)
+                release = asyncio.run(self._released(counted, oracle, binning.sizes, rows))
+                made = release.sample(binning, rows, self.seed)
+                return binning.encode(made, "synthetic"), paid(release.event)
+
+    async def _released(
+        self, method: Counted, oracle: PooledOracle, sizes: Sequence[int], rows: int
+    ) -> MarginalRelease:
+        noise = simulated(self.seed, "curator", "marginals")
+        if method == "aim":
+            return await aim(oracle, sizes, rows, self.epsilon, DELTA, noise)
+        release = rounds if method == "rounds" else independent
+        return await release(TrustedNoise(oracle, noise), sizes, rows, self.epsilon, DELTA)
+
+
+def pieces(methods: Sequence[CodesMethod], effort: CodesEffort) -> Iterator[CodesPiece]:
+    """Pieces: every method at every epsilon under every seed."""
+    for seed in range(effort.seeds):
+        for epsilon in effort.epsilons:
+            for method in methods:
+                yield CodesPiece(method=method, epsilon=epsilon, effort=effort, seed=seed)

@@ -1,1 +1,0 @@
-"""The experiments of Sarpatwar 2019, by `fedkme sim reproduce`: curves, and a verdict on each claim."""
