@@ -213,7 +213,7 @@ class Requests:
         Raises:
             StoreError: it could not be kept.
         """
-        with self._ledger.together(), self._store.transaction():
+        with self._ledger.together(self._store):
             self._ledger.extend(document.disclosures)
             self._store.open_run(document.name, self.consumer, document.to_bytes())
         return KeptRequest(self, document)
@@ -243,7 +243,7 @@ class Requests:
         Raises:
             StoreError: it could not be written.
         """
-        with self._ledger.together(), self._store.transaction():
+        with self._ledger.together(self._store):
             self._ledger.extend(lines)
             self._store.update_run(document.name, document=document.to_bytes())
 

@@ -84,20 +84,26 @@ async def attend(
             case "farewell":
                 return
             case _:
-                await to_the_end(_respond(stream, message, runs, threads, answered))
+                directive = directive_from_wire(message)
+                answering = _respond(stream, directive, message.ByteSize(), runs, threads, answered)
+                await (answering if threads.quick(directive.question) else to_the_end(answering))
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 
 
 async def _respond(
-    stream: Stream, message: pb.Directive, runs: RunManager, threads: AdaptiveThreads, answered: Answered
+    stream: Stream,
+    directive: Directive,
+    received: int,
+    runs: RunManager,
+    threads: AdaptiveThreads,
+    answered: Answered,
 ) -> None:
     """Compute an answer, beside the loop unless it is quick, and let it leave."""
     began = time.perf_counter()
-    directive = directive_from_wire(message)
     await runs.prepare(directive)
     answer = await threads.compute(directive.question, runs.answer, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
-    answered(directive, answer, message.ByteSize(), sum(reply.ByteSize() for reply in replies))
+    answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]))
     if wait_s := runs.wait_s(directive, time.perf_counter() - began):
         await asyncio.sleep(wait_s)
     for reply in replies:

@@ -248,7 +248,7 @@ class RunManager:
     def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
         """The answer and its ledger lines, all or nothing; `left` rows had left before it."""
         try:
-            with self._ledger.together(), self._store.transaction():
+            with self._ledger.together(self._store):
                 self._journal.append(run, entry)
                 self._ledger.extend(self._outbox.lines)
         except StoreError:

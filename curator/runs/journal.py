@@ -64,7 +64,7 @@ class RunJournal:
         """
         if not self._dirty:
             return
-        with self._ledger.together(), self._store.transaction():
+        with self._ledger.together(self._store):
             self._ledger.extend(self._lines)
             self._journal.append(self._run, self._entry)
         self._entry = CuratorEntry()

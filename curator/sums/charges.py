@@ -88,7 +88,7 @@ class SumCharges:
         self._write(self.gate.came(), lambda: None)
 
     def _write(self, lines: Sequence[Disclosure], keep: Callable[[], None]) -> None:
-        with self._ledger.together(), self._store.transaction():
+        with self._ledger.together(self._store):
             self._ledger.extend(lines)
             keep()
         self.gate.wrote(lines)  # now: where that fails, they are still to be written
@@ -97,7 +97,7 @@ class SumCharges:
 def charge_ended(ledger: Ledger, store: Store, run: str) -> None:
     """Charge what may have left in a run that is over, and whose last attempt did not come to an end."""
     left = [replace(line, certain=False) for line in _left(store, run)]
-    with ledger.together(), store.transaction():
+    with ledger.together(store):
         written = {*disclosures_in(kept.line for kept in store.ledger())} if left else ()
         ledger.extend(line for line in left if line not in written)
         for key in (ASKED, DOUBTFUL):

@@ -60,6 +60,10 @@ class AdaptiveThreads:
     def __init__(self) -> None:
         self._took: dict[str, float] = {}
 
+    def quick(self, kind: str) -> bool:
+        """Tell whether the last of a kind was quick, and the next is to be computed on the loop."""
+        return computes.get() is None and self._took.get(kind, math.inf) < QUICK_S
+
     async def compute(
         self,
         kind: str,
@@ -76,8 +80,7 @@ class AdaptiveThreads:
             finally:
                 self._took[kind] = time.perf_counter() - began
 
-        quick = computes.get() is None and self._took.get(kind, math.inf) < QUICK_S
-        return timed() if quick else await beside(timed)
+        return timed() if self.quick(kind) else await beside(timed)
 
 
 async def _beside(work: Callable[[], Result]) -> Result:

@@ -83,7 +83,11 @@ class LedgerSink(Protocol):
 
 
 class Ledger:
-    """Appends to one party's chain."""
+    """Appends to one party's chain.
+
+    Attributes:
+        end: number and hash of the last line.
+    """
 
     def __init__(self, party: str, write: Write, last: Entry | None = None) -> None:
         """Continue a chain.
@@ -96,41 +100,45 @@ class Ledger:
         self._party = json.dumps(party)
         self._name = party
         self._write = write
-        self._seq = 0 if last is None else last.seq
-        self._hash = GENESIS if last is None else last.hash
+        self.end = (0, GENESIS) if last is None else (last.seq, last.hash)
 
     def append(self, disclosure: Disclosure) -> Entry:
         """Write an event down; when this returns, its bytes may leave."""
-        previous = self._hash
+        _, previous = self.end
         self.extend([disclosure])
-        return Entry(self._seq, self._name, disclosure, previous, self._hash)
+        seq, last = self.end
+        return Entry(seq, self._name, disclosure, previous, last)
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
         """Write events down at once; when this returns, their bytes may leave."""
         lines = []
+        seq, last = self.end
         for disclosure in disclosures:
-            self._seq += 1
-            body = _body(disclosure, self._party, self._hash, self._seq)
-            self._hash = hashlib.sha256(body + b"}").hexdigest()
-            lines.append(f'{body.decode("ascii")},"hash":"{self._hash}"}}')
+            seq += 1
+            body = _body(disclosure, self._party, last, seq)
+            last = hashlib.sha256(body + b"}").hexdigest()
+            lines.append(f'{body.decode("ascii")},"hash":"{last}"}}')
         self._write(lines)
+        self.end = seq, last
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Take back what is written inside when the block fails, as the store takes back its lines.
+    def together(self, store: Store) -> Iterator[None]:
+        """Make what is written inside durable with its lines, in a transaction of the ledger's store.
 
-        It stands around the store's transaction, whose end may fail.
+        Where the block or the end of the transaction fails, the chain is as before, as is the store.
         """
-        before = self._seq, self._hash
+        before = self.end
         try:
-            yield
+            with store.transaction():
+                yield
         except BaseException:
-            self._seq, self._hash = before
+            self.end = before
             raise
 
     def head(self) -> dict[str, int | str]:
         """Number of lines, and the hash of the last: whoever keeps it notices a cut at the end."""
-        return {"entries": self._seq, "hash": self._hash}
+        seq, last = self.end
+        return {"entries": seq, "hash": last}
 
 
 @contextlib.contextmanager
@@ -280,7 +288,7 @@ def follow_chain(path: Path) -> tuple[list[Entry], ChainFault | None]:
 
 def nonce_of(vector: NDArray[np.int32] | NDArray[np.int64]) -> str:
     """A nonce for a released vector: the same draw has the same, on every host, and another draw another."""
-    return hashlib.sha256(vector.astype(vector.dtype.newbyteorder("<")).tobytes()).hexdigest()[:32]
+    return hashlib.sha256(vector.astype(f"<i{vector.itemsize}", copy=False).tobytes()).hexdigest()[:32]
 
 
 Line = TypeVar("Line", bound=Hashable)

@@ -41,10 +41,9 @@ class SqliteReader(SqliteStore):
         if str(path) == MEMORY or not self._path.is_file():
             raise StoreError(f"{self._where} is not there", "Start the party once; it makes its store.")
         with contextlib.ExitStack() as undo:
-            with self._explained():
-                alone = not self._path.with_name(f"{self._path.name}-wal").exists()
-                uri = f"{self._path.as_uri()}?mode=ro{'&immutable=1' if unchanged and alone else ''}"
-                self._connection = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+            alone = not self._path.with_name(f"{self._path.name}-wal").exists()
+            uri = f"{self._path.as_uri()}?mode=ro{'&immutable=1' if unchanged and alone else ''}"
+            self._connection = self._connect(uri, uri=True, timeout=5.0)
             undo.callback(self._connection.close)
             version = self._version()
             self._party = self._check_party() if version else 0

@@ -6,10 +6,10 @@ the party's number, so that parties can share a server.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -44,8 +44,10 @@ _ENTRIES = (
     f"SELECT position, kind, body FROM journal WHERE run = {_RUN_NUMBER} AND position > ? ORDER BY position"
 )
 _FORGET = f"DELETE FROM journal WHERE run = {_RUN_NUMBER}"
-_LAST_SEQ = "SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE party = ?"
-_EXTEND = "INSERT INTO ledger (party, seq, line, written) VALUES (?, ?, ?, ?)"
+_EXTEND = (
+    "INSERT INTO ledger (party, seq, line, written)"
+    " VALUES (?, 1 + COALESCE((SELECT MAX(seq) FROM ledger WHERE party = ?), 0), ?, ?)"
+)
 _LEDGER = "SELECT seq, line, written FROM ledger WHERE party = ? AND seq > ? ORDER BY seq"
 _LAST_LINE = "SELECT line FROM ledger WHERE party = ? ORDER BY seq DESC LIMIT 1"
 _ARCHIVES = "SELECT last, mark, written, digest FROM archives WHERE party = ? ORDER BY last DESC"
@@ -64,6 +66,21 @@ _KEYS = "SELECT name FROM facts WHERE party = ? AND name >= ? AND substr(name, 1
 _DELETE = "DELETE FROM facts WHERE party = ? AND name = ?"
 
 
+class _Transaction(AbstractContextManager[None]):
+    """Transaction of a store: one object, because each of an owner's answers is one."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    @override
+    def __enter__(self) -> None:
+        self._store.begin()
+
+    @override
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        self._store.end(failed=kind is not None)
+
+
 class SqlStore(Store, ABC):
     """A Store over one connection; a backend says how to open it and how a statement reaches it."""
 
@@ -78,6 +95,7 @@ class SqlStore(Store, ABC):
         self._lock = threading.RLock()
         self._within = False
         self._spoilt = False
+        self._transaction = _Transaction(self)
 
     @abstractmethod
     def _execute(self, statement: str, parameters: Parameters = ()) -> list[Row]:
@@ -96,23 +114,40 @@ class SqlStore(Store, ABC):
         """Let go of the store."""
 
     @override
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self._lock:
-            if self._within:
-                raise RuntimeError("transactions of a store do not nest")
-            self._within = True
-            try:
-                self._execute(self._BEGIN)
-                yield
+    def transaction(self) -> AbstractContextManager[None]:
+        return self._transaction
+
+    def begin(self) -> None:
+        """Begin a transaction, which `end` ends."""
+        self._lock.acquire()
+        if self._within:
+            self._lock.release()
+            raise RuntimeError("transactions of a store do not nest")
+        self._within = True
+        try:
+            self._execute(self._BEGIN)
+        except BaseException:
+            self.end(failed=True)
+            raise
+
+    def end(self, failed: bool) -> None:
+        """Make the writes since `begin` durable, or take them back."""
+        try:
+            if not failed:
                 self._refuse_spoilt()
                 self._execute("COMMIT")
-            except BaseException:
+        except BaseException:
+            failed = True
+            raise
+        finally:
+            if failed:
                 self._roll_back()
-                raise
+            self._within = self._spoilt = False
+            try:
+                if not failed:
+                    self._after_commit()
             finally:
-                self._within = self._spoilt = False
-            self._after_commit()
+                self._lock.release()
 
     def _after_commit(self) -> None:
         """Follow up once the writes of a transaction are durable, as a backend needs; must not fail."""
@@ -170,14 +205,14 @@ class SqlStore(Store, ABC):
     @override
     def extend_ledger(self, lines: Sequence[str]) -> None:
         check_lines(lines)
-        with self._lock, contextlib.nullcontext() if self._within else self.transaction():
-            last = self._query(_LAST_SEQ, self._party)[0][0]
-            written = self._clock()
-            self._guarded(
-                self._execute_many,
-                _EXTEND,
-                [(self._party, last + i, line, written) for i, line in enumerate(lines, start=1)],
-            )
+        written = self._clock()
+        many = [(self._party, self._party, line, written) for line in lines]
+        with self._lock:
+            if self._within:
+                self._guarded(self._execute_many, _EXTEND, many)
+            else:
+                with self._transaction:
+                    self._execute_many(_EXTEND, many)
 
     @override
     def ledger(self, after: int = 0) -> list[LedgerLine]:

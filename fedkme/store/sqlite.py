@@ -13,9 +13,9 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import override
 
@@ -75,11 +75,8 @@ class SqliteStore(SqlStore):
             if self._path is not None:
                 self._hold(undo, self._path)
             target = MEMORY if self._path is None else str(self._path)
-            with self._explained():
-                # Another thread may write: SqlStore lets one at a time.
-                self._connection = sqlite3.connect(
-                    target, timeout=0, isolation_level=None, check_same_thread=False
-                )
+            # Another thread may write: SqlStore lets one at a time.
+            self._connection = self._connect(target, timeout=0, check_same_thread=False)
             undo.callback(self._connection.close)
             self._prepare(_SYNCHRONOUS[durability], steps)
             self._held = undo.pop_all()
@@ -197,6 +194,13 @@ class SqliteStore(SqlStore):
             )
             raise StoreError(cause, f"{remedy}.") from None
 
+    def _connect(self, target: str, **options: Any) -> sqlite3.Connection:
+        try:
+            connection: sqlite3.Connection = sqlite3.connect(target, isolation_level=None, **options)
+        except sqlite3.Error as error:
+            raise self._explanation(error) from None
+        return connection
+
     def _prepare(self, synchronous: str, steps: tuple[Step, ...]) -> None:
         version = self._version()
         current = is_current(version, steps, self._where)
@@ -247,14 +251,18 @@ class SqliteStore(SqlStore):
     def _execute(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         if self._closed:
             raise self._is_closed()
-        with self._explained():
+        try:
             return self._connection.execute(statement, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._explanation(error) from None
 
     def _execute_many(self, statement: str, many: Sequence[Parameters]) -> None:
         if self._closed:
             raise self._is_closed()
-        with self._explained():
+        try:
             self._connection.executemany(statement, many)
+        except sqlite3.Error as error:
+            raise self._explanation(error) from None
 
     def _roll_back(self) -> None:
         # SQLite ends a transaction by itself where the disk is full or gone.
@@ -268,17 +276,10 @@ class SqliteStore(SqlStore):
                 busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._forgot = bool(busy)  # a backup still reads the log: again after the next commit
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn SQLite's errors into lines; those of our own statements stay what they are."""
-        try:
-            yield
-        except sqlite3.ProgrammingError:
-            raise
-        except sqlite3.Error as error:
-            raise self._explanation(error) from None
-
-    def _explanation(self, error: sqlite3.Error) -> StoreError:
+    def _explanation(self, error: sqlite3.Error) -> Exception:
+        """The line for one of SQLite's errors; those of our own statements stay what they are."""
+        if isinstance(error, sqlite3.ProgrammingError):
+            return error
         name = getattr(error, "sqlite_errorname", "")
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):  # the latter: no room for the -shm file
             cause = f"{self._where} could not be written: the disk is full"

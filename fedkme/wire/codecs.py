@@ -72,7 +72,9 @@ def mean_from_wire(message: types_pb2.MeanVector, dimension: int | None = None) 
     Raises:
         ProtocolError: another length, or a coordinate beyond the limit that exact arithmetic needs.
     """
-    mean = np.array(message.coordinates, dtype=np.int32)
+    message.DiscardUnknownFields()
+    count = len(message.coordinates)  # packed words of 4 bytes end the message: an object for each takes long
+    mean = np.frombuffer(message.SerializeToString()[-4 * count or None :], "<i4").astype(np.int32)
     if dimension is not None:
         check_dimension(mean, dimension)
     if len(mean) and np.maximum.reduce(np.abs(mean).view(np.uint32)) > MEAN_LIMIT:  # -2^31 has no int32 |.|

@@ -234,11 +234,19 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
 
 def answer_to_wire(answer: Answer, directive: Directive | None = None) -> list[pb.OwnerMessage]:
     """An answer in one message or in parts of a bounded size, addressed where its directive is known."""
-    messages = _parts(answer)
-    if directive is not None:
-        at = _position(directive)
-        for message in messages:
-            message.at.CopyFrom(at)
+    if directive is None:
+        return _parts(answer)
+    if isinstance(answer, said.WordVector):  # large
+        return _addressed.__wrapped__(answer, directive.run, directive.round, directive.seq)
+    return _addressed(answer, directive.run, directive.round, directive.seq)
+
+
+@functools.lru_cache(maxsize=1)
+def _addressed(answer: Answer, run: str, number: int, seq: int) -> list[pb.OwnerMessage]:
+    """Messages of an answer, encoded once for the journal and for the stream: nobody changes them."""
+    messages, at = _parts(answer), pb.Position(run=run, round=number, seq=seq)
+    for message in messages:
+        message.at.CopyFrom(at)
     return messages
 
 

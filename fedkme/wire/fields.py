@@ -43,8 +43,9 @@ class FieldCodec(Generic[ValueT, MessageT]):
         """
         self.kind = kind
         self._message = message
-        names = [field.name for field in message.DESCRIPTOR.fields]
-        self._fields = {name: special.get(name, Field(_same, _same)) for name in names}
+        self._special = tuple((name, each.name or name, each) for name, each in special.items())
+        names = (field.name for field in message.DESCRIPTOR.fields)
+        self._same = tuple(name for name in names if name not in special)
 
     def to_wire(self, value: ValueT) -> MessageT:
         """The message.
@@ -52,14 +53,10 @@ class FieldCodec(Generic[ValueT, MessageT]):
         Raises:
             MessageTooLargeError: the channel would not carry it.
         """
-        return fitting(
-            self._message(
-                **{
-                    name: field.encode(getattr(value, field.name or name))
-                    for name, field in self._fields.items()
-                }
-            )
-        )
+        fields = {name: getattr(value, name) for name in self._same}
+        for name, ours, field in self._special:
+            fields[name] = field.encode(getattr(value, ours))
+        return fitting(self._message(**fields))
 
     def from_wire(self, message: MessageT) -> ValueT:
         """The value.
@@ -67,12 +64,10 @@ class FieldCodec(Generic[ValueT, MessageT]):
         Raises:
             FedkmeError: the value's class or a field's `decode` refuses it.
         """
-        return self.kind(
-            **{
-                field.name or name: field.decode(getattr(message, name))
-                for name, field in self._fields.items()
-            }
-        )
+        fields = {name: getattr(message, name) for name in self._same}
+        for name, ours, field in self._special:
+            fields[ours] = field.decode(getattr(message, name))
+        return self.kind(**fields)
 
 
 def many(codec: FieldCodec[Any, Any], name: str | None = None) -> Field:
@@ -82,10 +77,6 @@ def many(codec: FieldCodec[Any, Any], name: str | None = None) -> Field:
         lambda messages: tuple(codec.from_wire(message) for message in messages),
         name,
     )
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 TEXTS = Field(tuple, tuple)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -275,7 +274,9 @@ class OwnerGate:
             )
         self.restore_heard(round_number, what)
         event = repeated(about.event, new)
-        return [dataclasses.replace(about, round=round_number, event=event, nonce=nonce or about.nonce)]
+        spread, nonce = about.sensitivity, nonce or about.nonce
+        line = (about.run, round_number, OWNERS, OWNERS, event, about.relation, spread, nonce, about.certain)
+        return [Disclosure(*line)]
 
     def _about(self, run: str, round_number: int, event: Event, nonce: str) -> Disclosure:
         return Disclosure(run, round_number, self._owner, CURATOR, event, "replace-one", None, nonce)

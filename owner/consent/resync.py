@@ -102,7 +102,7 @@ def resync(
     history = History(name, store)
     history.read()
     lost = _lost(name, witness.entries, store, history, since)
-    with ledger.together(), store.transaction():
+    with ledger.together(store):
         for run in dict.fromkeys(line.run for line in lost):
             if run not in history.admitted:
                 _admission(run, [line for line in lost if line.run == run]).write(store)

@@ -24,6 +24,7 @@ from sim.bench.secagg import measure_secagg
 from sim.bench.selecting.measure import measure_select
 from sim.bench.soak import measure_soak
 from sim.bench.startup import measure_startup
+from sim.bench.steady import measure_steady
 from sim.bench.tree import measure_tree
 from sim.cluster.bench import measure_ray
 
@@ -40,6 +41,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "select": measure_select,
     "soak": measure_soak,
     "ray": measure_ray,
+    "steady": measure_steady,
     "tree": measure_tree,
 }
 

@@ -39,6 +39,7 @@ class Benchmark(StrEnum):
     SOAK = "soak"
     RAY = "ray"
     TREE = "tree"
+    STEADY = "steady"
 
 
 _HELP = {
@@ -74,10 +75,10 @@ def bench(
     """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
 
     Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
-    minutes, `soak`, which fills a disk, `ray`, which needs a cluster, and `tree` are asked for by name.
+    minutes, `soak`, which fills a disk, `ray`, which needs a cluster, `tree` and `steady` have to be named.
     """
     if context.invoked_subcommand is None:
-        apart = (Benchmark.RAY, Benchmark.SOAK, Benchmark.SECAGG, Benchmark.TREE)
+        apart = (Benchmark.RAY, Benchmark.SOAK, Benchmark.SECAGG, Benchmark.TREE, Benchmark.STEADY)
         names = [each for each in Benchmark if each not in apart]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
@@ -185,6 +186,21 @@ def tree(
 ) -> None:
     """Measure a sum over owners through a tree of curators, in one process."""
     _bench([Benchmark.TREE], as_json, tree_owners=owners.split(","), tree_fan=fan)
+
+
+@app.verb(
+    "fedkme bench steady --rounds 10000 --runs 1000",
+    "fedkme bench steady --json",
+    json=_JSON,
+    name=Benchmark.STEADY.value,
+)
+def steady(
+    rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000,
+    runs: Annotated[int, typer.Option(min=10, help="Runs, one after another.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a curator's memory grows by over many rounds, and over many runs."""
+    _bench([Benchmark.STEADY], as_json, steady_rounds=rounds, steady_runs=runs)
 
 
 def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:

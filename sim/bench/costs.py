@@ -9,28 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
 
 from curator.owners.connection import OwnerConnection
 from curator.owners.head_exchange import HeadExchange
-from curator.runs.journal import RunJournal
 from curator.summary.record import RoundRecord
 from fedkme.errors import PartyFailedError
 from fedkme.heads.log import HeadLog
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Ledger, stored_ledger
-from fedkme.store import Durability, Store, open_store
+from fedkme.store import Store
 from sim.bench.fleet import Fleet, Keeps, fleet
 from sim.bench.result import BenchSettings, Cell, Result
-from sim.bench.rounds import Books, RoundEnds, real_block, summary_settings
+from sim.bench.rounds import Books, RoundEnds, journal_of, real_block, stored, summary_settings
 from sim.bench.synthetic import simulation, synthetic_scenario
 
 _AUCTIONS = ("clock", "ask-everyone")
@@ -56,8 +53,7 @@ class Kind:
     def books(self, run: str) -> Books:
         """Journal or ledger in which the curator keeps a run."""
         if self.store is not None:
-            self.store.open_run(run, "bench", b"")
-            return RunJournal(self.store, run, stored_ledger(CURATOR, self.store))
+            return journal_of(run, self.store)
         return Ledger(CURATOR, lambda lines: None) if self.keeps == "ledger" else None
 
     async def exchange_heads(self, run: str) -> float:
@@ -122,11 +118,7 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
 async def _kind(stack: contextlib.AsyncExitStack, owners: Fleet, keeps: Keeps) -> Kind:
     store = None
     if keeps in ("power", "process"):
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedkme-bench-")))
-        durability: Durability = "power" if keeps == "power" else "process"
-        store = stack.enter_context(
-            contextlib.closing(open_store(folder / "journal.db", CURATOR, durability))
-        )
+        store = stack.enter_context(stored(CURATOR, "power" if keeps == "power" else "process"))
     return Kind(owners, keeps, store)
 
 

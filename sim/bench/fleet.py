@@ -26,6 +26,7 @@ from sim.bench.echo import EchoHall
 from sim.config import SimulationSettings
 from sim.engines.children import Child, Event
 from sim.engines.processes import prepare_parties
+from sim.engines.template import AVAILABLE, Template
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
@@ -63,9 +64,11 @@ def cpu_s(pid: int) -> float:
 
 @contextlib.asynccontextmanager
 async def fleet(
-    scenario: Scenario, settings: SimulationSettings, keeps: Keeps = "process"
+    scenario: Scenario, settings: SimulationSettings, keeps: Keeps = "process", forked: bool = AVAILABLE
 ) -> AsyncIterator[Fleet]:
     """Start an owner and an echo for each owner of a scenario; they end with the context.
+
+    They are forks of one template, or each an interpreter of its own, as on hosts.
 
     Owners keep a journal that survives the loss of power, or of the process; or less than real ones, see
     `sim.bench.bare`.
@@ -88,13 +91,14 @@ async def fleet(
         identity = Identity.load(folder / "curator") if settings.tls else None
         address = f"127.0.0.1:{_listen(server, identity)}"
         children: list[Child] = []
+        template = Template(folder / "template.txt") if forked else None
         try:
             await server.start()
             for name in scenario.owners:
                 own = [str(folder / name)] if settings.tls else []
                 echo = ["sim.bench.echo", str(settings.connect_s), *own]
                 for party, command in ((name, owners[name]), (f"echo of {name}", echo)):
-                    child = await Child.start(party, command, folder / f"{party}.txt", _ignore)
+                    child = await Child.start(party, command, folder / f"{party}.txt", _ignore, template)
                     children.append(child)
                     child.tell(address)
             gathered = members.gather(len(scenario.owners), settings.connect_s)
@@ -107,6 +111,8 @@ async def fleet(
             echoes.end()
             await server.stop(None)
             await asyncio.gather(*(child.stop() for child in children))
+            if template is not None:
+                template.close()
 
 
 def _command(command: list[str], keeps: Keeps) -> list[str]:

@@ -86,14 +86,15 @@ def _hashed(file: Path, schema: Schema) -> float:
 def _resident(work: Callable[[], object]) -> tuple[int, int]:
     """Bytes by which the resident set grew: at most, and for as long as the result is held."""
     _RESET.write_text("5", encoding="ascii")  # forget the largest resident set so far
-    before = _status("VmRSS")
+    before = status("VmRSS")
     held = work()
-    peak, after = _status("VmHWM"), _status("VmRSS")
+    peak, after = status("VmHWM"), status("VmRSS")
     del held
     return peak - before, after - before
 
 
-def _status(key: str) -> int:
+def status(key: str) -> int:
+    """Bytes that the system says of this process, by the name of the line."""
     line = next(line for line in _STATUS.read_text(encoding="ascii").splitlines() if line.startswith(key))
     return 1024 * int(line.split()[1])
 

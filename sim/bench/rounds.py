@@ -1,19 +1,24 @@
 """`rounds`: rounds of real owner processes against a bare echo of the same messages.
 
+With journals, which the curator and the owners keep on disk as they do in deployments, and without.
+
 This process is the curator. Blocks alternate: a run over the owners, with the size of every message written
 down, then as many rounds of messages of these sizes with the echoes, which have the same server, stream type,
 channel options and TLS. A round's time is from the end of the round before to its own end, so the first round
 of a block, which also makes the expensive first release of h2, is left out. CPU time is of all processes, by
-the system's ticks, over whole blocks: it includes invitations and that first release, and waits for nobody,
-so that its ratio holds on a machine that others use.
+the system's ticks, over the same rounds: it waits for nobody, so that its ratio holds on a machine that
+others use.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -32,13 +37,15 @@ from curator.summary.task import SummaryTask
 from fedkme.errors import PartyFailedError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for
-from fedkme.privacy.ledger import Ledger
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed import AnyRow
+from fedkme.store import Durability, Store, open_store
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
-from sim.bench.fleet import Fleet, fleet
+from sim.bench.fleet import Fleet, Keeps, fleet
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.synthetic import simulation, synthetic_scenario
 from sim.config import SimulationSettings
@@ -91,6 +98,21 @@ class RoundEnds:
 
 
 @dataclass(slots=True)
+class MeasuredEnds(RoundEnds):
+    """Looks at the CPU seconds of everybody, too, as the first round of so many ends, and the last."""
+
+    cpu_s: Callable[[], float] = time.process_time
+    rounds: int = 2
+    cpu: list[float] = field(default_factory=list)
+
+    @override
+    def round_done(self, record: RoundRecord) -> None:
+        RoundEnds.round_done(self, record)
+        if record.round in (1, self.rounds):
+            self.cpu.append(self.cpu_s())
+
+
+@dataclass(slots=True)
 class Paired:
     """Milliseconds of rounds, one array a block, ours and the echo's; CPU of a round, one a block."""
 
@@ -99,13 +121,14 @@ class Paired:
     ours_cpu: list[float] = field(default_factory=list)
     echo_cpu: list[float] = field(default_factory=list)
 
-    def row(self, owners: int, auction: str) -> dict[str, Cell]:
+    def row(self, owners: int, auction: str, keeps: Keeps) -> dict[str, Cell]:
         """A line of the table; ratios are of medians."""
         ours, echo = np.concatenate(self.ours), np.concatenate(self.echo)
         blocks = [np.median(a) / np.median(b) for a, b in zip(self.ours, self.echo, strict=True)]
         return {
             "K": owners,
             "auction": auction,
+            "journals": "yes" if keeps == "process" else "no",
             "p50 ms": float(np.median(ours)),
             "p99 ms": float(np.percentile(ours, 99)),
             "echo p50 ms": float(np.median(echo)),
@@ -128,26 +151,53 @@ def measure_rounds(settings: BenchSettings) -> Result:
 
 
 async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
+    kept: tuple[Keeps, ...] = ("process", "nothing")
+    return [row for keeps in kept for row in await _measure_with(settings, keeps)]
+
+
+async def _measure_with(settings: BenchSettings, keeps: Keeps) -> list[dict[str, Cell]]:
     scenario = synthetic_scenario(max(settings.owners))
     simulated = simulation(settings.rounds, settings.tls)
     rows = []
-    async with fleet(scenario, simulated) as everybody:
+    async with contextlib.AsyncExitStack() as stack:
+        everybody = await stack.enter_async_context(fleet(scenario, simulated, keeps))
+        store = stack.enter_context(stored(CURATOR)) if keeps == "process" else None
         for owners in sorted(settings.owners):
             for auction in _AUCTIONS:
                 summary = summary_settings(simulated, auction)
                 paired = Paired()
                 for block in range(settings.blocks + 1):
+                    run = f"{owners}-{auction}-{block + 1}"
+                    books = None if store is None else journal_of(run, store)
+                    watch = MeasuredEnds(cpu_s=everybody.cpu_s, rounds=settings.rounds)
+                    ours, phases = await real_block(
+                        scenario, simulated, summary, everybody, owners, run, books, watch
+                    )
                     began = everybody.cpu_s()
-                    ours, phases = await real_block(scenario, simulated, summary, everybody, owners)
-                    between = everybody.cpu_s()
                     echo = await _echo_block(everybody.echoes, phases)
                     if block:  # the first warms both up
                         paired.ours.append(ours)
                         paired.echo.append(echo)
-                        paired.ours_cpu.append(1e3 * (between - began) / len(phases))
-                        paired.echo_cpu.append(1e3 * (everybody.cpu_s() - between) / len(phases))
-                rows.append(paired.row(owners, auction))
+                        paired.ours_cpu.append(1e3 * (watch.cpu[1] - watch.cpu[0]) / len(ours))
+                        paired.echo_cpu.append(1e3 * (everybody.cpu_s() - began) / len(phases))
+                rows.append(paired.row(owners, auction, keeps))
     return rows
+
+
+@contextlib.contextmanager
+def stored(party: str, durability: Durability = "process") -> Iterator[Store]:
+    """A party's store on disk, for as long as the context."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder,
+        contextlib.closing(open_store(Path(folder) / "journal.db", party, durability)) as store,
+    ):
+        yield store
+
+
+def journal_of(run: str, store: Store) -> RunJournal:
+    """The curator's journal of a run that is new to its store."""
+    store.open_run(run, "bench", b"")
+    return RunJournal(store, run, stored_ledger(CURATOR, store))
 
 
 def summary_settings(simulated: SimulationSettings, auction: str) -> SummarySettings:

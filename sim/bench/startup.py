@@ -23,7 +23,9 @@ import numpy as np
 from typing_extensions import override
 
 from fedkme.errors import PartyFailedError
+from sim.bench.fleet import cpu_s, fleet
 from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.rounds import real_block, summary_settings
 from sim.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.children import Event
 from sim.engines.processes import SummaryLaunch
@@ -43,15 +45,21 @@ class MeasuredLaunch(SummaryLaunch):
 
     Attributes:
         memory: MiB by what is counted, a value for each owner; none where the system does not tell.
+        cpu: CPU seconds of all processes until then, and of what this one did before.
     """
 
     memory: dict[str, list[float]] | None = None
+    cpu = 0.0
 
     @override
     def hear(self, event: Event) -> None:
         super().hear(event)
         if event["event"] == "round" and self.memory is None:
             self.memory = {}
+            pids = [child.pid for child in self._children.values()]
+            self.cpu = _cpu() + sum(
+                map(cpu_s, pids if self._template is None else [*pids, self._template.pid])
+            )
             for name, child in self._children.items():
                 if name.startswith("owner"):
                     _add_memory(child.pid, self.memory)
@@ -64,6 +72,7 @@ class Launched:
     whole: list[float] = field(default_factory=list)
     imported: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
     memory: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -87,6 +96,7 @@ def measure_startup(settings: BenchSettings) -> Result:
         "to round 1 s": launched.whole,
         "to round 1 after imports s": launched.imported,
         "bare s": bare,
+        "to round 1 CPU s": launched.first,
         "whole run CPU s": launched.cpu,
         "bare CPU s": bare_cpu,
         "sim run --help s": help_s,
@@ -95,12 +105,15 @@ def measure_startup(settings: BenchSettings) -> Result:
     for what, values in figures.items():
         row |= {what: float(np.median(values)), f"{what}, max": float(np.max(values))}
     row["to round 1 / bare"] = float(np.median(np.divide(launched.whole, bare)))
-    for what, sizes in launched.memory.items():
-        row[f"an owner's MiB, {what}"] = float(np.median(sizes))
+    alone = asyncio.run(_alone(settings))
+    for where, memory in (("forked", launched.memory), ("alone", alone)):
+        for what, sizes in memory.items():
+            row[f"an owner's MiB, {where}, {what}"] = float(np.median(sizes))
     return Result("startup", "launch to round 1, and memory of an owner of 200 rows", [row])
 
 
 async def _launch(settings: BenchSettings, launched: Launched) -> None:
+    began = _cpu()
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
         scenario = synthetic_scenario(settings.start_owners)
         progress = PlainProgress(io.StringIO())
@@ -110,9 +123,21 @@ async def _launch(settings: BenchSettings, launched: Launched) -> None:
     if clock.first_round is None:
         raise PartyFailedError("no round began", "Run the benchmark again.")
     launched.whole.append(clock.first_round - clock.launched)
+    launched.first.append(launch.cpu - began)
     launched.imported.append(clock.first_round - clock.imported)
     for what, sizes in (launch.memory or {}).items():
         launched.memory.setdefault(what, []).extend(sizes)
+
+
+async def _alone(settings: BenchSettings) -> dict[str, list[float]]:
+    """Memory of an owner in an interpreter of its own, after a run."""
+    scenario, simulated = synthetic_scenario(1), simulation(_ROWS, settings.tls)
+    memory: dict[str, list[float]] = {}
+    async with fleet(scenario, simulated, forked=False) as everybody:
+        protocol = summary_settings(simulated, "ask-everyone")
+        await real_block(scenario, simulated, protocol, everybody, owners=1)
+        _add_memory(everybody.children[0].pid, memory)
+    return memory
 
 
 def _add_memory(pid: int, found: dict[str, list[float]]) -> None:

@@ -21,8 +21,8 @@ def synthetic_schema(columns: int = _COLUMNS, largest: float = 1.0) -> Schema:
     return Schema(columns=(Numeric(name="x", bounds=(0.0, largest), count=columns),))
 
 
-def synthetic_scenario(owners: int) -> Scenario:
-    """Owners with 200 uniform rows each, and a consumer and seeds with as many or fewer."""
+def synthetic_scenario(owners: int, owner_rows: int = OWNER_ROWS) -> Scenario:
+    """Owners with so many uniform rows each, and a consumer and seeds with 200 or fewer."""
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
 
     def rows(count: int) -> Table:
@@ -31,7 +31,7 @@ def synthetic_scenario(owners: int) -> Scenario:
     return Scenario(
         name="synthetic",
         schema=synthetic_schema(),
-        owners={name: rows(OWNER_ROWS) for name in owner_names(owners)},
+        owners={name: rows(owner_rows) for name in owner_names(owners)},
         validation=rows(_VALIDATION_ROWS),
         test=Table(np.empty((0, _COLUMNS))),
         seeds=rows(_SEED_ROWS),

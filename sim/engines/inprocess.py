@@ -197,10 +197,14 @@ class KeptRecords:
 
 
 @contextlib.asynccontextmanager
-async def _curating(
+async def curating(
     market: SimulatedMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
 ) -> AsyncIterator[tuple[Preparation, RunQueue]]:
-    """A curator over the market's owners, with these tables in its configuration."""
+    """A curator over the market's owners, with these tables in its configuration.
+
+    Yields:
+        what takes requests, and its runs.
+    """
     settings = CuratorSettings(
         plaintext=True,
         simulation_seed=market.seed,
@@ -251,6 +255,22 @@ async def run_in_process(
     Raises:
         FedkmeError: the run failed.
     """
+    sums = pooling or SumSettings()
+    async with curating(market, records, hear, summary=settings, release=sums) as curator:
+        return await ask_in_process(market, curator, validation, request, records, hear, asked_before)
+
+
+async def ask_in_process(
+    market: SimulatedMarket,
+    curator: tuple[Preparation, RunQueue],
+    validation: Table,
+    request: RequestSettings,
+    records: KeptRecords,
+    hear: Hear = silent,
+    asked_before: bool = False,
+) -> Summary:
+    """Ask a curator that is at work for one summary; see `run_in_process`."""
+    preparation, runs = curator
     asker = ConsumerParty(
         requests=Requests(CONSUMER, market.consumer),
         request=request,
@@ -260,19 +280,15 @@ async def run_in_process(
         warn=lambda run, line: hear("warning", line=line),
         simulation_seed=market.seed,
     )
-    async with _curating(market, records, hear, summary=settings, release=pooling or SumSettings()) as (
-        curator,
-        runs,
-    ):
-        document = asker.document(Path())
-        kept = (asker.requests.going_on(document) if asked_before else None) or asker.ask(document)
-        asked = kept.document.request
-        run = runs.asked_before(CONSUMER, asked.request_id) or curator.open_summary(asked)
-        plan = await curator.plan_of(run)
-        await curator.accept(run, asker.offer(kept, plan))
-        await curator.ended(run)
-        if run.status == "failed":
-            records.check()
+    document = asker.document(Path())
+    kept = (asker.requests.going_on(document) if asked_before else None) or asker.ask(document)
+    asked = kept.document.request
+    run = runs.asked_before(CONSUMER, asked.request_id) or preparation.open_summary(asked)
+    plan = await preparation.plan_of(run)
+    await preparation.accept(run, asker.offer(kept, plan))
+    await preparation.ended(run)
+    if run.status == "failed":
+        records.check()
     record = records.summary
     assert record is not None, "a run that began has a record"
     rows = [r.sealed or Row(r.token, r.values, r.label) for r in record.selected]
@@ -306,7 +322,7 @@ async def release_in_process(
 async def _release(
     market: SimulatedMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear
 ) -> None:
-    async with _curating(market, records, hear, release=pooling) as (curator, _):
+    async with curating(market, records, hear, release=pooling) as (curator, _):
         run = await curator.open_release(ReleaseRequest(CONSUMER, b"", market.schema.digest(), settings))
         await curator.ended(run)
         records.check()
@@ -320,7 +336,7 @@ async def go_on_in_process(
     Raises:
         FedkmeError: the last of them failed.
     """
-    async with _curating(market, records, hear, **tables) as (_, runs):
+    async with curating(market, records, hear, **tables) as (_, runs):
         runs.start()
         await runs.idle()
         records.check()

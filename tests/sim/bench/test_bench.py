@@ -35,6 +35,8 @@ TINY = BenchSettings(
     soak_runs=3,
     secagg_owners=(4, 100),
     secagg_length=50,
+    steady_rounds=10,
+    steady_runs=10,
     tree_owners=(9,),
     tree_fan=2,
     select_rows=300,
@@ -43,7 +45,7 @@ TINY = BenchSettings(
 RATIOS = {
     Benchmark.ROUNDS: ["ratio", "block ratio min", "block ratio median", "block ratio max"],
     Benchmark.COSTS: ["ratio"],
-    Benchmark.STARTUP: ["to round 1 / bare", "whole run CPU s", "sim run --help s"],
+    Benchmark.STARTUP: ["to round 1 / bare", "to round 1 CPU s", "whole run CPU s", "sim run --help s"],
     Benchmark.SCALE: ["run s", "curator CPU s", "owners CPU s", "curator MiB", "owners MiB"],
     Benchmark.BIDS: [
         "all changed / float32",
@@ -57,6 +59,7 @@ RATIOS = {
     Benchmark.SOAK: ["start CPU s", "journal kB/run"],
     Benchmark.SECAGG: ["all s", "curator s", "owner ms", "owner KiB"],
     Benchmark.TREE: ["run, owner ms"],
+    Benchmark.STEADY: ["at 5/5"],
     Benchmark.SELECT: ["weighted / greedy"],
 }
 
@@ -128,7 +131,8 @@ def test_the_command_prints_json() -> None:
     assert result.exit_code == 0, result.output
     written = json.loads(result.stdout)
     assert written["settings"]["owners"] == [1]
-    assert [row["K"] for row in written["results"][0]["rows"]] == [1, 1]
+    assert [row["K"] for row in written["results"][0]["rows"]] == [1, 1, 1, 1]
+    assert [row["journals"] for row in written["results"][0]["rows"]] == ["yes", "yes", "no", "no"]
     assert written["machine"]["cores"] >= 1
 
 
