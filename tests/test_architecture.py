@@ -69,7 +69,7 @@ LARGE = {
     "curator/releases": 14,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "sim/bench": 18,
+    "sim/bench": 19,
     "sim/experiments": 20,
     "sim/attacks": 21,
     "sim/replay": 13,

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from fedkme.errors import FedkmeError
 from sim.bench.bids import measure_bids
 from sim.bench.costs import measure_costs
+from sim.bench.journals import measure_journals
 from sim.bench.market.sums import measure_sums
 from sim.bench.memory import measure_memory
 from sim.bench.pooling import measure_pooling
@@ -40,6 +41,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "secagg": measure_secagg,
     "select": measure_select,
     "soak": measure_soak,
+    "journals": measure_journals,
     "ray": measure_ray,
     "steady": measure_steady,
     "tree": measure_tree,

@@ -37,6 +37,7 @@ class Benchmark(StrEnum):
     SECAGG = "secagg"
     SELECT = "select"
     SOAK = "soak"
+    JOURNALS = "journals"
     RAY = "ray"
     TREE = "tree"
     STEADY = "steady"
@@ -75,10 +76,10 @@ def bench(
     """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
 
     Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
-    minutes, `soak`, which fills a disk, `ray`, which needs a cluster, `tree` and `steady` have to be named.
+    minutes, `soak`, which takes longer, `ray`, which needs a cluster, `tree` and `steady` have to be named.
     """
     if context.invoked_subcommand is None:
-        apart = (Benchmark.RAY, Benchmark.SOAK, Benchmark.SECAGG, Benchmark.TREE, Benchmark.STEADY)
+        apart = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady")}
         names = [each for each in Benchmark if each not in apart]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
@@ -138,15 +139,18 @@ app.verb(
 )(market)
 
 
-@app.verb("fedkme bench soak --runs 10000", "fedkme bench soak --json", json=_JSON, name=Benchmark.SOAK.value)
+@app.verb("fedkme bench soak --quick", "fedkme bench soak --json", json=_JSON, name=Benchmark.SOAK.value)
 def soak(
-    runs: Annotated[
-        int, typer.Option(min=1, help="Runs that are over; 113 kB each at a curator without archives.")
-    ] = 1_000,
+    runs: Annotated[int, typer.Option(min=2, help="Runs of 10 rounds: .3 CPU seconds each.")] = 1_000,
+    consumers: Annotated[int, typer.Option(min=1, help="Consumers that ask at once.")] = 50,
+    quick: Annotated[bool, typer.Option("--quick", help="60 runs, 10 consumers: 25 CPU seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure starts and sizes of stores after many runs, with archives and without."""
-    _bench([Benchmark.SOAK], as_json, soak_runs=runs)
+    """Measure what parties grow by from run to run, over the wire, and stores after as many runs."""
+    size = (
+        {"soak_runs": 60, "soak_consumers": 10} if quick else {"soak_runs": runs, "soak_consumers": consumers}
+    )
+    _bench([Benchmark.SOAK, Benchmark.JOURNALS], as_json, **size)
 
 
 @app.verb(

@@ -103,7 +103,7 @@ async def fleet(
                     child.tell(address)
             gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
-            names, _ = await _unless_one_ends(joined, children, folder)
+            names, _ = await unless_one_ends(joined, children, folder)
             here = [members.connection(name) for name in names]
             yield Fleet(members, here, echoes, identity, children=children)
         finally:
@@ -125,7 +125,7 @@ def _command(command: list[str], keeps: Keeps) -> list[str]:
     return command if keeps in ("power", "process") else ["sim.bench.bare", keeps, str(config)]
 
 
-async def _unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child], folder: Path) -> T:
+async def unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child], folder: Path) -> T:
     """Wait for everybody; raise the failure of one that ends instead of joining."""
     ends = {asyncio.ensure_future(child.ended()): child for child in children}
     everything: list[asyncio.Future[Any]] = [joined, *ends]

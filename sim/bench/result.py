@@ -62,7 +62,9 @@ class BenchSettings(Settings):
     select_p: int = Field(128, ge=4)
     """Rows that `select` takes."""
     soak_runs: int = Field(1_000, ge=1)
-    """Runs of `soak`."""
+    """Runs of `soak`, over the wire and in journals."""
+    soak_consumers: int = Field(50, ge=1)
+    """Consumers of `soak`, who ask at once."""
     steady_rounds: int = Field(2_000, ge=10)
     """Rounds of `steady`."""
     steady_runs: int = Field(100, ge=10)

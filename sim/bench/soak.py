@@ -1,175 +1,168 @@
-"""`soak`: stores of parties after many runs: CPU seconds of a start, bytes in the journal and in archives.
+"""`soak`: what parties grow by from run to run over the wire, and whether runs take longer.
 
-Each run leaves what one of the demo does: a code book of 16 kB in its plan, 200 rows of five owners, counts
-of owners and of D_v. They are written by what parties write them with, without the protocol; heads are left
-out. A start is what a party does with its store before it serves or asks.
+A curator and owners are processes that serve one run after another over mutual TLS; consumers, in this
+process, ask in waves, each of them once in a wave. Memory is what is resident between waves. A slope is that
+of a line through the second half of the waves, in which nothing is new any more.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
-from consumer.requests import DONE, Requests
-from curator.runs.queue import Run, RunQueue, Status, shortened
-from curator.runs.spent import OwnersSpent
-from fedkme.cells.codebook import kmeans_book
-from fedkme.cells.disclosures import histogram_disclosures, validation_disclosures
-from fedkme.cells.histogram import HistogramNoise
-from fedkme.cells.projection import ProjectionSpec
-from fedkme.exchange import CellsPlan, Offer, Plan, SummaryRequest
-from fedkme.features.fourier import FourierSpec
-from fedkme.ledgers.archiving import archive_finished
-from fedkme.privacy.events import CURATOR, Disclosure
-from fedkme.privacy.ledger import Ledger, stored_ledger
-from fedkme.privacy.told import row_disclosures
-from fedkme.store import Store, open_store
-from fedkme.tables.schema import Numeric, Schema
-from fedkme.wire.journals import RequestDocument, RunDocument, digest_to_bytes
-from owner.consent.archiving import archive_runs
-from owner.consent.history import OVER, Admission, History, files_of_runs
+from consumer.settings import ConsumerSettings
+from consumer.summary.client import run as consume
+from fedkme.config import load_toml
+from fedkme.ops.supervision import StatusReporter
+from fedkme.wire.tls import Authority
+from sim.bench.fleet import cpu_s, unless_one_ends
 from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.synthetic import simulation, synthetic_scenario
+from sim.engines.children import Child, Event
+from sim.engines.processes import prepare_parties
+from sim.engines.template import AVAILABLE, Template
 
-_OWNERS, _ROWS, _CELLS, _WIDTH = 5, 200, 64, 15
-_NOISE = HistogramNoise(2.0)
-_DATA = bytes(32)
-_SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=_WIDTH),))
-_PUBLIC = np.random.default_rng(0).random((_CELLS, _WIDTH))
-_BOOK = kmeans_book(_PUBLIC, _CELLS, ProjectionSpec(0, _WIDTH, _WIDTH, "domain"), _SCHEMA, 0).to_json()
-_LAB = "lab"
+_OWNERS, _ROUNDS = 4, 10
+_HERE = "consumers"
+_WATCHED = {"curator": "curator", "owner-1": "owners"}
+"""Processes that are looked at, and where their journals are: those of all owners are in one folder."""
+
+
+class _Silent(StatusReporter):
+    """Reporter of a consumer to whom nobody listens."""
+
+    @override
+    def say(self, event: str, **fields: object) -> None:
+        """Say nothing."""
+
+
+@dataclass(slots=True)
+class Held:
+    """Holdings of a process after each wave: MB resident, descriptors, CPU s, and MB in its journals."""
+
+    memory: list[float] = field(default_factory=list)
+    descriptors: list[int] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    journal: list[float] = field(default_factory=list)
+
+    def look(self, pid: int, folder: Path) -> None:
+        """Read what a process holds, and the size of the journals in a folder."""
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        self.descriptors.append(len(list(Path(f"/proc/{pid}/fd").iterdir())))
+        self.cpu.append(cpu_s(pid))
+        self.journal.append(sum(file.stat().st_size for file in folder.rglob("*.db*")) / 1e6)
 
 
 def measure_soak(settings: BenchSettings) -> Result:
-    """A row for each party, with and without archives."""
-    rows = [_measure(party, archives, settings.soak_runs) for archives in (False, True) for party in _PARTIES]
-    return Result("soak", f"stores after {settings.soak_runs} runs of {_ROWS} rows", rows)
+    """A row for each party."""
+    consumers = settings.soak_consumers
+    waves = max(2, settings.soak_runs // consumers)
+    held, seconds = asyncio.run(_soak(consumers, waves, settings.tls))
+    rows = [_row(party, each, consumers, seconds) for party, each in held.items()]
+    title = f"{waves * consumers} runs of {_ROUNDS} rounds, {consumers} consumers, {_OWNERS} owners"
+    return Result("soak", title, rows)
 
 
-def _measure(party: str, archives: bool, runs: int) -> dict[str, Cell]:
-    fill, start = _PARTIES[party]
-    with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
-        journal = Path(folder) / "journal.db"
-        began = time.process_time()
-        with contextlib.closing(open_store(journal, party, "process")) as store:
-            fill(store, runs, archives)
-        filled = time.process_time()
-        with contextlib.closing(open_store(journal, party, "process")) as store:
-            start(store)
-        files = [file for file in Path(folder).rglob("*") if file.is_file()]
-        archived = sum(file.stat().st_size for file in files if file.suffix == ".gz")
-        kept = sum(file.stat().st_size for file in files) - archived
+def _row(party: str, held: Held, runs: int, seconds: Sequence[float]) -> dict[str, Cell]:
+    half = len(held.memory) // 2
+    first, second = seconds[: len(seconds) // 2], seconds[len(seconds) // 2 :]
+    cpu = np.diff([0.0, *held.cpu]) / runs
     return {
         "party": party,
-        "archives": "yes" if archives else "no",
-        "start CPU s": time.process_time() - filled,
-        "journal kB/run": kept / 1e3 / runs,
-        "archive kB/run": archived / 1e3 / runs,
-        "CPU ms/run": 1e3 * (filled - began) / runs,
+        "MB after the first wave": held.memory[0],
+        "MB in the end": held.memory[-1],
+        "kB a run": 1e3 * _slope(held.memory[half:]) / runs,
+        "descriptors, first": held.descriptors[0],
+        "descriptors, last": held.descriptors[-1],
+        "journal kB a run": 1e3 * _slope(held.journal[half:]) / runs,
+        "CPU ms a run, first half": 1e3 * float(np.mean(cpu[1 : half + 1])),
+        "CPU ms a run, second half": 1e3 * float(np.mean(cpu[half:])),
+        "s a run, first half": statistics.median(first),
+        "s a run, second half": statistics.median(second),
     }
 
 
-def _plan(run: str) -> Plan:
-    return Plan(run, FourierSpec("paired", 64, 1.0, _WIDTH, 5), cells=CellsPlan(_BOOK, 1.0, 2.0))
+def _slope(values: Sequence[float]) -> float:
+    """Growth from one value to the next, by least squares."""
+    return float(np.polyfit(range(len(values)), values, 1)[0]) if len(values) > 1 else 0.0
 
 
-def _request(number: int) -> SummaryRequest:
-    return SummaryRequest(_LAB, number.to_bytes(16), "digest", _ROWS // 2, 330, 1.0)
+async def _soak(consumers: int, waves: int, tls: bool) -> tuple[dict[str, Held], list[float]]:
+    with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as scratch:
+        folder = Path(scratch)
+        async with _serving(folder, Authority() if tls else None) as (children, asking):
+            held = {party: Held() for party in (*_WATCHED, _HERE)}
+            seconds = list[float]()
+            settings = [asking(number) for number in range(consumers)]
+            for _ in range(waves):
+                seconds += await asyncio.gather(*map(_ask, settings))
+                for party, where in _WATCHED.items():
+                    held[party].look(children[party].pid, folder / "run" / where)
+                held[_HERE].look(os.getpid(), folder / "lab")
+    return held, seconds
 
 
-def _counts(number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.random.default_rng(number).integers(0, 9, _CELLS)
+@contextlib.asynccontextmanager
+async def _serving(
+    folder: Path, authority: Authority | None
+) -> AsyncIterator[tuple[dict[str, Child], Callable[[int], ConsumerSettings]]]:
+    """A curator and owners until the context ends, and settings of consumers by their numbers."""
+    commands, own = _prepared(folder, authority)
+    listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    children = dict[str, Child]()
+    template = Template(folder / "template.txt") if AVAILABLE else None
+
+    def hear(event: Event) -> None:
+        if event["event"] == "listening":
+            listening.set_result(event["address"])
+
+    def asking(number: int) -> ConsumerSettings:
+        name, place = f"lab-{number}", folder / "lab" / str(number)
+        if authority is not None:
+            authority.issue(name).save(place)
+            own["identity"] = place
+        changes = {"output": place, "journal": str(place / "journal.db"), "curator": listening.result()}
+        return ConsumerSettings(**own | changes | {"name": name})
+
+    try:
+        for party, command in commands.items():
+            children[party] = await Child.start(party, command, folder / f"{party}.txt", hear, template)
+        await unless_one_ends(listening, list(children.values()), folder)
+        for child in children.values():
+            child.tell(listening.result())
+        yield children, asking
+    finally:
+        await asyncio.gather(*(child.stop() for child in children.values()))
+        if template is not None:
+            template.close()
 
 
-def _lines(run: str, number: int, owner: int) -> Iterator[Disclosure]:
-    """Lines of an owner about a run: the first has most rows, as the demo's second has."""
-    name = f"owner-{owner}"
-    yield from histogram_disclosures(run, name, _NOISE.event, _counts(number + owner))
-    yield from row_disclosures(run, 1, name, range(_ROWS - 60 if owner == 1 else 60 // (_OWNERS - 1)))
+def _prepared(folder: Path, authority: Authority | None) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """Commands of a curator of any number of runs and of owners, and what all consumers' settings have."""
+    (folder / "run").mkdir()
+    simulated = simulation(_ROUNDS, authority is not None)
+    commands = dict(
+        prepare_parties(synthetic_scenario(_OWNERS), simulated, folder, folder / "run", authority)
+    )
+    served = Path(commands["curator"][-1])
+    served.write_text(served.read_text(encoding="utf-8").replace("runs = 1\n", "", 1), encoding="utf-8")
+    return commands, load_toml(Path(commands.pop("consumer")[-1]))
 
 
-def _fill_curator(store: Store, runs: int, archives: bool) -> None:
-    async def nobody(run: Run) -> Status | None:
-        return None
-
-    queue, ledger = RunQueue(store, nobody, 1), stored_ledger(CURATOR, store)
-    for number in range(runs):
-        name = f"run-{number}"
-        run = queue.ask(name, RunDocument(_request(number), _plan(name)))
-        lines = [line for owner in range(1, _OWNERS + 1) for line in _lines(name, number, owner)]
-        ledger.extend([*validation_disclosures(name, _LAB, _NOISE, _counts(number)), *lines])
-        queue.close(run, "complete")
-        if archives:
-            archive_finished(store, shortened)
-
-
-def _start_curator(store: Store) -> None:
-    async def nobody(run: Run) -> Status | None:
-        return None
-
-    stored_ledger(CURATOR, store)
-    RunQueue(store, nobody, 1)
-    OwnersSpent(store).lines()
-    store.lost_archives()
-
-
-def _fill_owner(store: Store, runs: int, archives: bool) -> None:
-    ledger = stored_ledger("owner-1", store)
-    for number in range(runs):
-        name = f"run-{number}"
-        with store.transaction():
-            store.open_run(name, CURATOR, digest_to_bytes(_DATA))
-            Admission(name, _LAB, "cells", _ROWS, (_NOISE.event,), shown=(_NOISE.event,)).write(store)
-            ledger.extend(_lines(name, number, 1))
-        with store.transaction():
-            store.put(f"{OVER}{name}", str(_entries(ledger)).encode("ascii"))
-            store.update_run(name, status="ended", ended=True)
-        if archives:
-            archive_runs("owner-1", store)
-
-
-def _entries(ledger: Ledger) -> int:
-    return int(ledger.head()["entries"])
-
-
-def _start_owner(store: Store) -> None:
-    stored_ledger("owner-1", store)
-    files_of_runs(store)
-    history = History("owner-1", store, _DATA)
-    history.read()
-    assert len(list(history.costs(time.time() - 86400.0)))
-    store.lost_archives()
-
-
-def _fill_consumer(store: Store, runs: int, archives: bool) -> None:
-    requests = Requests(_LAB, store)
-    for number in range(runs):
-        kept = requests.begin(RequestDocument(_request(number), f"/out-{number}", _DATA))
-        lines = tuple(validation_disclosures(f"run-{number}", _LAB, _NOISE, _counts(number)))
-        offer = Offer(histogram=_counts(number), disclosures=lines)
-        kept.document = replace(kept.document, plan=_plan(f"run-{number}"), offer=offer)
-        requests.keep(kept.document, lines)
-        kept.end(DONE)
-        if archives:
-            requests.archive()
-
-
-def _start_consumer(store: Store) -> None:
-    requests = Requests(_LAB, store)
-    assert requests.used_files
-    assert requests.last("/out") is None
-    assert requests.within(30.0, time.time(), _DATA)
-    requests.check_new("run")
-    store.lost_archives()
-
-
-_PARTIES: Mapping[str, tuple[Callable[[Store, int, bool], None], Callable[[Store], None]]] = {
-    CURATOR: (_fill_curator, _start_curator),
-    "owner-1": (_fill_owner, _start_owner),
-    _LAB: (_fill_consumer, _start_consumer),
-}
+async def _ask(settings: ConsumerSettings) -> float:
+    """Seconds of a request."""
+    began = time.monotonic()
+    await consume(settings, _Silent(settings.name, False))
+    return time.monotonic() - began
