@@ -35,8 +35,8 @@ from sim.engines.template import AVAILABLE, Template
 
 _OWNERS, _ROUNDS = 4, 10
 _HERE = "consumers"
-_WATCHED = {"curator": "curator", "owner-1": "owners"}
-"""Processes that are looked at, and where their journals are: those of all owners are in one folder."""
+_WATCHED = {"curator": "run/curator/*.db*", "owner-1": "run/owners/owner-1.db*"}
+"""Processes that are looked at, and their journals."""
 
 
 class _Silent(StatusReporter):
@@ -56,13 +56,15 @@ class Held:
     cpu: list[float] = field(default_factory=list)
     journal: list[float] = field(default_factory=list)
 
-    def look(self, pid: int, folder: Path) -> None:
-        """Read what a process holds, and the size of the journals in a folder."""
+    def look(self, pid: int, folder: Path, journals: str) -> None:
+        """Read what a process holds, and the sizes of its journals, by their pattern in a folder."""
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
         self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
         self.descriptors.append(len(list(Path(f"/proc/{pid}/fd").iterdir())))
         self.cpu.append(cpu_s(pid))
-        self.journal.append(sum(file.stat().st_size for file in folder.rglob("*.db*")) / 1e6)
+        self.journal.append(
+            sum(file.stat().st_size for file in folder.glob(journals) if file.is_file()) / 1e6
+        )
 
 
 def measure_soak(settings: BenchSettings) -> Result:
@@ -109,8 +111,8 @@ async def _soak(consumers: int, waves: int, tls: bool) -> tuple[dict[str, Held],
             for _ in range(waves):
                 seconds += await asyncio.gather(*map(_ask, settings))
                 for party, where in _WATCHED.items():
-                    held[party].look(children[party].pid, folder / "run" / where)
-                held[_HERE].look(os.getpid(), folder / "lab")
+                    held[party].look(children[party].pid, folder, where)
+                held[_HERE].look(os.getpid(), folder, "lab/*/*.db*")
     return held, seconds
 
 
