@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import resource
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -110,6 +111,12 @@ def check_descriptors(owners: int) -> str:
         )
     said = "any number" if most == resource.RLIM_INFINITY else str(most)
     return f"{owners} owners need {needed} file descriptors at most, of {said}"
+
+
+def most_owners() -> int:
+    """Count the owners for whom one process here may open enough files."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return sys.maxsize if most == resource.RLIM_INFINITY else (most - _OTHERS) // DESCRIPTORS
 
 
 async def join_all(

@@ -360,7 +360,7 @@ class OwnerAggregator:
 
     def _endorsed(self) -> bytes:
         keys = () if self._parameters.neighbours else self._keys.values()
-        return endorsed(self._session, keys, self._there, self._survivors)
+        return endorsed(self._session, keys, self._there, set_of(self._survivors))
 
     def _check_context(self, context: bytes) -> None:
         if context != self._context:

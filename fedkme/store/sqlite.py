@@ -12,7 +12,9 @@ import fcntl
 import os
 import sqlite3
 import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +33,10 @@ Durability = Literal["power", "process"]
 MEMORY = ":memory:"
 _SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
 _EARLIEST = (3, 37)  # STRICT tables
+_STATEMENTS = 24
+"""Statements kept prepared: those of a run are fewer; each takes 1 to 4 KB of every store of a process."""
+_WARM = 128
+"""Stores of a process that keep pages in memory, 256 KiB at most each; others read them again when used."""
 _SMALL = 4096  # pages: a file of 16 MiB keeps what archives leave free, for later runs
 
 
@@ -76,7 +82,9 @@ class SqliteStore(SqlStore):
                 self._hold(undo, self._path)
             target = MEMORY if self._path is None else str(self._path)
             # Another thread may write: SqlStore lets one at a time.
-            self._connection = self._connect(target, timeout=0, check_same_thread=False)
+            self._connection = self._connect(
+                target, timeout=0, check_same_thread=False, cached_statements=_STATEMENTS
+            )
             undo.callback(self._connection.close)
             self._prepare(_SYNCHRONOUS[durability], steps)
             self._held = undo.pop_all()
@@ -251,6 +259,7 @@ class SqliteStore(SqlStore):
     def _execute(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         if self._closed:
             raise self._is_closed()
+        _warm(self)
         try:
             return self._connection.execute(statement, parameters).fetchall()
         except sqlite3.Error as error:
@@ -269,6 +278,16 @@ class SqliteStore(SqlStore):
         if not self._closed and self._connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+
+    def cool(self) -> None:
+        """Give back the memory of its pages, unless it is in use."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if not (self._closed or self._within):
+                    with contextlib.suppress(sqlite3.Error):
+                        self._connection.execute("PRAGMA shrink_memory")
+            finally:
+                self._lock.release()
 
     def _after_commit(self) -> None:
         if self._forgot and not self._closed:
@@ -301,3 +320,21 @@ class SqliteStore(SqlStore):
 
     def _is_closed(self) -> StoreError:
         return StoreError(f"{self._where} was closed", "Open it again.")
+
+
+_stores: dict[weakref.ref[SqliteStore], None] = {}
+"""Stores that keep pages, the last that was used at the end."""
+_storing = threading.Lock()
+
+
+def _warm(store: SqliteStore) -> None:
+    """Let a store keep its pages, and the one that was not used for longest give them back."""
+    used, longest = weakref.ref(store), None
+    with _storing:
+        _stores.pop(used, None)
+        _stores[used] = None
+        if len(_stores) > _WARM:
+            longest = next(iter(_stores))
+            del _stores[longest]
+    if longest is not None and (other := longest()) is not None:
+        other.cool()

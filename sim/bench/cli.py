@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -53,6 +53,24 @@ _HELP = {
     Benchmark.SUMS: "Runs of 50 and 200 small owners that count in coalitions, trusted and secure.",
 }
 
+QUICK: Mapping[str, Any] = {
+    "owners": (2, 10),
+    "rounds": 30,
+    "blocks": 2,
+    "repeats": 2,
+    "scale_owners": (10,),
+    "bid_rows": (60_000,),
+    "sum_owners": (50,),
+    "secagg_owners": (50, 200),
+    "select_rows": 4_096,
+    "select_p": 64,
+    "soak_runs": 100,
+    "soak_consumers": 5,
+    "tree_owners": (1_000,),
+    "steady_rounds": 100,
+    "steady_runs": 10,
+}
+"""Settings of `--quick`: all benchmarks but `ray` in less than ten minutes."""
 
 Owners = Annotated[str, typer.Option(help="Numbers of owners for 'rounds'.")]
 Rounds = Annotated[int, typer.Option(help="Rounds in a block.")]
@@ -64,21 +82,25 @@ _JSON = "an object: settings, machine, results (name, title, rows); tables go to
     invoke_without_command=True,
     no_args_is_help=False,
     help="Measure speed and memory, and what summaries are worth.",
-    epilog=epilog("fedkme bench", "fedkme bench --rounds 200 --json", json=_JSON),
+    epilog=epilog("fedkme bench", "fedkme bench --quick", "fedkme bench --rounds 200 --json", json=_JSON),
 )
 def bench(
     context: typer.Context,
     owners: Owners = "2,10,50",
     rounds: Rounds = 100,
     tls: Tls = True,
+    quick: Annotated[bool, typer.Option("--quick", help="All but `ray`, each small: minutes.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
 
     Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
     minutes, `soak`, which takes longer, `ray`, which needs a cluster, `tree` and `steady` have to be named.
+    `--quick` measures small ones of all but `ray`, and chooses its own numbers of owners and rounds.
     """
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is None and quick:
+        _bench([each for each in Benchmark if each is not Benchmark.RAY], as_json, tls=tls, **QUICK)
+    elif context.invoked_subcommand is None:
         apart = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady")}
         names = [each for each in Benchmark if each not in apart]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)

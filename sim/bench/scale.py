@@ -1,9 +1,9 @@
 """`scale`: a run over K owners in one process, each with a connection of its own, mutual TLS and a journal.
 
 Every party is real: a curator, one process of owners (`fedkme owner join FOLDER`), a consumer; two summaries
-and a release. Seconds are from the launch of the processes; memory is the most that a process had resident;
-bytes are those of the run's messages, without what comes before it (the sketch) and after it (heads), framing
-and TLS.
+and a release. Owners who need more file descriptors than a process may have share several. Seconds are from
+the launch of the processes; memory is the most that a process had resident; bytes are those of the run's
+messages, without what comes before it (the sketch) and after it (heads), framing and TLS.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from owner.many import most_owners
 from sim.bench.fleet import cpu_s
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.synthetic import synthetic_scenario
@@ -32,7 +33,7 @@ from sim.report.progress import PlainProgress
 from sim.report.release_progress import ReleaseProgress
 from sim.scenarios import Scenario
 
-_COMMON = ("connect_s=600", "progress_s=600", "noise=secure")
+_LEAST_PATIENCE_S = 600
 _SUMMARIES = ("cells", "uniform")
 _RELEASE = "balog2"
 _OWNERS = "owners"
@@ -81,18 +82,19 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
         finally:
             watching.cancel()
         traffic = (read_record(Path(folder)) or {})["bytes"]
-    at = figures.at
+    at, processes = figures.at, [party for party in figures.cpu if party.startswith(_OWNERS)]
     return {
         "K": owners,
         "protocol": protocol,
+        "processes": len(processes),
         "s": time.monotonic() - figures.began,
-        "loaded s": at[f"{_OWNERS} loaded"],
-        "joined s": at[f"{_OWNERS} joined"],
+        "loaded s": max(at[f"{party} loaded"] for party in processes),
+        "joined s": max(at[f"{party} joined"] for party in processes),
         "run s": at["curator ended"] - at["curator run"],
         "curator CPU s": figures.cpu["curator"],
-        "owners CPU s": figures.cpu[_OWNERS],
+        "owners CPU s": sum(figures.cpu[party] for party in processes),
         "curator MiB": figures.memory["curator"],
-        "owners MiB": figures.memory[_OWNERS],
+        "owners MiB": sum(figures.memory[party] for party in processes),
         "kB to an owner": traffic["sent"] / owners / 1e3,
         "kB from an owner": traffic["received"] / owners / 1e3,
     }
@@ -100,12 +102,14 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
 
 def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigures) -> Launch:
     unread = io.StringIO()
+    patience_s = max(_LEAST_PATIENCE_S, len(scenario.owners))  # on a busy machine
+    common = (f"connect_s={patience_s}", f"progress_s={patience_s}", "noise=secure")
     launch: _Summary | _Release
     if protocol in _SUMMARIES:
-        simulated = load_simulation("digits", (*_COMMON, f"protocol={protocol}", "downstream=false"))
+        simulated = load_simulation("digits", (*common, f"protocol={protocol}", "downstream=false"))
         launch = _Summary(scenario, simulated, folder, PlainProgress(unread))
     else:
-        released = load_release(protocol, "digits", _COMMON)
+        released = load_release(protocol, "digits", common)
         launch = _Release(scenario, released, folder, ReleaseProgress(unread))
     launch.figures = figures
     return launch
@@ -117,15 +121,18 @@ async def _watch(launch: Launch, figures: LaunchFigures) -> None:
         await asyncio.sleep(0.25)
 
 
-def _in_one_process(commands: Mapping[str, list[str]], scratch: Path) -> Mapping[str, list[str]]:
-    """Let all owners join in one process, by a folder of their files; the other parties as they are."""
-    folder = scratch / "joined"
-    folder.mkdir()
-    for name, command in commands.items():
-        if name not in ("curator", "consumer"):
-            (folder / f"{name}.toml").symlink_to(command[-1])
-    together = ["owner", "join", str(folder)]
-    return {"curator": commands["curator"], _OWNERS: together, "consumer": commands["consumer"]}
+def _in_few_processes(commands: Mapping[str, list[str]], scratch: Path) -> Mapping[str, list[str]]:
+    """Let all owners join in one process or few, by folders of their files; the other parties as they are."""
+    together = {"curator": commands["curator"]}
+    owners = [name for name in commands if name not in ("curator", "consumer")]
+    most = most_owners()
+    for start in range(0, len(owners), most):
+        folder = scratch / f"{_OWNERS}-from-{start}"
+        folder.mkdir()
+        for name in owners[start : start + most]:
+            (folder / f"{name}.toml").symlink_to(commands[name][-1])
+        together[folder.name] = ["owner", "join", str(folder)]
+    return together | {"consumer": commands["consumer"]}
 
 
 class _Summary(SummaryLaunch):
@@ -133,7 +140,7 @@ class _Summary(SummaryLaunch):
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        return _in_one_process(super().parties(scratch), scratch)
+        return _in_few_processes(super().parties(scratch), scratch)
 
     @override
     def hear(self, event: Event) -> None:
@@ -146,7 +153,7 @@ class _Release(ReleaseLaunch):
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        return _in_one_process(super().parties(scratch), scratch)
+        return _in_few_processes(super().parties(scratch), scratch)
 
     @override
     def hear(self, event: Event) -> None:

@@ -14,7 +14,7 @@ from fedkme.errors import ConfigError, IdentityError, PartyFailedError, StoreErr
 from fedkme.operate.doctor.cli import examine
 from fedkme.pki.certificates import Role
 from fedkme.store.reading import read_store
-from owner.many import JOINING, check_descriptors, files_of
+from owner.many import JOINING, check_descriptors, files_of, most_owners
 from tests.ops.parties import Party, Site, rows
 
 NAMES = ("north", "south", "west")
@@ -117,6 +117,7 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
 def test_descriptors_are_held_to_what_a_process_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 128))
     assert "of 128" in check_descriptors(8)
+    assert most_owners() == 8
     with pytest.raises(ConfigError, match="9 owners need 136 file descriptors"):
         check_descriptors(9)
 

@@ -6,11 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkme.errors import SecureAggregationError
-from fedkme.secagg.keys import PublicKey, add_keystreams, expand, framed, pair_key, seal, unseal
+from fedkme.secagg.keys import PublicKey, add_keystreams, expand, framed, pair_key, seal, unseal, verified
 
 
 def test_the_keystream_is_chacha20() -> None:
@@ -70,3 +71,13 @@ def test_a_key_of_low_order_is_refused(point: bytes) -> None:
     # With it the shared secret would be zero whatever the other key is.
     with pytest.raises(SecureAggregationError, match="the key of 'b' is not a valid key"):
         pair_key(b"p" * 32, PublicKey("a", b"q" * 32), PublicKey("b", point), b"run", b"use")
+
+
+def test_a_signature_that_was_verified_is_good_for_nothing_else() -> None:
+    key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    signature = key.sign(b"said")
+    for _ in range(2):  # the second time from memory
+        assert verified(key.public_key(), signature, b"said")
+        assert not verified(key.public_key(), signature, b"said another")
+        assert not verified(key.public_key(), other.sign(b"said"), b"said")
+        assert not verified(other.public_key(), signature, b"said")

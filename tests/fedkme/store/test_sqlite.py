@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _sqlite3
+import ctypes
 import errno
 import os
 import sqlite3
@@ -226,3 +228,27 @@ def test_a_tool_that_writes_into_the_file_is_named_as_such(path: Path) -> None:
     tool.close()
     store.put("key", b"")
     store.close()
+
+
+def test_of_many_stores_those_that_nobody_uses_give_back_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 15, item 2: 10,000 owners of a process, each with a store.
+    monkeypatch.setattr("fedkme.store.sqlite._WARM", 1)
+    monkeypatch.setattr("fedkme.store.sqlite._stores", {})
+    cold, other = (SqliteStore(tmp_path / name, name) for name in ("cold", "other"))
+    cold.put("key", 20 * SECRET)
+    assert cold.get("key") == 20 * SECRET
+    before = _bytes_of_sqlite()
+    other.put("key", b"")
+    assert _bytes_of_sqlite() < before - 50_000
+    with cold.transaction():
+        cold.put("more", SECRET)
+        other.put("key", SECRET)  # pages that are being written stay
+    assert (cold.get("key"), cold.get("more")) == (20 * SECRET, SECRET)
+
+
+def _bytes_of_sqlite() -> int:
+    used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
+    used.restype = ctypes.c_int64
+    return int(used())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Sequence
 from io import StringIO
 
 import pytest
@@ -136,6 +137,17 @@ def test_the_command_prints_json() -> None:
     assert [row["K"] for row in written["results"][0]["rows"]] == [1, 1, 1, 1]
     assert [row["journals"] for row in written["results"][0]["rows"]] == ["yes", "yes", "no", "no"]
     assert written["machine"]["cores"] >= 1
+
+
+def test_quick_is_all_benchmarks_but_those_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Sequence[Benchmark], BenchSettings]] = []
+    monkeypatch.setattr(
+        "sim.bench.cli.run_benchmarks", lambda names, chosen, _: asked.append((names, chosen))
+    )
+    assert CliRunner().invoke(app, ["--quick"]).exit_code == 0
+    ((names, chosen),) = asked
+    assert set(names) == set(Benchmark) - {Benchmark.RAY}
+    assert chosen.secagg_owners == (50, 200)
 
 
 @pytest.mark.parametrize("wrong", [["--owners", "2,many"], ["--owners", "0"], ["--rounds", "1"]])
