@@ -32,6 +32,7 @@ Secure = Annotated[
 ]
 Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
 Colluders = Annotated[int, typer.Option(help="Owners that may side with the curator.")]
+Copies = Annotated[int | None, typer.Option(help="Further tables that show how uncertain the rows are.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")]
 Set = Annotated[
@@ -69,6 +70,7 @@ def _add(method: str, text: str) -> None:
         epsilon: Epsilon = None,
         delta: Delta = None,
         rows: Rows = None,
+        copies: Copies = None,
         secure: Secure = False,
         dropouts: Dropouts = 0,
         colluders: Colluders = 0,
@@ -78,6 +80,7 @@ def _add(method: str, text: str) -> None:
         as_json: AsJson = False,
     ) -> None:
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
+        given["copies"] = copies
         trust = _trust(secure, dropouts, colluders)
         _run(method, scenario, [*_keys(given), *trust, *(assignments or [])], out, watch, as_json)
 
@@ -104,6 +107,7 @@ def auto(
     seed: Seed = None,
     epsilon: Epsilon = None,
     rows: Rows = None,
+    copies: Copies = None,
     secure: Secure = False,
     dropouts: Dropouts = 0,
     out: Out = None,
@@ -112,7 +116,7 @@ def auto(
     as_json: AsJson = False,
 ) -> None:
     """Release by the method that public facts speak for; the plan is printed, and kept in metrics.json."""
-    given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows}
+    given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows, "copies": copies}
     changes = [*_keys(given), *_trust(secure, dropouts, 0), *(assignments or [])]
     _run(AUTO, scenario, changes, out, watch, as_json, task)
 

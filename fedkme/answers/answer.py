@@ -29,6 +29,10 @@ MOST_UNSEEN = 0.4
 BOUNDED = "bounded: covers 95 % or more"
 """Words of an answer whose interval is wider than chance alone would make it."""
 _STEPS = 512
+_TAILS = 4.0
+"""Factor of the sampling variance of a variance or a correlation that the release does not tell.
+
+A law of exponential tails has it over a normal one: 8 against 2 sigma^4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ def _answer(
     value, start, end = (min(max(each, low), high) * scale for each in (found.value, found.low, found.high))
     noise, sampling, unseen = (each * scale for each in (found.noise, found.sampling, found.unseen))
     deviation = math.hypot(found.noise, found.sampling)
-    bounded = isinstance(quantity, Quantile) or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9)
+    bounded = found.guessed or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9)
     method = f"{evidence.method}; {BOUNDED}" if bounded else evidence.method
     return Answer(
         part.question, part.group, value, start, end, noise, sampling, unseen, about, method, part.unit
@@ -133,6 +137,7 @@ class _Found:
     noise: float
     sampling: float
     unseen: float
+    guessed: bool = False  # its length is no less than what chance makes it, and may be more
 
 
 def _of(quantity: Quantity, evidence: Evidence, target: Target) -> _Found | str:
@@ -161,7 +166,7 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target) -> _Found | str:
     noise2 = max(float(aa - 2 * value * ab + value**2 * bb), 0.0)
     more = 0.0
     if target == "population":
-        more = _spread(evidence, combined((1.0, -value), functions)) / evidence.rows
+        more = _spread(evidence, combined((1.0, -value), functions))[0] / evidence.rows
     factor = critical(_over(law.unseen, noise2 + more))
     more += 0.0 if noise2 + more else _least(law.unseen, factor)
     low, high = of_ratio((over, under), (float(aa), float(ab), float(bb)), more, factor)
@@ -185,14 +190,15 @@ def _moment(quantity: Moment, evidence: Evidence, target: Target) -> _Found | st
         return "its variance is not told from 0"
     slope, value = found, quantity.value(law.means)
     noise2 = max(float(slope @ law.covariance @ slope), 0.0)
-    more = 0.0
+    more, told = 0.0, True
     if target == "population":
         influence = combined(slope.tolist(), quantity.functions, -float(slope @ law.means))
-        more = _spread(evidence, influence) / evidence.rows
+        spread, told = _spread(evidence, influence)
+        more = spread * (1.0 if told else _TAILS) / evidence.rows
     deviation = math.sqrt(noise2 + more)
     half = critical(_over(law.unseen, noise2 + more)) * deviation if deviation else law.unseen
     low, high = of_correlation(value, half) if quantity.is_correlation else (value - half, value + half)
-    return _Found(value, low, high, math.sqrt(noise2), math.sqrt(more), law.unseen)
+    return _Found(value, low, high, math.sqrt(noise2), math.sqrt(more), law.unseen, not told)
 
 
 def _slope(quantity: Moment, law: Law) -> FloatArray | None:
@@ -242,7 +248,7 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found 
     of_noise = math.sqrt(noise2 / (noise2 + more)) if noise2 + more else 0.0
     step = 0.0 if whole else (ends[1] - ends[0]) / 2.0
     parts = (deviation * of_noise, deviation * math.sqrt(1.0 - of_noise**2), step)
-    return _Found(float(values[at]), *ends, *parts)
+    return _Found(float(values[at]), *ends, *parts, guessed=True)
 
 
 def _first(last: int, holds: Callable[[int], bool]) -> int:
@@ -254,9 +260,10 @@ def _first(last: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _spread(evidence: Evidence, influence: Function) -> float:
-    """Variance over rows of a function whose mean is 0 by the estimates that it is made of."""
-    return max(evidence.mean(influence.square), 0.0)
+def _spread(evidence: Evidence, influence: Function) -> tuple[float, bool]:
+    """Variance over rows of a function whose mean is 0 by its estimates, and whether it is told."""
+    value, told = evidence.mean(influence.square)
+    return max(value, 0.0), told
 
 
 def _over(unseen: float, variance: float) -> float:

@@ -28,12 +28,13 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function, columns_of, taken_apart
+from fedkme.answers.functions import Function, columns_of, number_and_gap, taken_apart
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
@@ -41,7 +42,7 @@ from fedkme.releases.counts import StoredCounts
 from fedkme.releases.fine import FineShares
 from fedkme.tables.axis import Axis
 from fedkme.tables.columns import Numeric
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Category, Schema
 
 FloatArray = NDArray[np.float64]
 MOST_POINTS = 2**22
@@ -99,11 +100,31 @@ class CountEvidence:
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions with their noise; see `Evidence.law`."""
+        if (pairs := self._number_and_gap(functions)) is not None:
+            parts = [self._law(each, coefficients) for each in zip(*pairs, strict=True)]
+            if not any(part.reason for part in parts):
+                # Noise in the parts of two columns is independent.
+                return Law(
+                    parts[0].means + parts[1].means,
+                    parts[0].covariance + parts[1].covariance,
+                    parts[0].unseen + parts[1].unseen,
+                )
         found = self._law(functions, coefficients)
         if not math.isnan(found.unseen):
             return found
         apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
         return found if math.isnan(apart.unseen) else apart
+
+    def _number_and_gap(self, functions: Sequence[Function]) -> list[tuple[Function, Function]] | None:
+        """Functions of one nullable number and its gap, taken apart, where the number has fine bins."""
+        names = set().union(*(function.columns for function in functions))
+        for gap in self.schema.columns:
+            if isinstance(gap, Category) and gap.gaps_of is not None and names == {gap.name, gap.gaps_of}:
+                number = self._columns[gap.gaps_of]
+                if isinstance(number, Numeric) and self._is_fine((self._place[number.name],)):
+                    assert number.missing is not None
+                    return [number_and_gap(f, number.name, number.missing, gap.name) for f in functions]
+        return None
 
     def _law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         clique = self._clique(functions)
@@ -127,15 +148,18 @@ class CountEvidence:
             covariance += known.variance * (flat @ flat.T)
         return Law(means, covariance, self._unseen(at, tables, coefficients, clique, grid))
 
-    def mean(self, function: Function) -> float:
+    def mean(self, function: Function) -> tuple[float, bool]:
         """Mean of a function as far as it can be seen; see `Evidence.mean`."""
+        if (pairs := self._number_and_gap([function])) is not None:
+            (number, told), (gap, known) = map(self.mean, pairs[0])
+            return number + gap, told and known
         clique = self._clique([function])
         grid = self._grid(clique, [function])
         if (fine := self.fine(clique)) is not None:
-            return float(_means(self._on(function, clique, grid), grid) @ fine.shares)
+            return float(_means(self._on(function, clique, grid), grid) @ fine.shares), True
         ways = (self._on(each, clique, grid) for each in (function, taken_apart(function, self.schema)))
         found = [self._seen(_means(way, grid), clique) for way in ways]
-        return next((mean for mean, whole in found if whole), found[0][0])
+        return next((each for each in found if each[1]), found[0])
 
     def _seen(self, table: FloatArray, clique: Clique) -> tuple[float, bool]:
         """Mean of a function by cells, and whether all of it was seen."""
@@ -208,14 +232,17 @@ class CountEvidence:
         if not isinstance(column, Numeric):
             return _Points(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
         edges = binning.edges(column).tolist()
+        axis, atoms, last = column.axis, column.atoms, edges[-1]
         bins = [
-            _without(column, *_inside(column.axis, start, end, end == edges[-1], cuts, pieces))
+            _bin(axis, atoms, start, end, end == last, tuple(c for c in cuts if start < c < end), pieces)
             for start, end in itertools.pairwise(edges)
         ]
-        bins += [(np.array([atom]), np.ones(1)) for atom in column.atoms]
-        longest = max(len(values) for values, _ in bins)
-        values = np.array([np.pad(v, (0, longest - len(v)), mode="edge") for v, _ in bins])
-        shares = np.array([np.pad(s, (0, longest - len(s))) for _, s in bins])
+        bins += [(np.array([atom]), np.ones(1)) for atom in atoms]
+        values = np.zeros((len(bins), max(len(values) for values, _ in bins)))
+        shares = np.zeros_like(values)
+        for row, (own, parts) in enumerate(bins):
+            values[row, : len(own)], values[row, len(own) :] = own, own[-1]
+            shares[row, : len(own)] = parts
         return _Points(values, shares)
 
     def _on(self, function: Function, clique: Clique, grid: Sequence[_Points]) -> FloatArray:
@@ -295,11 +322,30 @@ def _size(tables: Sequence[FloatArray]) -> float:
     return max(1e-300, *(float(np.abs(table).max()) for table in tables))
 
 
-def _inside(
-    axis: Axis, start: float, end: float, last: bool, cuts: Sequence[float], pieces: int
+@lru_cache(maxsize=2**13)
+def _bin(
+    axis: Axis,
+    atoms: tuple[float, ...],
+    start: float,
+    end: float,
+    last: bool,
+    cuts: tuple[float, ...],
+    pieces: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Values of the bin [start, end), with the share of it that each stands for; 0 for its ends."""
-    inner = [cut for cut in cuts if start < cut < end]
+    """Values of the bin [start, end) but atoms, with the share of it that each stands for; 0 for its ends.
+
+    Kept, as most bins of a question have no cut and are the same in the next.
+    """
+    values, shares = _inside(axis, start, end, last, cuts, pieces)
+    kept = ~np.isin(values, atoms)  # no row of this bin has the value of an atom
+    left = float(shares[kept].sum())
+    return (values[kept], shares[kept] / left) if left else (values[:1], np.ones(1))
+
+
+def _inside(
+    axis: Axis, start: float, end: float, last: bool, cuts: tuple[float, ...], pieces: int
+) -> tuple[FloatArray, FloatArray]:
+    inner = list(cuts)
     if axis.whole:
         if end - start <= max(_WHOLE, pieces):
             edges = np.arange(start, end + 1.0)
@@ -323,10 +369,3 @@ def _inside(
 def _widths(axis: Axis, edges: FloatArray) -> FloatArray:
     widths = np.diff(axis.bend(edges))
     return np.asarray(widths / widths.sum())
-
-
-def _without(column: Numeric, values: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Values of a bin that are no atoms, which rows of it do not have; its first if there are no others."""
-    kept = column.levels_of(values) == 0
-    left = float(shares[kept].sum())
-    return (values[kept], shares[kept] / left) if left else (values[:1], np.ones(1))

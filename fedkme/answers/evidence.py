@@ -65,6 +65,9 @@ class Evidence(Protocol):
         """
         ...
 
-    def mean(self, function: Function) -> float:
-        """The best guess of a mean, for variances: its error need not be known."""
+    def mean(self, function: Function) -> tuple[float, bool]:
+        """The best guess of a mean, for variances, and whether the release tells it.
+
+        Its error need not be known.
+        """
         ...

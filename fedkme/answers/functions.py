@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Values = Mapping[str, FloatArray]
 """Columns by name, (k,) each: numbers as they are, categories and classes by their index."""
 Cuts = Mapping[str, frozenset[float]]
 AnyColumn = Numeric | Category | Label
+MOST_TESTS = 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,6 +104,29 @@ def taken_apart(function: Function, schema: Schema) -> Function:
     return function
 
 
+def number_and_gap(function: Function, name: str, missing: float, gap: str) -> tuple[Function, Function]:
+    """Write a function of a nullable number and its gap as a sum of one of each, on every possible row.
+
+    Args:
+        function: of these two columns at most.
+        name: the number.
+        missing: its public value in a gap.
+        gap: the column that marks gaps.
+    """
+    no, yes = (np.asarray(float(GAPS.index(each))) for each in (NO_GAP, GAP))
+
+    def of_number(values: Values) -> FloatArray:
+        return np.broadcast_to(function.of({**values, gap: no}), np.shape(values[name]))
+
+    def of_gap(values: Values) -> FloatArray:
+        empty = {**values, name: np.asarray(missing)}
+        step = np.subtract(function.of({**empty, gap: yes}), function.of({**empty, gap: no}))
+        return np.where(values[gap] == yes, step, 0.0)
+
+    cuts = {name: function.cuts[name]} if name in function.cuts else {}
+    return Function(frozenset([name]), of_number, cuts), Function(frozenset([gap]), of_gap)
+
+
 def _without_gap(
     of: Callable[[Values], FloatArray], name: str, missing: float, gap: str
 ) -> Callable[[Values], FloatArray]:
@@ -114,6 +139,24 @@ def _without_gap(
         return np.where(values[gap] == yes, full + step, full)
 
     return apart
+
+
+def tests_of(columns: Sequence[AnyColumn], names: Sequence[str]) -> list[Function]:
+    """Functions that tell the law of a few columns: x and x^2, categories, and products of two of these.
+
+    Products are left out where there are more than MOST_TESTS.
+    """
+    single = [_tests(column, name) for column, name in zip(columns, names, strict=True)]
+    pairs = [f * g for one, other in combinations(single, 2) for f in one for g in other]
+    alone = [f for each in single for f in each]
+    return [*alone, *pairs] if len(alone) + len(pairs) <= MOST_TESTS else alone[:MOST_TESTS]
+
+
+def _tests(column: AnyColumn, name: str) -> list[Function]:
+    if not isinstance(column, Numeric):
+        return [equal(name, float(code)) for code in range(1, len(names_of(column)))]
+    value = number(name, sum(column.limits) / 2.0)
+    return [value, value.square]
 
 
 def columns_of(schema: Schema) -> dict[str, AnyColumn]:

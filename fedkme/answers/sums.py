@@ -32,13 +32,14 @@ from numpy.typing import NDArray
 
 from fedkme.answers.answer import MOST_UNSEEN
 from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function, values_of
+from fedkme.answers.functions import Function, columns_of, tests_of, values_of
 from fedkme.answers.intervals import critical
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease
+from fedkme.releases.tilted import tilted
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
@@ -51,7 +52,9 @@ _OUTSIDE = 0.25
 _DEAR = 2.0
 """Length over the shortest interval's that is paid for a bias that does not show."""
 _RIDGES: FloatArray = np.logspace(4, -12, 33)
-_LEAST_SIGMA = 1e-9
+_SEEN = 0.5
+"""What the guess of a mean may be off by, over it, up to which the release tells it."""
+_LEAST_SIGMA, _LEAST_ERROR, _NOTHING = 1e-9, 1e-3, 1e-12
 _HELD = 1000
 _BLOCK = 200
 _EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
@@ -153,6 +156,7 @@ class SumEvidence:
         self._release = release
         self._maps = [each.map_spec.make(release.schema) for each in release.embeddings]
         self._classes = release.embeddings[0].layout.columns
+        self._tests: dict[tuple[tuple[str, ...], int], tuple[_Target, FloatArray, float, float]] = {}
         self._features = min(sum(phi.dimension for phi in self._maps), MOST_FEATURES)
 
     def beside(self, release: StoredRelease) -> SumEvidence:
@@ -203,12 +207,40 @@ class SumEvidence:
         means = np.array([_estimates(path, self._released)[0] for path in paths])
         return Law(means, flat @ flat.T, unseen)
 
-    def mean(self, function: Function) -> float:
-        """Mean of a function where noise and bias are least together; see `Evidence.mean`.
+    def mean(self, function: Function) -> tuple[float, bool]:
+        """Mean of a function by the law of most entropy of its columns; see `Evidence.mean`.
 
-        At least what it may be off by: a variance that the release hardly sees is not taken for 0.
+        That law has what the release tells of means, squares and products of the columns, and of the function
+        itself, each within its noise and what the features miss of it. So a function that they miss has the
+        mean that it has under the rest, and none below 0 if it is nowhere.
         """
-        return max(_best(self._target(function, self._basis), self._basis, self._released))
+        names = sorted(function.columns)
+        columns = columns_of(self.schema)
+        tests = tests_of([columns[name] for name in names], names)
+        known = [self._known(test, (tuple(names), place)) for place, test in enumerate(tests)]
+        own = self._target(function, self._basis)
+        known.append((own.fitted, *_best(own, self._basis, self._released)))
+        at = np.column_stack([fitted.ravel() for fitted, _, _ in known])
+        middle, scale = at.mean(axis=0), np.maximum(at.std(axis=0), _NOTHING)
+        means, errors = (np.array(each) for each in zip(*(part[1:] for part in known), strict=True))
+        weights = tilted(
+            (at - middle) / scale, (means - middle) / scale, np.maximum(errors / scale, _LEAST_ERROR)
+        )
+        value = float(weights @ at[:, -1])
+        return value, bool(errors[-1] <= _SEEN * value)
+
+    def _known(self, test: Function, key: tuple[tuple[str, ...], int]) -> tuple[FloatArray, float, float]:
+        """Values of a function at public rows, its mean by the release, and how far that may be off.
+
+        All but the mean is public, and kept.
+        """
+        if key not in self._tests:
+            target = self._target(test, self._basis)
+            path, place, risk = _surest(target, self._basis)
+            self._tests[key] = target, path.weights[place], float(path.constants[place]), risk
+        target, weights, constant, risk = self._tests[key]
+        value = constant + float((weights * self._released).sum())
+        return target.fitted, _within(value, target), risk
 
     def _target(self, function: Function, basis: _Basis) -> _Target:
         return _target(self._on(function, self._public), self._on(function, self._held), basis)
@@ -330,13 +362,21 @@ def _by_release(target: _Target, path: _Path, place: int, basis: _Basis, release
 
 
 def _best(target: _Target, basis: _Basis, released: FloatArray) -> tuple[float, float]:
-    """Mean of a function at the penalty with the least mean squared error over the domain, and its root."""
+    """Mean of a function where noise and what the features miss are least, and what it may be off by."""
+    path, place, risk = _surest(target, basis)
+    return _within(float(_estimates(path, released)[place]), target), risk
+
+
+def _surest(target: _Target, basis: _Basis) -> tuple[_Path, int, float]:
+    """Path of a function, and the penalty with the least mean squared error over the domain, and its root."""
     path = _path(target, basis)
     risks = np.square(path.missed).mean(axis=(1, 2)) + path.noise**2
     place = int(risks.argmin())
-    value = float(_estimates(path, released)[place])
-    inside = min(max(value, float(target.held.min())), float(target.held.max()))
-    return inside, math.sqrt(float(risks[place]))
+    return path, place, math.sqrt(float(risks[place]))
+
+
+def _within(value: float, target: _Target) -> float:
+    return min(max(value, float(target.held.min())), float(target.held.max()))
 
 
 def _estimates(path: _Path, released: FloatArray) -> FloatArray:

@@ -232,7 +232,7 @@ def _number(
         point = Counter({value: count for value, count in point.items() if value not in codes})
         low, high, nullable = min(point), max(point), {"nullable": True, "missing_codes": codes}
         why = f"{', '.join(f'{code:g}' for code in codes)} taken as no value"
-    shape = _shape(point, high)
+    shape = _shape(point, high, sample.whole)
     low, high = _outwards(low, high)
     low = shape.pop("low", low)
     bounds = [int(low), int(high)] if sample.whole else [low, high]
@@ -242,13 +242,18 @@ def _number(
     return DraftColumn(name, {**spec, **shape, **nullable}, why, na)
 
 
-def _shape(point: Counter[float], high: float) -> dict[str, Any]:
+def _shape(point: Counter[float], high: float, whole: bool) -> dict[str, Any]:
     """Atoms, and a log scale with its lower bound, of values as often as they were seen.
 
-    An atom is one that many rows have, among many values; a column is skewed where half of its other rows
-    lie in a small part of its range, at the lower end.
+    An atom is one that many rows have, among many values, or half of all rows among a few that a sample
+    shows; a column is skewed where half of its other rows lie in a small part of its range, at the lower end.
     """
-    if len(point) < _MANY_NUMBERS or not all(map(math.isfinite, point)):
+    if not point or not all(map(math.isfinite, point)):
+        return {}
+    rare = 2 * point.most_common(1)[0][1] >= point.total() and len(point) >= _FEW_NUMBERS
+    if whole and high - min(point) < _MANY_NUMBERS:  # each has a bin of its own
+        return {}
+    if len(point) < _MANY_NUMBERS and not rare:
         return {}
     atoms = sorted(v for v, count in point.most_common(_MOST_ATOMS) if count >= _ATOM * point.total())
     rest = np.array(sorted((value, count) for value, count in point.items() if value not in atoms))

@@ -296,7 +296,7 @@ class MarginalsSettings(ReleaseSettings):
     at a trusted curator; `independent`: each column by itself. `auto`: rounds."""
     bins: int = Field(16, ge=1, le=4096)
     """Bins of a numeric column that has no cuts, even on its public scale; its atoms come on top."""
-    fine: int = Field(16, ge=1, le=256)
+    fine: Literal[1, 16] = 16
     """Pieces of each bin in which numbers are counted by themselves, with a fiftieth of the budget (a quarter
     where the mechanism is `independent`), for means, quantiles and where in a bin rows lie; 1: none. Cuts are
     not divided. Not asked where the noise in one is above the rows of an even bin."""
@@ -304,6 +304,9 @@ class MarginalsSettings(ReleaseSettings):
     """AIM's workload: all marginals of so many columns."""
     iterations: int = Field(1000, ge=1, le=100_000)
     """Iterations of the last fit."""
+    copies: int = Field(0, ge=0, le=100)
+    """Further synthetic tables, copy-1.csv and so on, each of the release as it might have been: what differs
+    between them shows how uncertain it is (`fedkme.releases.combining`)."""
 
 
 class MomentsSettings(ReleaseSettings):

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from curator.releases.files import synthetic_files
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
+from curator.releases.marginals.copies import redrawn, sampled
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.pooled import PAIR_CELLS, independent
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
 from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
-from curator.releases.synthetic import DataCard
+from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.card import usual_answers
 from fedkme.answers.counts import CountEvidence
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -40,6 +41,7 @@ from fedkme.tables.table import Table
 FloatArray = NDArray[np.float64]
 FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
 """Part of the budget for numbers by fine bins, where pairs are counted and where nothing but columns is."""
+_COPY_ITERATIONS = 300  # from the model that the copies are of
 CELLS_AT_ONCE = 2**20
 """Counts of one question: a workload of three columns has more, and goes in parts."""
 NAMES = {
@@ -177,14 +179,8 @@ class MarginalsMethod:
         )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
-        evidence = CountEvidence(stored)
         codes = model.sample(count, generator)
-        table = self._binning.decode(codes, generator)
-        for each in stored.fine:
-            if (known := evidence.fine(each.clique)) is not None:
-                (place,) = each.clique
-                codes[:, place] = known.drawn(codes[:, place], generator)
-                table.values[:, place] = stored.finer.numbers(place, codes[:, place], generator)
+        table, fine = self._rows(stored, codes, generator)
         card = DataCard(
             NAMES[stored.mechanism],
             self._schema,
@@ -196,10 +192,30 @@ class MarginalsMethod:
             self.settings.delta,
             settings=stored.settings,
             utility_rows="none; the release answers for itself",
-            answers=usual_answers(evidence),
+            answers=usual_answers(CountEvidence(stored)),
             notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
         )
-        return Finished({"release.npz": release, **synthetic_files(table, card)}, count)
+        files = {"release.npz": release, **synthetic_files(table, card)}
+        for number in range(1, self.settings.copies + 1):
+            tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)
+            other = redrawn(stored, codes, fine, generator)
+            again = fit(sizes, other.fitted, rows, _COPY_ITERATIONS, model).sample(count, generator)
+            copy = sampled(self._rows(other, again, generator)[0], generator)
+            files[f"copy-{number}.csv"] = csv_bytes(columns_of(copy, self._schema))
+        return Finished(files, count)
+
+    def _rows(
+        self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator
+    ) -> tuple[Table, IntArray]:
+        """Rows of codes, and the codes with those of fine bins where numbers were counted so."""
+        table, evidence = self._binning.decode(codes, generator), CountEvidence(stored)
+        fine = codes.copy()
+        for each in stored.fine:
+            if (known := evidence.fine(each.clique)) is not None:
+                (place,) = each.clique
+                fine[:, place] = known.drawn(codes[:, place], generator)
+                table.values[:, place] = stored.finer.numbers(place, fine[:, place], generator)
+        return table, fine
 
 
 @dataclass(frozen=True, eq=False)

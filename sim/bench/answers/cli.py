@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +15,20 @@ from fedkme.durable import replace
 from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, print_json
 
+COPIES = "copies"
 Releases = Annotated[int, typer.Option(min=1, help="Releases of each method, of fresh rows.")]
 Rows = Annotated[int, typer.Option(min=100, help="Rows of a release.")]
 Epsilon = Annotated[float, typer.Option(min=0.01, help="Of a release.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of rows and noise.")]
 Methods = Annotated[str, typer.Option(help="Methods by comma; default: all.")]
-Out = Annotated[Path | None, typer.Option(help="Csv file to write, a line for each question and target.")]
-JSON = "a list: method, question, target, releases, tight, held, bounded, bounded_held, none, width"
+Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Csv file, a line for each question; other methods in it are kept.")
+]
+JSON = (
+    "a list: method, question, target, releases, tight, held, noise, noise_held, sampling, sampling_held, "
+    "bounded, bounded_held, none, width"
+)
 
 
 def answers(
@@ -29,31 +37,37 @@ def answers(
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
     methods: Methods = "",
+    jobs: Jobs = 1,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how often the 95 % intervals of `fedkme ask` hold, by the methods' own code and noise."""
-    from sim.bench.answers.coverage import METHODS, covered
+    from sim.bench.answers.copies import covered_by_copies
+    from sim.bench.answers.coverage import METHODS, Tallies, covered, in_parts
 
-    names = [name.strip() for name in methods.split(",")] if methods else list(METHODS)
-    if strange := [name for name in names if name not in METHODS]:
-        raise ConfigError(f"there is no method '{strange[0]}'", f"Methods: {', '.join(METHODS)}.")
-    lines: list[dict[str, Any]] = []
+    known = [*METHODS, COPIES]
+    names = [name.strip() for name in methods.split(",")] if methods else known
+    if strange := [name for name in names if name not in known]:
+        raise ConfigError(f"there is no method '{strange[0]}'", f"Methods: {', '.join(known)}.")
+    lines = [each for each in _kept(out) if each["method"] not in names]
     screen = console(for_people=not as_json)
     for name in names:
-
-        def told(number: int, name: str = name) -> None:
-            if number % 50 == 0:
-                screen.print(f"{name}: {number} of {releases} releases")
-
-        for (question, target), tally in covered(
-            METHODS[name], rows, epsilon, releases, seed, told=told
-        ).items():
-            about = {"method": name, "question": question, "target": target, "releases": releases}
-            lines.append({**about, **tally.line()})
+        measure: Callable[[range], Tallies] = partial(
+            covered, METHODS.get(name, {}), rows, epsilon, seed=seed
+        )
+        if name == COPIES:
+            measure = partial(covered_by_copies, rows, epsilon, seed=seed)
+        own: list[dict[str, Any]] = []
+        for done, tallies in in_parts(measure, releases, jobs):
+            screen.print(f"{name}: {done} of {releases} releases")
+            own = [
+                {"method": name, "question": question, "target": target, "releases": done, **tally.line()}
+                for (question, target), tally in tallies.items()
+            ]
+            if out is not None:
+                replace(out, csv_of([*lines, *own]).encode())
+        lines += own
         _show(summaries(lines, [name]), screen)
-        if out is not None:
-            replace(out, csv_of(lines).encode())
     if as_json:
         print_json(lines)
 
@@ -77,9 +91,7 @@ def summaries(lines: Iterable[Mapping[str, Any]], methods: Sequence[str]) -> lis
     found: list[tuple[str, ...]] = []
     for method in methods:
         own = [each for each in lines if each["method"] == method]
-        tight, held, bounded, bounded_held = (
-            sum(int(each[key]) for each in own) for key in ("tight", "held", "bounded", "bounded_held")
-        )
+        total = {key: sum(int(each[key]) for each in own) for key in COUNTED}
         shares = [
             int(each["held"]) / n for each in own if (n := int(each["tight"])) > int(each["releases"]) / 2
         ]
@@ -87,17 +99,37 @@ def summaries(lines: Iterable[Mapping[str, Any]], methods: Sequence[str]) -> lis
             (
                 method,
                 str(own[0]["releases"]),
-                _share(held, tight),
+                _share(total["held"], total["tight"]),
                 f"{min(shares):.1%} to {max(shares):.1%}" if shares else "-",
                 str(len(shares)),
-                _share(bounded_held, bounded),
+                _share(total["noise_held"], total["noise"]),
+                _share(total["sampling_held"], total["sampling"]),
+                _share(total["bounded_held"], total["bounded"]),
                 str(sum(1 for each in own if int(each["none"]) > int(each["releases"]) / 2)),
             )
         )
     return found
 
 
-HEADER = ("method", "releases", "hold", "by question", "questions", "bounded hold", "not in the span")
+HEADER = (
+    "method",
+    "releases",
+    "hold",
+    "by question",
+    "questions",
+    "noise alone",
+    "sampling alone",
+    "bounded hold",
+    "not in the span",
+)
+COUNTED = ("tight", "held", "noise", "noise_held", "sampling", "sampling_held", "bounded", "bounded_held")
+
+
+def _kept(out: Path | None) -> list[dict[str, Any]]:
+    if out is None or not out.exists():
+        return []
+    with out.open(encoding="utf-8") as text:
+        return list(csv.DictReader(text))
 
 
 def _share(part: int, whole: int) -> str:

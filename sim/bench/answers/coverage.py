@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any
+from multiprocessing import get_context
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import make_method
-from fedkme.answers.answer import BOUNDED, Answer, Target, ask, in_rows
+from fedkme.answers.answer import BOUNDED, MOST_UNSEEN, Answer, Target, ask, in_rows
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
+from fedkme.answers.intervals import critical
 from fedkme.answers.sums import SumEvidence
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.releases.counts import PROTOCOL
@@ -43,6 +46,11 @@ METHODS: Mapping[str, dict[str, Any]] = {
 ADAPTIVE = "moments"
 """Method whose maps follow from an earlier answer: no two of its releases have the same."""
 _LARGE = 2_000_000
+_PART = 25  # a figure is written so often
+
+
+Tallies: TypeAlias = "dict[tuple[str, Target], Coverage]"
+"""Coverage of each question, and what it is about."""
 
 
 @dataclass(slots=True)
@@ -56,6 +64,10 @@ class Coverage:
         bounded_held: how many of them held.
         unanswered: answers without an interval.
         widths: of all intervals.
+        noise: tight answers whose unseen part does not show beside the noise alone, and how many of their
+            estimates are as near to the rows as 95 % of that noise is.
+        sampling: tight answers about a population, and how many of the rows are as near to it as 95 % of
+            the deviation that the answer has of sampling.
     """
 
     tight: int = 0
@@ -64,27 +76,53 @@ class Coverage:
     bounded_held: int = 0
     unanswered: int = 0
     widths: list[float] = field(default_factory=list)
+    noise: list[bool] = field(default_factory=list)
+    sampling: list[bool] = field(default_factory=list)
 
-    def add(self, answer: Answer, truth: float) -> None:
-        """Count an answer."""
+    def add(self, answer: Answer, rows: float, population: float) -> None:
+        """Count an answer.
+
+        Args:
+            answer: to count.
+            rows: what the rows of the release have.
+            population: what the population has.
+        """
         if math.isnan(answer.low):
             self.unanswered += 1
             return
-        holds = answer.low <= truth <= answer.high
+        holds = answer.low <= (rows if answer.target == "rows" else population) <= answer.high
         self.widths.append(answer.high - answer.low)
         if BOUNDED in answer.method:
             self.bounded, self.bounded_held = self.bounded + 1, self.bounded_held + holds
         else:
             self.tight, self.held = self.tight + 1, self.held + holds
+            if answer.noise > 0.0 and answer.unseen <= MOST_UNSEEN * answer.noise:
+                half = critical(answer.unseen / answer.noise) * answer.noise
+                self.noise.append(abs(answer.estimate - rows) <= half)
+            if answer.sampling:
+                self.sampling.append(abs(rows - population) <= critical(0.0) * answer.sampling)
+
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     def line(self) -> dict[str, int | float]:
         """The counts, and the median width, as a file has them."""
         width = float(f"{np.median(self.widths):.4g}") if self.widths else math.nan
-        counts = {"tight": self.tight, "held": self.held, "bounded": self.bounded}
-        return {**counts, "bounded_held": self.bounded_held, "none": self.unanswered, "width": width}
+        return {
+            "tight": self.tight,
+            "held": self.held,
+            "noise": len(self.noise),
+            "noise_held": sum(self.noise),
+            "sampling": len(self.sampling),
+            "sampling_held": sum(self.sampling),
+            "bounded": self.bounded,
+            "bounded_held": self.bounded_held,
+            "none": self.unanswered,
+            "width": width,
+        }
 
 
-class _FreshNoise(OwnersInMemory):
+class FreshNoise(OwnersInMemory):
     """Owners whose simulated noise is drawn anew for every question of every release."""
 
     def __init__(self, table: Table, seed: int) -> None:
@@ -100,14 +138,14 @@ class _FreshNoise(OwnersInMemory):
 
 
 def evidences(
-    settings: Mapping[str, Any], rows: int, epsilon: float, releases: int, seed: int
+    settings: Mapping[str, Any], rows: int, epsilon: float, releases: Iterable[int], seed: int
 ) -> Iterator[tuple[Table, Evidence]]:
     """Fresh rows and what a release of them knows, again and again."""
     method = make_method(release_settings({**settings, "epsilon": epsilon}), SCHEMA, None, 1)
     first: SumEvidence | None = None
-    for number in range(releases):
+    for number in releases:
         table = sampled(rows, np.random.default_rng([seed, number]))
-        kept = asyncio.run(method.ask(_FreshNoise(table, seed * 1_000_003 + number)))
+        kept = asyncio.run(method.ask(FreshNoise(table, seed * 1_000_003 + number)))
         if settings["kind"] == PROTOCOL:
             yield table, evidence_of(kept)
             continue
@@ -122,31 +160,38 @@ def covered(
     settings: Mapping[str, Any],
     rows: int,
     epsilon: float,
-    releases: int,
+    releases: Iterable[int],
     seed: int,
     questions: Sequence[str] = QUESTIONS,
-    told: Callable[[int], None] = lambda number: None,
-) -> dict[tuple[str, Target], Coverage]:
+) -> Tallies:
     """Intervals of every question by one method, each about what it is about by default.
 
     Args:
         settings: of the method.
         rows: N of each release.
         epsilon: of each release.
-        releases: how many.
+        releases: numbers of them, which rows and noise follow from.
         seed: of rows and noise.
         questions: to ask.
-        told: hears the number of each release that is done.
     """
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
     of_all = _of_population(tuple(questions))
-    for number, (table, evidence) in enumerate(evidences(settings, rows, epsilon, releases, seed)):
+    for table, evidence in evidences(settings, rows, epsilon, releases, seed):
         of_rows = in_rows(list(questions), table, SCHEMA)
         for answer, *truths in zip(ask(evidence, list(questions)), of_rows, of_all, strict=True):
-            truth = truths[answer.target == "population"]
-            tallies[f"{answer.question} {answer.group}".strip(), answer.target].add(answer, truth)
-        told(number + 1)
+            tallies[f"{answer.question} {answer.group}".strip(), answer.target].add(answer, *truths)
     return dict(tallies)
+
+
+def in_parts(measure: Callable[[range], Tallies], releases: int, jobs: int) -> Iterator[tuple[int, Tallies]]:
+    """Releases that are done, and the tallies of them, after every _PART of them, by so many processes."""
+    parts = [range(start, min(start + _PART, releases)) for start in range(0, releases, _PART)]
+    tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        for part, found in zip(parts, pool.map(measure, parts), strict=True):
+            for key, tally in found.items():
+                tallies[key] += tally
+            yield part.stop, dict(tallies)
 
 
 @cache

@@ -22,7 +22,7 @@ from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.releases.counts import StoredCounts, counts_from_bytes
 from fedkme.releases.fine import FineShares
 from fedkme.releases.settings import release_settings
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.schema import Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from fedkme.testing import OwnersInMemory
 from tests.fedkme.answers.people import people, schema
@@ -170,3 +170,24 @@ def test_cuts_of_whole_numbers_are_whole_and_inside_their_bounds() -> None:
     assert isinstance(column, Numeric)
     assert len(column.cuts) >= 3
     assert all(cut.is_integer() and 0 < cut < 260 for cut in column.cuts)
+
+
+def test_a_nullable_number_is_known_by_its_fine_bins_too() -> None:
+    # On three stations' air (15,000 rows, epsilon 1) the interval of a mean of a nullable, skewed number was
+    # +-27 of 74: its gap stood in the question, so that only the coarse bins answered. +-8 with fine ones.
+    columns = [{"name": "dust", "kind": "numeric", "bounds": [1, 700], "scale": "log", "nullable": True}]
+    dusty = schema_from({"columns": [*columns, {"name": "n", "kind": "numeric", "bounds": [0, 1]}]})
+    rng = np.random.default_rng(4)
+    dust = np.clip(np.exp(rng.normal(4, 0.8, 20_000)), 1, 700)
+    gap = rng.random(20_000) < 0.1
+    values = np.where(gap, 350.5, dust)  # the middle of the bounds
+    table = Table(np.column_stack([values, gap, rng.random(20_000)]), None)
+    method = make_method(release_settings({"kind": "marginals", "mechanism": "independent"}), dusty, None, 1)
+    release = asyncio.run(method.ask(OwnersInMemory(table, dusty)))
+    evidence = CountEvidence(counts_from_bytes(release))
+    kept = dust[~gap]
+    mean, share, spread = ask(evidence, "mean(dust); share(dust < 40); var(dust)", "rows")
+    for answer, truth in ((mean, kept.mean()), (share, (~gap & (dust < 40)).mean()), (spread, kept.var())):
+        assert answer.low <= truth <= answer.high
+    assert mean.high - mean.low < 0.1 * kept.mean()
+    assert share.high - share.low < 0.1

@@ -139,6 +139,16 @@ def test_atoms_and_a_log_scale_are_proposed_of_skewed_columns_alone(tmp_path: Pa
     assert load_schema(path) == made.schema()
 
 
+def test_an_atom_is_proposed_where_a_small_sample_has_few_other_values() -> None:
+    # Rain at a station: 767 of 800 hours have none, the others 20 amounts. No atom was proposed, and the
+    # mean of so skewed a column was known to half of a bin.
+    rain = [0.0] * 767 + [0.1 * i for i in range(1, 21)] + [30.0] * 13
+    (column,) = draft({"rain": rain}).columns
+    assert column.spec["atoms"] == [0.0]
+    (grades,) = draft({"grade": [3] * 700 + list(range(1, 13)) * 8}).columns
+    assert "atoms" not in grades.spec  # whole numbers of a small range have bins of their own
+
+
 def test_what_is_drafted_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
     # By hand: a comment over two lines became a category that no schema may have, a number "inf" made the
     # whole column one, and a file that is no text at all was drafted.

@@ -34,7 +34,7 @@ def test_intervals_hold_as_often_as_they_say_and_shorter_ones_do_not(method: str
     (truth,) = [in_rows(ASKED, sampled(400_000, np.random.default_rng(99)), SCHEMA)]
     held = half = total = 0
     bounded: list[bool] = []
-    for table, evidence in evidences(SMALL[method], 4000, 1.0, RELEASES, 5):
+    for table, evidence in evidences(SMALL[method], 4000, 1.0, range(RELEASES), 5):
         of_rows = in_rows(ASKED, table, SCHEMA)
         for answer, rows, population in zip(ask(evidence, ASKED), of_rows, truth, strict=True):
             right = rows if answer.target == "rows" else population
@@ -66,7 +66,7 @@ def test_the_table_of_coverage_is_that_of_its_file() -> None:
 
 
 def test_lines_of_the_benchmark_are_counts_of_every_question(tmp_path: Path) -> None:
-    found = covered(SMALL["marginals"], 1000, 1.0, 2, 0, QUESTIONS[:3])
+    found = covered(SMALL["marginals"], 1000, 1.0, range(2), 0, QUESTIONS[:3])
     assert [question for question, _ in found] == list(QUESTIONS[:3])
     assert all(tally.tight + tally.bounded + tally.unanswered == 2 for tally in found.values())
     lines = [

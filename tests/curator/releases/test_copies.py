@@ -1,0 +1,59 @@
+"""Copies of a release of marginals: further tables that differ by as much as the release is in doubt."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curator.releases.method import make_method
+from fedkme.answers.answer import ask
+from fedkme.answers.folder import evidence_of
+from fedkme.releases.settings import release_settings
+from tests.fedkme.answers.people import released, schema
+
+COPIES = 16
+SETTINGS: dict[str, Any] = {
+    "kind": "marginals",
+    "mechanism": "independent",
+    "seed": 5,
+    "rows": 4000,
+    "iterations": 100,
+}
+
+
+def files(release: bytes, **changes: int) -> Mapping[str, bytes]:
+    method = make_method(release_settings({**SETTINGS, **changes}), schema(), None, 1)
+    return method.finish(release, lambda *_: None).files
+
+
+def test_copies_differ_by_the_noise_and_by_the_sampling_of_the_release() -> None:
+    # fedkme.releases.combining: b - v is the doubt about the population. Its deviation over 16 copies is a
+    # fifth of b, so that half and twice are five of them away where b is 2 v.
+    release = released(**SETTINGS)
+    made = files(release, copies=COPIES)
+    (answer,) = ask(evidence_of(release), "share(sex = 'male')")
+    shares = [
+        np.mean(
+            [line["sex"] == "male" for line in csv.DictReader(io.StringIO(made[f"copy-{i}.csv"].decode()))]
+        )
+        for i in range(1, COPIES + 1)
+    ]
+    doubt = float(np.var(shares, ddof=1)) - answer.estimate * (1 - answer.estimate) / 4000
+    known = answer.noise**2 + answer.sampling**2
+    assert 0.3 * known < doubt < 3.0 * known
+    assert abs(np.mean(shares) - answer.estimate) < 3.0 * np.sqrt(known / COPIES) + 0.01
+
+
+def test_copies_change_nothing_of_the_table_and_are_the_same_again() -> None:
+    release = released(**SETTINGS)
+    plain, one, again = files(release), files(release, copies=2), files(release, copies=2)
+    assert one == again
+    assert plain == {name: data for name, data in one.items() if name in plain and "card" not in name} | {
+        name: data for name, data in plain.items() if "card" in name
+    }
+    assert sorted(set(one) - set(plain)) == ["copy-1.csv", "copy-2.csv"]
+    assert one["copy-1.csv"] != one["copy-2.csv"]
