@@ -53,7 +53,7 @@ _DEAR = 2.0
 """Length over the shortest interval's that is paid for a bias that does not show."""
 _RIDGES: FloatArray = np.logspace(4, -12, 33)
 _SEEN = 0.5
-"""What the guess of a mean may be off by, over it, up to which the release tells it."""
+"""Error of a guess of a mean, over it, up to which the release tells it."""
 _LEAST_SIGMA, _LEAST_ERROR, _NOTHING = 1e-9, 1e-3, 1e-12
 _HELD = 1000
 _BLOCK = 200

@@ -49,5 +49,5 @@ def redrawn(
 
 
 def sampled(table: Table, generator: np.random.Generator) -> Table:
-    """As many independent rows of a table."""
+    """Draw as many independent rows of a table."""
     return table.take(generator.integers(0, len(table), len(table)))

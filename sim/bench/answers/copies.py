@@ -1,4 +1,4 @@
-"""How often intervals hold that an analyst, who knows rows alone, combines from copies of a release."""
+"""Coverage of intervals that an analyst, who knows rows alone, combines from copies of a release."""
 
 from __future__ import annotations
 
