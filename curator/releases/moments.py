@@ -3,22 +3,25 @@
 The second moments know the chosen coordinates; the others vary around their mean by the variance that the
 first question told. In model space a number is a normal one, cut at its public bounds, whose mean and
 variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly 0); a category is
-the largest of its codes, with offsets under which names have the released shares. Everything is
+the largest of its codes, with offsets under which names have the released shares. Rows claim no more than
+the release knows: in an image no mean is nearer to a bound than noise can tell. Everything is
 post-processing.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import gammainc, gammaincc, ndtr
 
 from fedkme.errors import DataError
 from fedkme.features.domain import Dimension, Domain
-from fedkme.moments.features import SecondMoments, SecondMomentsSpec
+from fedkme.moments.discriminant import SPREAD_SHAPE
+from fedkme.moments.features import SecondMoments, SecondMomentsSpec, T
 from fedkme.moments.gaussians import Gaussians, gaussians_of
 from fedkme.moments.scales import Scales
 from fedkme.releases.file import StoredRelease
@@ -29,8 +32,12 @@ FloatArray = NDArray[np.float64]
 
 _MOST_STRETCH = 3.0
 """Most by which rows are stretched for what clipping took from them."""
-_LEAST_WIDENING = 1e-2
-"""Least factor by which variances of a class are drawn to its spread."""
+_LEAST_WITHIN = 1e-2
+"""Least spread of a class around its mean, over the trace of its covariance."""
+_UNKNOWN = 2.0
+"""Deviations of the noise of a mean within which it is not told from a bound."""
+_MOST_UNKNOWN = 0.02
+"""Most by which a mean is kept from a bound, of the width of the bounds."""
 _LEAST_SHARE = 1e-3
 """Least share of a name in a class, over an even one."""
 _OFFSET_STEPS = 60
@@ -45,12 +52,14 @@ class MomentRows:
         features: map of the second question.
         scales: what the first one told.
         gaussians: of the classes.
+        sigma: deviation of the noise in each number of the second question.
     """
 
     schema: Schema
     features: SecondMoments
     scales: Scales
     gaussians: Gaussians
+    sigma: float
 
     def sample(self, count: int, seed: int) -> Table:
         """Rows in the schema's columns and units; classes as often as they were released."""
@@ -83,7 +92,8 @@ class MomentRows:
             _cut_beside_atoms(drawn, mean, spread, dimension)
         numbers = np.setdiff1d(domain.numbers, [dimension.start - 1 for dimension in with_atoms])
         if len(numbers):
-            drawn[:, numbers] = _cut(drawn[:, numbers], mean[numbers], variance[numbers])
+            least = np.minimum(self._noise[numbers] / self.gaussians.shares[label], _MOST_UNKNOWN)
+            drawn[:, numbers] = _cut(drawn[:, numbers], mean[numbers], variance[numbers], least)
         return self.schema.decode(drawn)
 
     def _law(self, label: int) -> tuple[FloatArray, FloatArray]:
@@ -93,9 +103,9 @@ class MomentRows:
         mean = self.scales.mean.copy()
         mean[chosen] = np.asarray(spec.centre) + scale * self.gaussians.means[label]
         root = np.zeros((len(chosen), coordinates.width))
-        root[:, chosen] = np.linalg.cholesky(self.gaussians.covariances[label]).T * (
-            scale * self._widening[label]
-        )
+        covariance = self.gaussians.covariances[label]
+        within = max(self._within[label], _LEAST_WITHIN * float(np.trace(covariance)))
+        root[:, chosen] = _root(covariance, within) * scale
         return coordinates.to_model(mean[None])[0], coordinates.to_model(root)
 
     def _gain(self, known: FloatArray) -> FloatArray:
@@ -115,19 +125,36 @@ class MomentRows:
 
     @cached_property
     def _stretch(self) -> float:
-        """Factor that undoes the shrinking by clipping: the mean of |z|^2 before it is known."""
+        """Factor that undoes the shrinking by clipping, the smaller of what both questions say of it.
+
+        The first told the mean of |z|^2 before clipping, but with noise, and of few rows mostly noise; by the
+        second no more can be clipped than where |z|^2 is about as heavy-tailed as the discriminant assumes.
+        """
         made, chosen = self.gaussians, np.asarray(self._spec.chosen)
         before = float((self.scales.variance[chosen] / np.asarray(self._spec.scale) ** 2).sum())
-        squared = np.trace(made.covariances, axis1=1, axis2=2) + (made.means**2).sum(axis=1)
-        return float(np.clip((before / float(made.shares @ squared)) ** 0.5, 1.0, _MOST_STRETCH))
+        clipped = float(made.shares @ made.spreads + made.centre @ made.centre)
+        before = min(before, _before_clipping(clipped))
+        return float(np.clip((before / clipped) ** 0.5, 1.0, _MOST_STRETCH))
 
     @cached_property
-    def _widening(self) -> FloatArray:
-        """Factors of the deviations of each class, (C,), that give its rows their released spread."""
+    def _within(self) -> FloatArray:
+        """Spread of each class around its own mean, (C,); noise may leave it below 0."""
         made = self.gaussians
-        within = made.spreads - ((made.means - made.centre) ** 2).sum(axis=1)
-        drawn = np.trace(made.covariances, axis1=1, axis2=2)
-        return np.asarray(np.sqrt(np.maximum(within / drawn, _LEAST_WIDENING)))
+        return np.asarray(made.spreads - ((made.means - made.centre) ** 2).sum(axis=1))
+
+    @cached_property
+    def _noise(self) -> FloatArray:
+        """`_UNKNOWN` deviations of the noise of a mean times the class's share, (n,); 0 but in images."""
+        coordinates, chosen = self.features.coordinates, np.asarray(self._spec.chosen)
+        scale = np.zeros((len(chosen), coordinates.width))
+        scale[np.arange(len(chosen)), chosen] = np.asarray(self._spec.scale) * self._stretch
+        deviation = self.sigma / np.sqrt(2.0 * T) * np.sqrt((coordinates.to_model(scale) ** 2).sum(axis=0))
+        noise = np.zeros_like(deviation)
+        for block in coordinates.turned:
+            size = block.stop - block.start
+            if math.isqrt(size) ** 2 == size:
+                noise[block] = _UNKNOWN * deviation[block]
+        return np.asarray(noise)
 
     @cached_property
     def _rest(self) -> FloatArray:
@@ -153,13 +180,45 @@ def rows_of(stored: StoredRelease) -> MomentRows:
     if not isinstance(features, SecondMoments) or not {"mean", "variance"} <= set(stored.public):
         raise DataError("the release has no moments", "Fetch it again.")
     scales = Scales(stored.public["mean"], stored.public["variance"])
-    return MomentRows(stored.schema, features, scales, gaussians_of(stored.embeddings[0]))
+    embedding = stored.embeddings[0]
+    return MomentRows(stored.schema, features, scales, gaussians_of(embedding), embedding.sigma)
 
 
-def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Numbers in [0, 1] of normal ones, with the same mean and variance after the cut."""
-    mean = np.clip(mean, 1e-4, 1.0 - 1e-4)
-    variance = np.clip(variance, 1e-10, 0.98 * mean * (1.0 - mean))
+def _before_clipping(clipped: float) -> float:
+    """Mean of a gamma variable of shape `SPREAD_SHAPE` whose mean, once it is cut at 1, is this."""
+    low, high = 0.0, _MOST_STRETCH**2
+    for _ in range(40):
+        mean = 0.5 * (low + high)
+        edge = SPREAD_SHAPE / mean
+        above = mean * gammainc(SPREAD_SHAPE + 1.0, edge) + gammaincc(SPREAD_SHAPE, edge) > clipped
+        low, high = (low, mean) if above else (mean, high)
+    return high
+
+
+def _root(covariance: FloatArray, trace: float) -> FloatArray:
+    """Rows whose outer products add up to the nearest covariance of this trace, (k, k).
+
+    A discriminant needs eigenvalues that are not too small, and so has them lifted to a floor; rows do not,
+    and what floors added is taken off again, from all eigenvalues alike as far as they are above 0.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    falling = values[::-1]
+    excess = (np.cumsum(falling) - trace) / np.arange(1, len(values) + 1)
+    kept = np.maximum(values - excess[falling > excess][-1], 0.0)
+    return np.asarray((vectors * np.sqrt(kept)).T)
+
+
+def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray, least: FloatArray) -> FloatArray:
+    """Numbers in [0, 1] of normal ones, with the same mean and variance after the cut.
+
+    Args:
+        drawn: (m, c).
+        mean: (c,), which is kept `least` from the bounds, and so is the variance from 0.
+        variance: (c,).
+        least: (c,).
+    """
+    mean = np.clip(mean, np.maximum(least, 1e-4), 1.0 - np.maximum(least, 1e-4))
+    variance = np.clip(np.maximum(variance, least), 1e-10, 0.98 * mean * (1.0 - mean))
     middle, deviation = _uncut(mean, variance)
     centred = drawn - drawn.mean(axis=0)
     standard = centred / np.maximum(centred.std(axis=0), 1e-12)
@@ -178,7 +237,8 @@ def _cut_beside_atoms(drawn: FloatArray, mean: FloatArray, root: FloatArray, dim
     first = (mean[number] - shares[1:] @ np.array(dimension.places)) / shares[0]
     left = root[:, number] - root[:, levels] @ np.linalg.pinv(root[:, levels], 1e-6) @ root[:, number]
     if rows.any():
-        found = _cut(drawn[rows, number, None], np.array([first]), np.array([left @ left / shares[0]]))
+        spread = np.array([left @ left / shares[0]])
+        found = _cut(drawn[rows, number, None], np.array([first]), spread, np.zeros(1))
         drawn[rows, number] = found[:, 0]
 
 

@@ -7,11 +7,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import gamma, norm
 
 from curator.releases.method import make_method
-from curator.releases.moments import _cut_moments, _uncut, rows_of
+from curator.releases.moments import _before_clipping, _cut_moments, _root, _uncut, rows_of
 from fedkme.errors import DataError
+from fedkme.moments.discriminant import SPREAD_SHAPE
 from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Label, Numeric, Schema
@@ -118,3 +119,43 @@ def test_numbers_beside_an_atom_are_those_of_the_rows_without_it() -> None:
     ours, theirs = (np.log(each[each > 0]) for each in (made, gains))
     assert np.median(ours) == pytest.approx(np.median(theirs), abs=0.15)
     assert ours.std() == pytest.approx(theirs.std(), rel=0.5)
+
+
+@cache
+def waves() -> tuple[Table, Table]:
+    """Signals of two amplitudes, beside ten numbers that are always 0; and rows made."""
+    signal = Numeric(name="x", bounds=(0.0, 1.0), count=81)
+    schema = Schema(columns=(signal,), label=Label(name="kind", classes=("a", "b")))
+    generator = np.random.default_rng(5)
+    labels = generator.integers(0, 2, 8000)
+    directions = np.cos(np.outer(np.arange(6) + 1, np.arange(64)) / 6) / 20
+    drawn = 0.4 + 0.2 * labels[:, None] + generator.standard_normal((8000, 6)) @ directions
+    real = Table(np.concatenate([np.zeros((8000, 17)), np.clip(drawn, 0, 1)], axis=1), labels)
+    method = make_method(release_settings({"kind": "moments"}), schema, None, 3)
+    release = asyncio.run(method.ask(OwnersInMemory(real, schema, 2)))
+    return real, rows_of(from_bytes(release)).sample(4000, 1)
+
+
+def test_the_leading_variance_of_a_class_is_not_lost_to_clipping_and_floors() -> None:
+    for label in (0, 1):
+        real, made = (np.cov(table.values[table.labels == label].T) for table in waves())
+        assert np.linalg.eigvalsh(made)[-1] == pytest.approx(np.linalg.eigvalsh(real)[-1], rel=0.2)
+
+
+def test_a_constant_pixel_varies_by_what_noise_hides_and_no_more() -> None:
+    edge = waves()[1].values[:, :17]
+    assert 0 < edge.mean() < 0.03
+    assert (edge.std(axis=0) > 0.03).all()  # no class is ruled out by one number above 0
+
+
+@pytest.mark.parametrize("mean", [0.2, 0.9, 2.0])
+def test_the_mean_before_clipping_follows_from_that_after(mean: float) -> None:
+    squares = gamma(SPREAD_SHAPE, scale=mean / SPREAD_SHAPE).ppf((np.arange(20_000) + 0.5) / 20_000)
+    assert _before_clipping(float(np.minimum(squares, 1).mean())) == pytest.approx(mean, rel=1e-2)
+
+
+def test_a_root_has_the_trace_and_leads_where_the_covariance_does() -> None:
+    covariance = np.diag([1.0, 2.0, 6.0])
+    for trace, kept in ((9.0, [1, 2, 6]), (6.0, [0, 1, 5]), (3.0, [0, 0, 3]), (12.0, [2, 3, 7])):
+        root = _root(covariance, trace)
+        assert np.diag(root.T @ root) == pytest.approx(kept)
