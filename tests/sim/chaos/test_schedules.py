@@ -204,7 +204,7 @@ def losing(self: RunQueue, run: Run, status: Any) -> None:
 @pytest.mark.parametrize(
     ("of", "name", "fault", "kind", "oracle"),
     [
-        (Ledger, "together", lambda ledger: contextlib.nullcontext(), "full", "reconciled"),
+        (Ledger, "together", lambda ledger, store: store.transaction(), "full", "reconciled"),
         (RunQueue, "close", losing, "cut", "ended"),
         (RunQueue, "again", lambda runs, run: run, "full", "stuck"),
         (Journal, "entries", lambda journal, run: [], "kill", "same"),
