@@ -11,6 +11,7 @@ from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
+from consumer.summary.halves import by_halves
 from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan
@@ -31,6 +32,7 @@ class Judged:
         repeats: of p rows, some more than once.
         by: yardstick of the verdict.
         verdict: on the best form.
+        halves: what `by_halves` estimates; None where the forms were good without it.
     """
 
     forms: Forms
@@ -39,6 +41,7 @@ class Judged:
     repeats: Evaluation
     by: Yardstick
     verdict: SummaryVerdict
+    halves: float | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; docs/metrics.md says what each means."""
@@ -51,6 +54,7 @@ class Judged:
             "repeats": asdict(self.repeats) | {"effective": repeats, "rows": len(self.forms.counts)},
             "spread": self.by.spread,
             "expected": self.by.expected,
+            "halves": self.halves,
             "verdict": asdict(self.verdict),
         }
 
@@ -92,7 +96,11 @@ def judge_tables(
     by = yardstick(forms.own, len(validation), p)
     found = (alike, weighted, repeats)
     qualities = [FormQuality(of.mmd2, size) for of, size in zip(found, forms.effective, strict=True)]
-    return Judged(forms, *found, by, verdict_on(qualities[0], qualities[1:], by))
+    verdict, halves = verdict_on(qualities[0], qualities[1:], by), None
+    if verdict.grade != "good":
+        halves = by_halves(schema.encode(came.values), against.validation, p)
+        verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
+    return Judged(forms, *found, by, verdict, halves)
 
 
 def judge(

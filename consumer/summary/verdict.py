@@ -4,8 +4,10 @@ Of p rows drawn from the law that D_v's m rows were drawn from, the expected MMD
 (1 - k) (1/p + 1/m), k the mean kernel of two different rows of D_v: what a consumer would get who could
 simply draw more rows of its own. Weights and repeats are fitted to D_v, which hides how few rows carry them:
 a form of effective sample size e is charged (1 - k) (1/e - 1/p), by which the mean of e rows varies more than
-that of p. Grades compare the best form, so charged, with the yardstick. They promise something of rows of
-that law that nobody has seen: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows.
+that of p. That is too much where few rows hold the law of D_v well: of what is not good so, weights are
+fitted to one half of D_v and judged by the other (`by_halves`), which hides nothing. Grades compare the best
+form, so charged or so judged, with the yardstick. They promise something of rows of that law that nobody has
+seen: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows.
 docs/metrics.md says how often that was so on layouts that the grades were not set on.
 """
 
@@ -85,7 +87,11 @@ def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
 
 
 def verdict_on(
-    alike: FormQuality, others: Sequence[FormQuality], by: Yardstick, rival: float | None = None
+    alike: FormQuality,
+    others: Sequence[FormQuality],
+    by: Yardstick,
+    rival: float | None = None,
+    halves: float | None = None,
 ) -> SummaryVerdict:
     """Judge a summary.
 
@@ -94,6 +100,7 @@ def verdict_on(
         others: its other forms.
         by: the yardstick.
         rival: MMD^2 to D_v of as many uniform rows, with weights, where somebody can know it.
+        halves: MMD^2 of weights to the law of D_v as `by_halves` estimates it; None where it was not.
     """
     closest = min(form.mmd2 for form in (alike, *others))
     behind = rival is not None and closest > LOSS * rival
@@ -107,11 +114,11 @@ def verdict_on(
     if by.expected is None:
         return SummaryVerdict("fair", "D_v has one row, which is no yardstick", "Give more rows of D_v.")
     ratios = [_ratio(form, by) for form in (alike, *others)]
-    ratio = min(ratios)
-    sentence = (
-        f"MMD^2 to D_v is {closest:#.3g}; the best form, charged for uneven weights, has {ratio:.2g} times "
-        f"that of {by.rows} fresh rows of D_v's own law"
-    )
+    ratio, what = min(ratios), "the best form, charged for uneven weights, has"
+    if halves is not None and by.spread and (across := _across(halves, by)) < ratio:
+        ratio, what = across, "weights fitted to one half of D_v have, to the other,"
+    times = f"{ratio:.2g} times that of {by.rows} fresh rows of D_v's own law"
+    sentence = f"MMD^2 to D_v is {closest:#.3g}; {what} {times}"
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
     if ratio > FAIR:
@@ -131,6 +138,13 @@ def _ratio(form: FormQuality, by: Yardstick) -> float:
     if by.expected:
         return charged / by.expected
     return 1.0 if charged < 1e-12 else float("inf")
+
+
+def _across(halves: float, by: Yardstick) -> float:
+    """MMD^2 to the law of D_v over the yardstick, both to m rows of it."""
+    assert by.spread is not None
+    assert by.expected is not None, "there is a yardstick"
+    return max(halves + by.spread / by.validation_rows, 0.0) / by.expected
 
 
 _POOR = (

@@ -149,7 +149,7 @@ def _verdict(
     """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
     alike, *others = (FormQuality(of["mmd2"], of["effective"]) for of in forms_of(evaluation).values())
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
-    return asdict(verdict_on(alike, others, by, mmd2.get("uniform_weighted")))
+    return asdict(verdict_on(alike, others, by, mmd2.get("uniform_weighted"), evaluation.get("halves")))
 
 
 def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
