@@ -169,7 +169,7 @@ class RunManager:
         return self._keys.offer(run)
 
     def _considered(self, asked: Consider) -> Answer:
-        """Whether this owner will take part; nothing begins, so nothing is kept."""
+        """Say whether this owner will take part; nothing begins, so nothing is kept."""
         self._check_name(asked.run)
         try:
             self._consider(asked)
