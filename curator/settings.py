@@ -38,6 +38,9 @@ class CuratorSettings(ServicePartySettings):
     """Time that one answer of an owner may take before the run goes on without it."""
     grace_s: float = Field(30.0, ge=0)
     """Time that an owner may be without a connection before a run goes on without it."""
+    approval_s: float = Field(0.0, ge=0)
+    """Time that a run waits for an owner whose people approve it by hand (a day is 86400); then, or with 0,
+    it goes on without it."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be under way at the same time; others wait in a queue."""
     quota: Quota = Quota()

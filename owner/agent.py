@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 
 from fedkme.directives import Answer, Directive, Dismiss
-from fedkme.errors import ConnectionFailedError, FedkmeError
+from fedkme.errors import ApprovalError, ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter, to_the_end
@@ -125,8 +125,13 @@ async def join(
     found = load_rows(settings.data, schema, settings.name, of_persons=True)
     table = found.table
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
+        unapproved = set[str]()
 
         def refused(run: str, error: FedkmeError) -> None:
+            if isinstance(error, ApprovalError):
+                if run in unapproved:
+                    return  # it is asked again and again until it is approved
+                unapproved.add(run)
             reporter.say("refused", run=run, round=0, code=error.code, cause=error.cause, remedy=error.remedy)
 
         reporter.say("loaded", rows=len(table))

@@ -16,7 +16,15 @@ from fedkme.directives import (
     ShowHead,
     Unreadable,
 )
-from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
+from fedkme.errors import (
+    ApprovalError,
+    BudgetError,
+    FedkmeError,
+    OwnerFaultError,
+    PolicyError,
+    ProtocolError,
+    StoreError,
+)
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS
 from fedkme.ledgers.windows import place_in
@@ -134,9 +142,15 @@ class RunManager:
             if not handler.is_new(directive):
                 return handler.again(directive)
             left = self._sent.count
+            if run in self._refused:
+                self._check_room()
             entry = handler.answer(directive)
+            if handler.begun:
+                self._refused.discard(run)
             if isinstance(directive.body, Invitation) and not handler.begun:
                 self._refused.add(run)  # which the gate has said
+                if _waits_for_approval(entry.answer):
+                    return entry.answer  # and is not kept: asked again, it may have been approved
             elif isinstance(entry.answer, Refusal):
                 self._say(run, entry.answer.error())
             self._keep(run, entry, left)
@@ -241,17 +255,21 @@ class RunManager:
             raise directive.body.reason.error()
         if not isinstance(directive.body, Invitation) or not run:
             raise self._not_in(run)
-        if self._in_runs() >= self._runs_at_once:
-            raise PolicyError(
-                f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
-                "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
-            )
+        self._check_room()
         if len(self._refused) >= MOST_REFUSED:
             raise PolicyError(
                 f"{self._name} has refused {MOST_REFUSED} runs that the curator has not dismissed",
                 "Check the curator's software.",
             )
         self._store.open_run(run, self._curator, digest_to_bytes(self._data))
+
+    def _check_room(self) -> None:
+        """Refuse one run more than there may be at once."""
+        if self._in_runs() >= self._runs_at_once:
+            raise PolicyError(
+                f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
+                "Wait for one of them to end, or let the owner raise 'runs_at_once' of its policy.",
+            )
 
     def _not_in(self, run: str) -> ProtocolError:
         return ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
@@ -284,3 +302,7 @@ class RunManager:
                 self._store.put(f"{OVER}{run}", str(place).encode("ascii"))
                 self._store.update_run(run, status=ENDED, ended=True)
                 self._store.forget_entries(run)
+
+
+def _waits_for_approval(answer: Answer | None) -> bool:
+    return isinstance(answer, Refusal) and isinstance(answer.error(), ApprovalError)

@@ -12,8 +12,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fedkme.directives import Answer, Directive, Limits
+from fedkme.directives import Answer, Directive, Limits, Refusal
 from fedkme.errors import (
+    ApprovalError,
     ConnectionFailedError,
     OwnerFaultError,
     OwnerLostError,
@@ -24,6 +25,8 @@ from fedkme.wire.directives import answer_from_wire, directive_to_wire, farewell
 from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
 
+FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 60.0
+"""Times after which an owner that approves by hand is asked again: doubled each time."""
 LEAST_WORDS = 2**14
 """Fewest words in a part of a vector that is not the last, which bounds the parts that an owner can make."""
 
@@ -108,6 +111,21 @@ class OpenQuestion:
     due: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenApproval:
+    """A run that an owner's people have not approved yet.
+
+    Attributes:
+        why: what the owner says, with the command that approves it.
+        since: when it was asked first, Unix seconds.
+        due: when the run goes on without the owner, likewise.
+    """
+
+    why: str
+    since: float
+    due: float
+
+
 class Connection(Protocol):
     """The way to an owner, whatever lies between: sessions of runs and the exchange of keys go through it."""
 
@@ -139,12 +157,15 @@ class OwnerConnection:
 
     at_once = False
 
-    def __init__(self, name: str, progress_s: float, grace_s: float) -> None:
+    def __init__(self, name: str, progress_s: float, grace_s: float, approval_s: float = 0.0) -> None:
         """Begin without a stream: for `grace_s` there may be none.
 
-        With one, an answer or its next part takes `progress_s` at most.
+        With one, an answer or its next part takes `progress_s` at most. An owner that approves runs by hand
+        is asked again for `approval_s`.
         """
         self.name = name
+        self._approval_s = approval_s
+        self._approvals: dict[str, OpenApproval] = {}
         self.traffic = Traffic()
         self._progress_s = progress_s
         self._grace_s = grace_s
@@ -159,11 +180,15 @@ class OwnerConnection:
     def question(self, run: str) -> OpenQuestion | None:
         """Question of a run, or of a part of it, that waits for its answer; any thread may ask."""
         for name, call in list(self._calls.items()):
-            if name.partition("/")[0] == run:
+            if _run_of(name) == run:
                 limit = call.limit.when()  # by the loop's clock, which is the monotonic one
                 due = None if limit is None else round(time.time() + limit - time.monotonic())
                 return OpenQuestion(call.directive.WhichOneof("body") or "", call.since, due)
         return None
+
+    def approval(self, run: str) -> OpenApproval | None:
+        """Approval that a run, or a part of it, waits for; any thread may ask."""
+        return next((wait for name, wait in list(self._approvals.items()) if _run_of(name) == run), None)
 
     async def attach(self, stream: Stream) -> None:
         """Go on with another stream: what waits for an answer is sent again."""
@@ -214,6 +239,22 @@ class OwnerConnection:
             self._refuse(call, error.cause, error.remedy)
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+        """Send a directive and wait for its answer, and for an approval that the owner says is missing."""
+        pause, since = FIRST_PAUSE_S, time.time()
+        end = time.monotonic() + self._approval_s
+        try:
+            while True:
+                answer = await self._exchange(directive, limits, traffic)
+                why = _missing_approval(answer)
+                if not why or (left := end - time.monotonic()) <= 0.0:
+                    return answer
+                self._approvals[directive.run] = OpenApproval(why, since, time.time() + left)
+                await asyncio.sleep(min(pause, left))
+                pause = min(LAST_PAUSE_S, 2.0 * pause)
+        finally:
+            self._approvals.pop(directive.run, None)
+
+    async def _exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Send a directive and wait for its answer, on whatever streams there are by then."""
         where = f"{self.name}, round {directive.round}"
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -273,3 +314,15 @@ class OwnerConnection:
         where = f"{self.name}, round {call.directive.at.round}"
         call.answer.set_exception(OwnerFaultError(f"{where}: {what}", remedy))
         self.cut()
+
+
+def _run_of(name: str) -> str:
+    """Run that a name of it, or of a part of it, is of."""
+    return name.partition("/")[0]
+
+
+def _missing_approval(answer: Answer) -> str:
+    """Line of an owner that waits for an approval; empty where it does not."""
+    if isinstance(answer, Refusal) and isinstance(error := answer.error(), ApprovalError):
+        return f"{error.cause}. {error.remedy}".removesuffix(".")
+    return ""

@@ -77,6 +77,7 @@ class Members:
         grace_s: float,
         next_epoch: Callable[[str], int] | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
+        approval_s: float = 0.0,
     ) -> None:
         """Begin without any owner; `next_epoch` counts processes of a name, over restarts of the curator too.
 
@@ -85,6 +86,7 @@ class Members:
         self._expected = frozenset(expected)
         self._progress_s = progress_s
         self._grace_s = grace_s
+        self._approval_s = approval_s
         self._next_epoch = next_epoch or self._count
         self._say = say
         self._connections: dict[str, OwnerConnection] = {}
@@ -98,7 +100,8 @@ class Members:
 
     def connection(self, name: str) -> OwnerConnection:
         """The session of an owner, here or not."""
-        return self._connections.setdefault(name, OwnerConnection(name, self._progress_s, self._grace_s))
+        made = OwnerConnection(name, self._progress_s, self._grace_s, self._approval_s)
+        return self._connections.setdefault(name, made)
 
     def here(self) -> list[str]:
         """Names of owners with a stream, sorted; any thread may ask."""
@@ -228,4 +231,5 @@ def _fenced(name: str, epoch: int) -> FencedError:
 
 def expected_members(settings: CuratorSettings, store: Store, say: Callable[..., None]) -> Members:
     """Owners that a curator's settings expect, whose processes its store counts."""
-    return Members(settings.owners, settings.progress_s, settings.grace_s, partial(next_epoch, store), say)
+    times = settings.progress_s, settings.grace_s
+    return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s)

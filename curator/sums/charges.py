@@ -28,6 +28,8 @@ class SumCharges:
 
     Attributes:
         gate: hears of every vector.
+        interrupted: whether an earlier attempt was not settled: owners may have sent what it asked for, also
+            where all of it came and is written.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class SumCharges:
             outlives: whether the run goes on when this process dies.
         """
         self._run, self._ledger, self._store, self._outlives = invitation.run, ledger, store, outlives
+        self.interrupted = store.get(DOUBTFUL + invitation.run) is not None
         self.gate = SumDisclosures(invitation, written, _left(store, invitation.run))
 
     @property

@@ -51,7 +51,7 @@ async def run_sums(
     """
     written = context.written(invitation.run)
     charges = SumCharges(invitation, context.ledger, context.store, written, context.journaled)
-    if invitation.security is not None and charges.gate.doubtful():
+    if invitation.security is not None and charges.interrupted:
         charges.end()
         raise _opened(invitation)
     sums = OwnerSums(

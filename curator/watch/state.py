@@ -182,6 +182,8 @@ def _lane(owner: str, row: RunRow, connection: OwnerConnection | None, begun: bo
     if row.status not in OPEN:
         return Lane(owner, "done")
     question = None if connection is None else connection.question(row.run)
+    if connection is not None and (wait := connection.approval(row.run)) is not None:
+        return Lane(owner, "approval", wait.why, wait.since, wait.due)
     if not present and (connection is None or connection.stream is None):
         return Lane(owner, "absent", due=question.due if question else None)
     if question is not None and time.time() - question.since >= PATIENCE_S:

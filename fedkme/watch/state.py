@@ -22,7 +22,7 @@ LaneState: TypeAlias = Literal["approval", "asked", "absent", "lost", "refused",
 OPEN = ("asked", "queued", "running")
 """Statuses of runs of which more will come."""
 WAITS: tuple[LaneState, ...] = ("asked", "absent")
-"""States of owners that a run may be waiting for; one that has not approved it has left it."""
+"""States of owners that a run may be waiting for; see `Lane.awaited`, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Lane:
     due: float | None = None
     rows: int | None = None
     seen: int = 0
+
+    @property
+    def awaited(self) -> bool:
+        """True where a run under way waits for it; one that has not approved it in time has left it."""
+        return self.state in WAITS or (self.state == "approval" and self.due is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +273,7 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
     """A run of the consumer's own, without owners."""
     if run.consumer != consumer:
         return None
-    waits = run.open and any(lane.state in WAITS for lane in run.lanes)
+    waits = run.open and any(lane.awaited for lane in run.lanes)
     stage = run.stage or ("waiting for owners" if waits else "")
     return RunState(
         run.run,

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, TypeAlias, get_args
 
 from fedkme.privacy.events import CURATOR, OWNERS, is_validation
-from fedkme.watch.state import WAITS, Lane, LaneState, Learned, RunState, Viewer, Watched, seen_by
+from fedkme.watch.state import Lane, LaneState, Learned, RunState, Viewer, Watched, seen_by
 
 View: TypeAlias = dict[str, Any]
 
@@ -63,7 +63,7 @@ def view_of(watched: Watched, viewer: Viewer) -> View:
 
 def waiting(run: RunState, viewer: Viewer) -> str:
     """Say for whom a run waits, and why; empty where it waits for nobody."""
-    lanes = [lane for lane in run.lanes if lane.state in _waits(run)]
+    lanes = [lane for lane in run.lanes if _waits(run, lane)]
     if run.status == "asked" and not lanes:
         return f"Waiting for {run.consumer}: it has the plan, and offers what it tells of its rows next."
     if run.status == "queued":
@@ -77,9 +77,9 @@ def waiting(run: RunState, viewer: Viewer) -> str:
     return f"Waiting for {_names([lane.owner for lane in alike])}: {_state(lanes[0])}."
 
 
-def _waits(run: RunState) -> tuple[LaneState, ...]:
-    """States of owners that keep the run from going on; none does before it begins that is not asked."""
-    return WAITS if run.status == "running" else ("asked",) if run.open else ()
+def _waits(run: RunState, lane: Lane) -> bool:
+    """Check whether an owner keeps a run from going on; before it begins none does that is not asked."""
+    return run.open and lane.awaited and (run.status == "running" or lane.state != "absent")
 
 
 def left_s(run: RunState) -> float | None:

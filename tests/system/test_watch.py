@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import re
 import socket
 import ssl
 import urllib.error
@@ -21,6 +22,7 @@ from fedkme.watch.state import Watched
 from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2
+from owner.consent.approvals import approve
 from tests.parties import WAIT_S, run_verb, write_config
 from tests.system.launches import read_json
 from tests.system.market import Market, curator_settings, market
@@ -119,6 +121,26 @@ async def test_an_owner_whose_approval_is_missing_is_shown_with_the_command(tmp_
     lane = next(lane for lane in run["lanes"] if lane["owner"] == "south")
     assert "fedkme owner approve" in lane["why"]
     assert "owner approve" not in json.dumps(hidden)
+
+
+async def test_a_run_that_waits_for_an_approval_says_for_whom_and_until_when(tmp_path: Path) -> None:
+    async with market(tmp_path, OWNERS, page=PAGE, approval_s=600) as town:
+        town.owner("north")
+        town.owner("south", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
+        asking = town.consumer(p=4)
+        run = await until(town, "approval", "south")
+        lane = next(lane for lane in run["lanes"] if lane["owner"] == "south")
+        asked = re.search(r"owner approve .* --protocol (\S+) --rows 4", lane["why"])
+        assert asked is not None
+        approve(tmp_path / "approvals", "consumer", asked[1], 4, 1)
+        await asking
+        over = (await view(town))["runs"][0]
+    assert run["waiting"].startswith(
+        "Waiting for south: has not approved it: south approves each run by hand"
+    )
+    assert lane["due"] > lane["since"] + 500
+    assert {lane["state"] for lane in over["lanes"]} == {"done"}
+    assert not over["waiting"]
 
 
 async def test_an_owner_that_went_is_shown_as_lost(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from curator.cells.settings import CellsSettings
 from curator.summary.settings import SummarySettings
-from fedkme.errors import PolicyError, QuorumError
+from fedkme.errors import ApprovalError, PolicyError, QuorumError
 from fedkme.privacy.ledger import read_ledger
 from fedkme.tables.files import save_table
 from owner.consent.approvals import approve
@@ -87,3 +88,48 @@ async def test_being_asked_uses_up_no_approval(tmp_path: Path, summary: SummaryS
         assert record_of(tmp_path)["status"] == "complete"
         with pytest.raises(QuorumError, match="has approved none of 4 rows"):
             await at.consumer(p=4)
+
+
+SKETCHED = SummarySettings(
+    features=SMALL, protocol="cells", cells=CellsSettings(bits=2, code_book="sketch", dimension=2, rho=1.0)
+)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("curator.owners.connection.FIRST_PAUSE_S", 0.02)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("summary", [CLOCK, SEEDS, SKETCHED])
+async def test_a_run_waits_until_it_is_approved_by_hand(tmp_path: Path, summary: SummarySettings) -> None:
+    # Issue 14, item 7: "Approvals may take days: a run waits, visible on the page, and goes on."
+    save_table(tmp_path / "seeds.npz", rows(8, 4))
+    folder, ear, seeds = tmp_path / "approvals", Ear(), tmp_path / "seeds.npz"
+    async with market(tmp_path, ["a", "b"], summary=summary, seeds=seeds, approval_s=600) as at:
+        first = at.owner("a", ear=ear, policy=MANUAL, approvals=folder)
+        at.owner("b")
+        asking = at.consumer(p=4)
+        assert (await ear.heard("refused"))["code"] == ApprovalError.code
+        first.cancel()  # its host is started again meanwhile
+        await asyncio.gather(first, return_exceptions=True)
+        at.owner("a", ear=(again := Ear()), policy=MANUAL, approvals=folder)
+        await again.heard("refused")
+        assert not asking.done()
+        approve(folder, "consumer", summary.row.name, 4, 1)
+        await asking
+    record = record_of(tmp_path)
+    assert (record["status"], record["faults"]) == ("complete", [])
+    assert set(record["owner_rows"]) == {"a", "b"}
+    assert [event for event, _ in again.said].count("refused") == 1  # asked often, said once
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_run_goes_on_without_an_owner_that_is_not_approved_in_time(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a", "b"], summary=CLOCK, approval_s=0.2) as at:
+        at.owner("a", policy=MANUAL, approvals=tmp_path / "approvals")
+        at.owner("b")
+        await at.consumer(p=4)
+    record = record_of(tmp_path)
+    assert record["status"] == "complete"
+    assert [(fault["owner"], fault["code"]) for fault in record["faults"]] == [("a", ApprovalError.code)]

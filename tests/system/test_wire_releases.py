@@ -142,8 +142,9 @@ async def test_a_trusted_curator_goes_on_without_an_owner_that_is_lost(
             assert list(record["owner_rows"]) == ["owner-1", "owner-3"]
             assert record["one_owner_moves"] == ROWS
     assert read_json(at.run() / "record.json")["code"] == (21 if quorum == 3 else 0)
-    # It may have written that its vector left: it is charged, and its ledger would be needed.
-    assert faults(tmp_path) == ["there is no ledger of owner-2"]
+    # It may have written that its vector left: it is charged in lines that are not certain, of which there
+    # may be none in its ledger.
+    assert not faults(tmp_path)
 
 
 @pytest.mark.parametrize("security", [None, SECURE], ids=["trusted", "secure"])

@@ -59,6 +59,21 @@ def test_an_approval_for_several_runs_lets_in_so_many(tmp_path: Path) -> None:
         assert list(at.settings.approvals.iterdir()) == []
 
 
+def test_a_run_that_is_asked_again_is_let_in_once_it_is_approved_and_there_is_room(tmp_path: Path) -> None:
+    with host(tmp_path, approval="manual", runs_at_once=1) as at:
+        for _ in range(3):
+            assert type(at.prepare("r-1")) is ApprovalError
+        grant(at)
+        assert at.prepare("r-2") is None
+        grant(at)
+        assert "as many as it takes part in at once" in str(at.prepare("r-1"))
+        at.end("r-2")
+    with host(tmp_path, approval="manual", runs_at_once=1) as at:
+        assert at.prepare("r-1") is None
+        assert at.prepare("r-1") is None  # the same answer
+        assert at.bid("r-1").HasField("counts")
+
+
 COUNTS = (PureDp(0.5, 2),)
 
 

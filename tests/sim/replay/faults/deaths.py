@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import curator.sums.run
 from curator.cells.agreement import Agreement
 from curator.runs.context import RunContext
 from curator.runs.journal import JournaledNoise, RunJournal
 from curator.runs.release_run import ReleaseRun
+from curator.sums.charges import SumCharges
 from tests.sim.replay.faults.planting import Fault, all_of, around, nothing
 
 _DIES = "the curator dies"
@@ -31,6 +31,10 @@ def _any_answer(before: Any, self: Any, owner: str, directive: Any) -> Any:
     """Ask for owners' answers again, with lines that are not compared."""
     self._answers.clear()
     self._written.clear()
+
+
+def _certain_lines(before: Any, self: Any, lines: Any, keep: Any) -> None:
+    before(self, [line for line in lines if line.certain], keep)
 
 
 def _coins_again(before: Any, self: Any, size: int) -> Any:
@@ -56,11 +60,11 @@ FAULTS: Mapping[str, Fault] = {
         ("cells", "counts of coalitions, in which"), around(Agreement, "_attempt", _without_cells)
     ),
     "a secure sketch that is opened again after a death": Fault(
-        ("cells", "dies as it is opened"), nothing(Agreement, "_attempt")
+        ("cells", "dies as it is opened"), nothing(SumCharges, "before_vectors")
     ),
     "lines of a sum that was half opened": Fault(
         ("merf", "dies as a secure sum"),
-        around(curator.sums.run, "unwritten", lambda before, lines, written: []),
+        around(SumCharges, "_write", _certain_lines),
     ),
     "noise that is drawn again after a death": Fault(("clock", _DIES), nothing(RunJournal, "draw")),
     "noise drawn again, and written down again": Fault(
