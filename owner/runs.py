@@ -114,7 +114,8 @@ class RunManager:
         self._failed = failed
         self._consider = consider
         self._handlers: dict[str, RunHandler] = {}
-        self._refused: set[str] = set()
+        # An earlier process kept nothing of those that waited for an approval.
+        self._refused = {row.run for row in store.runs(OPEN) if not self._journal.entries(row.run)}
 
     async def prepare(self, directive: Directive) -> None:
         """Fetch what the answer needs of others, before it is computed: an owner has all of it."""

@@ -69,6 +69,9 @@ def test_a_run_that_is_asked_again_is_let_in_once_it_is_approved_and_there_is_ro
         assert "as many as it takes part in at once" in str(at.prepare("r-1"))
         at.end("r-2")
     with host(tmp_path, approval="manual", runs_at_once=1) as at:
+        grant(at)
+        assert at.prepare("r-3") is None  # a run that waits takes nobody's place
+        at.end("r-3")
         assert at.prepare("r-1") is None
         assert at.prepare("r-1") is None  # the same answer
         assert at.bid("r-1").HasField("counts")
