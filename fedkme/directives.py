@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ConfigError, FedkmeError, ProtocolError, error_of
 from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
-from fedkme.protocol import Bid, Broadcast, Closing, Consider, Invitation
+from fedkme.protocol import Bid, Broadcast, Closing, Invitation
 from fedkme.sealed import AnyRow, KeyOffer
 from fedkme.secagg import (
     Advertisement,
@@ -243,7 +243,6 @@ Body = (
     | Close
     | Dismiss
     | OfferKeys
-    | Consider
     | ShowHead
     | KeepHead
     | Unreadable
@@ -269,7 +268,6 @@ _QUESTIONS: dict[type[Body], str] = {
     Close: "close",
     Dismiss: "dismiss",
     OfferKeys: "offer_keys",
-    Consider: "consider",
     ShowHead: "show_head",
     KeepHead: "keep_head",
 }

@@ -24,7 +24,6 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.owners.consent import ask_owners
 from curator.planning.facts import held_rows
 from curator.runs.context import RunContext
 from curator.runs.queue import Run
@@ -112,7 +111,6 @@ class Agreement:
         seed = document.planned.features.seed
         if summary.cells.code_book == "seeds":
             cells = of_seeds(summary, schema, context.encoded_seeds, document.summary, seed)
-            await ask_owners(context, run, here)
             with context.store.transaction():
                 self._keep(run, cells)
             self._show(run, cells)

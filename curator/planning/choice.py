@@ -41,13 +41,17 @@ def choose(
         settings: the curator's.
         schema: of the rows.
         request: the consumer's.
-        owners: names of those who are here, at least one.
+        owners: names of those who are here; of a named protocol nothing is said before they are.
         sizes: m_j of those of them who said it; others are taken to have the median.
         seed_rows: public rows.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than are asked for.
     """
+    if settings.protocol != AUTO and not owners:
+        return SummaryChoice(
+            settings.protocol, _ratio(settings), (), 0, f"plan: {settings.protocol}, as named"
+        )
     held = held_rows(owners, sizes) or [max(ASSUMED, request.rows)] * len(owners)
     facts = run_facts(
         settings,

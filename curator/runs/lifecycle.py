@@ -174,5 +174,16 @@ class Lifecycle:
         members = self.context.members
         names = await members.gather(quorum, self.context.settings.connect_s)
         bound = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
-        self.context.store.update_run(run.name, document=bound.to_bytes())
-        run.document = bound
+        document = bound if run.is_release else self._expected(bound)
+        self.context.store.update_run(run.name, document=document.to_bytes())
+        run.document = document
+        if document.plan != bound.plan:
+            self.context.say_choice(run.name, document.planned.choice)
+
+    def _expected(self, document: RunDocument) -> RunDocument:
+        """Put into a plan what its named protocol is expected to reach, now that its owners are here."""
+        context, before = self.context, document.planned.choice
+        if before is None or before.relative_mmd2:
+            return document
+        choice = context.choice(context.summary_of(document), document, document.owners)
+        return replace(document, plan=replace(document.planned, choice=choice))

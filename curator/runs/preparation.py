@@ -197,19 +197,23 @@ class Preparation:
     async def _choose(self, run: Run) -> Sequence[str]:
         """Choose the run's protocol once owners are here, and write it down before anybody hears of it.
 
+        A named protocol whose plan needs no owner waits for none; what it will reach is said when it begins.
+
         Returns:
             Names of the owners that are here for it; none where it was chosen before.
 
         Raises:
-            MissingOwnersError: too few owners came.
+            MissingOwnersError: the plan is to choose and too few owners came.
             NotEnoughRowsError: they have fewer rows than are asked for.
             BudgetError: what was chosen costs more than is allowed.
         """
         if run.document.planned.choice is not None:
             return ()
         context, settings = self._context, self._context.settings.summary
+        here: Sequence[str] = ()
         self._check_rows(run.document.summary.rows)
-        here = await context.members.gather(settings.quorum, context.settings.connect_s)
+        if settings.asks_owners:
+            here = await context.members.gather(settings.quorum, context.settings.connect_s)
         choice = context.choice(settings, run.document, here)
         if run.status == "asked":  # else it was cancelled
             if settings.protocol == AUTO:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from curator.owners.consent import ask_owners
 from curator.runs.context import RunContext
 from curator.runs.families import RunBody, alone
 from curator.runs.public_draws import reference_rows
@@ -28,8 +27,7 @@ class SummaryFamily:
         self._context = context
 
     async def agree(self, run: Run, here: Sequence[str]) -> None:
-        """Ask owners whether they will take part: the plan is public from the start."""
-        await ask_owners(self._context, run, here)
+        """Agree on nothing with owners: the plan is public from the start."""
 
     def forget(self, run: Run) -> None:
         """Forget nothing: nothing is kept of a plan."""

@@ -92,6 +92,12 @@ class SummarySettings(Settings):
         return self.content == "hashed"
 
     @property
+    def asks_owners(self) -> bool:
+        """Check whether a plan needs owners: to be chosen, for a sketch of their rows, or for their keys."""
+        sketched = self.protocol == "cells" and self.cells.code_book != "seeds"
+        return self.protocol == AUTO or sketched or self.sealed
+
+    @property
     def row(self) -> Protocol:
         """The protocol that owners are asked to take part in.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
 
-from fedkme.errors import CancelledRunError, QuorumError
 from fedkme.privacy.ledger import disclosures_in
 from sim.chaos.faults import GENTLE, InjectedFault
 from sim.chaos.simulation import PlayedSchedule, quiet
@@ -14,7 +12,6 @@ from sim.chaos.worlds import SimulatedWorld, menu
 
 _OVER = ("complete", "stopped", "cancelled", "failed")
 _DISTRUSTED = ("lie", "restore", "flip")
-_REFUSED_UNHEARD = [CancelledRunError.code, QuorumError.code]
 _DISKS = ("full", "doubt", "file")
 _LETTING_GO = ("full", "doubt", "kill", "stop")
 """Faults after which a party has lost what was in its memory alone, or what it was about to write."""
@@ -32,7 +29,7 @@ def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) ->
     found = list(outcome.faults)
     if any(line.startswith("stuck") for line in found):
         return found
-    found += _ended(outcome, undisturbed, world)
+    found += _ended(outcome, world)
     found += _reconciled(outcome, world)
     found += _once(outcome, undisturbed, world)
     found += _refused(outcome, world)
@@ -56,11 +53,8 @@ def _distrusted(outcome: PlayedSchedule) -> set[str]:
     return {fault.party for fault in outcome.happened if fault.kind in _DISTRUSTED}
 
 
-def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
-    """Check that every consumer has something, and no run is left open; who is honest and alive finishes.
-
-    A run that fails where nothing does is one that all owners refuse.
-    """
+def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
+    """Check that every consumer has something, and no run is left open; who is honest and alive finishes."""
     for name in world.consumers if "curator" not in _distrusted(outcome) else ():
         if name not in outcome.results and name not in _distrusted(outcome):
             yield f"ended: {name} has neither a result nor an error"
@@ -71,7 +65,7 @@ def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
     enough = _calm(outcome, world) if world.secure else len(world.owners) > len(harsh) + 1
     if harsh <= set(world.owners) and enough:
         for run, status in outcome.statuses.items():
-            if status == "failed" != undisturbed.statuses.get(run):
+            if status == "failed":
                 yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
 
 
@@ -142,22 +136,12 @@ def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
 
 
 def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
-    """Compare results, records and ledgers with those of the quiet run.
-
-    A consumer that was gone while all owners refused its run hears that it failed before it began.
-    """
+    """Compare results, records and ledgers with those of the quiet run."""
     for what in ("results", "records", "ledgers"):
         mine, theirs = getattr(outcome, what), getattr(undisturbed, what)
         for name in sorted({*mine, *theirs}):
-            unheard = (mine.get(name), theirs.get(name)) if what == "results" else ()
-            if [error[0] for error in unheard if _is_error(error)] == _REFUSED_UNHEARD:
-                continue
             if str(mine.get(name)) != str(theirs.get(name)):
                 yield f"same: {what} of {name} differ: {_difference(mine.get(name), theirs.get(name))}"
-
-
-def _is_error(result: object) -> TypeGuard[tuple[int, str]]:
-    return isinstance(result, tuple) and isinstance(result[0], int)
 
 
 def _difference(one: object, other: object) -> str:

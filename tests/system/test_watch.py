@@ -100,7 +100,7 @@ async def test_an_owner_that_is_waited_for_is_named_with_what_it_was_asked(tmp_p
         town.consumer()
         run = await until(town, "asked", "south")
         await silent.done_writing()
-    assert run["waiting"] == "Waiting for south: asked whether to take part."
+    assert run["waiting"] == "Waiting for south: asked to take part."
     lane = next(lane for lane in run["lanes"] if lane["owner"] == "south")
     assert lane["since"] < lane["due"]
 
