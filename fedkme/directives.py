@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import ConfigError, FedkmeError, ProtocolError, error_of
+from fedkme.errors import ApprovalError, ConfigError, FedkmeError, ProtocolError, error_of
 from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import Bid, Broadcast, Closing, Invitation
@@ -210,6 +210,11 @@ class Refusal:
     def of(cls, error: FedkmeError) -> Refusal:
         """Say an error."""
         return cls(error.code, error.cause, error.remedy)
+
+    @property
+    def awaits_approval(self) -> bool:
+        """True where the owner's people may yet approve what was asked."""
+        return self.code == ApprovalError.code
 
     def error(self) -> FedkmeError:
         """Make an error of the same class; its words are one line of limited length."""

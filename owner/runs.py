@@ -15,14 +15,7 @@ from fedkme.directives import (
     ShowHead,
     Unreadable,
 )
-from fedkme.errors import (
-    ApprovalError,
-    FedkmeError,
-    OwnerFaultError,
-    PolicyError,
-    ProtocolError,
-    StoreError,
-)
+from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS
 from fedkme.ledgers.windows import place_in
@@ -110,7 +103,7 @@ class RunManager:
         self._failed = failed
         self._handlers: dict[str, RunHandler] = {}
         # An earlier process kept nothing of those that waited for an approval.
-        self._refused = {row.run for row in store.runs(OPEN) if not self._journal.entries(row.run)}
+        self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
 
     async def prepare(self, directive: Directive) -> None:
         """Fetch what the answer needs of others, before it is computed: an owner has all of it."""
@@ -143,7 +136,7 @@ class RunManager:
                 self._refused.discard(run)
             if isinstance(directive.body, Invitation) and not handler.begun:
                 self._refused.add(run)  # which the gate has said
-                if _waits_for_approval(entry.answer):
+                if isinstance(entry.answer, Refusal) and entry.answer.awaits_approval:
                     return entry.answer  # and is not kept: asked again, it may have been approved
             elif isinstance(entry.answer, Refusal):
                 self._say(run, entry.answer.error())
@@ -287,7 +280,3 @@ class RunManager:
                 self._store.put(f"{OVER}{run}", str(place).encode("ascii"))
                 self._store.update_run(run, status=ENDED, ended=True)
                 self._store.forget_entries(run)
-
-
-def _waits_for_approval(answer: Answer | None) -> bool:
-    return isinstance(answer, Refusal) and isinstance(answer.error(), ApprovalError)

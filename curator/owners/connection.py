@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from fedkme.directives import Answer, Directive, Limits, Refusal
 from fedkme.errors import (
-    ApprovalError,
     ConnectionFailedError,
     OwnerFaultError,
     OwnerLostError,
     ProtocolError,
     SecureAggregationError,
 )
+from fedkme.protocol import Invitation
 from fedkme.wire.directives import answer_from_wire, directive_to_wire, farewell_to_wire
 from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -238,16 +239,23 @@ class OwnerConnection:
         except (ProtocolError, SecureAggregationError) as error:
             self._refuse(call, error.cause, error.remedy)
 
-    async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Send a directive and wait for its answer, and for an approval that the owner says is missing."""
+    def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Coroutine[Any, Any, Answer]:
+        """Send a directive and wait for its answer; of an invitation, for an approval, too."""
+        waits = self._approval_s > 0.0 and isinstance(directive.body, Invitation)
+        return (self._approved if waits else self._exchange)(directive, limits, traffic)
+
+    async def _approved(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+        """Ask, and ask again while the owner says that an approval is missing."""
         pause, since = FIRST_PAUSE_S, time.time()
         end = time.monotonic() + self._approval_s
         try:
             while True:
                 answer = await self._exchange(directive, limits, traffic)
-                why = _missing_approval(answer)
-                if not why or (left := end - time.monotonic()) <= 0.0:
+                left = end - time.monotonic()
+                if left <= 0.0 or not (isinstance(answer, Refusal) and answer.awaits_approval):
                     return answer
+                error = answer.error()
+                why = f"{error.cause}. {error.remedy}".removesuffix(".")
                 self._approvals[directive.run] = OpenApproval(why, since, time.time() + left)
                 await asyncio.sleep(min(pause, left))
                 pause = min(LAST_PAUSE_S, 2.0 * pause)
@@ -319,10 +327,3 @@ class OwnerConnection:
 def _run_of(name: str) -> str:
     """Run that a name of it, or of a part of it, is of."""
     return name.partition("/")[0]
-
-
-def _missing_approval(answer: Answer) -> str:
-    """Line of an owner that waits for an approval; empty where it does not."""
-    if isinstance(answer, Refusal) and isinstance(error := answer.error(), ApprovalError):
-        return f"{error.cause}. {error.remedy}".removesuffix(".")
-    return ""
