@@ -6,6 +6,7 @@ import datetime
 import io
 import json
 import math
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,25 +28,32 @@ from sim.report.release_progress import ReleaseProgress
 from tests.system.launches import launch
 from tests.system.release_market import scenario
 
-BASIC = {
-    "name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region",
-    "publication_date",
-}  # fmt: skip
-ALLOWED = {
-    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "privacy_loss": {
+FIELDS = {
+    "basic": (
+        "name", "data_curators", "intended_use", "data_product_type", "data_product_region", "description",
+        "publication_date",
+    ),
+    "dp_variant": ("variant_name", "data_domain", "unprotected_quantities"),
+    "privacy_loss": (
         "privacy_unit", "privacy_unit_details", "privacy_parameters", "privacy_parameters_details",
-    },
-    "deployment_model": {
+    ),
+    "deployment_model": (
         "model_name", "model_name_details", "actors", "release_type", "release_type_details",
         "data_source_type", "data_source_type_details", "access_type", "access_type_details",
-    },
-    "accounting": {"post_processing", "composition"},
-    "implementation": {"preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"},
-    "administrative": {"sources", "notes", "registry_authors"},
+    ),
+    "accounting": ("post_processing", "composition"),
+    "implementation": ("preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"),
+    "administrative": ("sources", "notes", "registry_authors"),
 }  # fmt: skip
-"""Names of the registry's schema, which allows no others; of `basic` all are required. From
-opendp/deployments-registry-data, schemas/deployments-schema.yaml, 3e9c812a of 2026-07-15 (MIT)."""
+"""Names of the registry's schema in its order, which its tests demand; it allows no others, and of `basic`
+all are required. From opendp/deployments-registry-data, schemas/deployments-schema.yaml, 3e9c812a of
+2026-07-15 (MIT)."""
+CHOICES = {
+    "data_product_type": {"Dataset", "Synthetic data"}, "variant_name": {"Pure DP", "Approximate DP"},
+    "model_name": {"Federated"}, "release_type": {"One release", "Many releases"},
+    "data_source_type": {"Static", "Dynamic"}, "access_type": {"Interactive", "Non-interactive"},
+}  # fmt: skip
+"""Words that we may say where the schema has a list of them."""
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +77,32 @@ def papers(folder: Path, copy: Path, *options: str) -> Path:
 
 def entry_of(home: Path) -> Mapping[str, Any]:
     """Deployment of a registry entry that keeps to the registry's schema."""
-    entry = yaml.safe_load((home / "registry.yaml").read_text(encoding="utf-8"))
-    assert set(entry) == {"url_slug", "status", "tier", "deployment"}
+    text = (home / "registry.yaml").read_text(encoding="utf-8")
+    assert {token.style for token in yaml.scan(text) if hasattr(token, "style")} <= {None, '"'}
+    entry = yaml.safe_load(text)
+    assert list(entry) == ["url_slug", "status", "tier", "deployment"]
     found: Mapping[str, Any] = entry["deployment"]
-    assert set(found) == {"basic", *ALLOWED}
-    assert set(found["basic"]) == BASIC
-    assert all(set(found[part]) <= names for part, names in ALLOWED.items())
+    assert list(found) == list(FIELDS)
+    assert tuple(found["basic"]) == FIELDS["basic"]
+    assert all(
+        list(found[part]) == [name for name in names if name in found[part]] for part, names in FIELDS.items()
+    )
     datetime.date.fromisoformat(found["basic"]["publication_date"])
     assert (entry["status"], entry["tier"] in (1, 2, 3)) == ("Draft", True)
-    assert found["basic"]["data_product_type"] in ("Dataset", "Synthetic data")
-    assert found["deployment_model"]["model_name"] == "Federated"
+    year = found["basic"]["publication_date"][:4]
+    named = re.sub(r"\W+", "-", found["basic"]["name"].lower())
+    slug = (
+        f"{named}-to-be-added-who-publishes-the-data-{year}"  # name, curators, year: scripts/update_slug.py
+    )
+    assert text.startswith(f"url_slug: {slug}\n")
+    assert entry["url_slug"] == slug
+    lists = {found["basic"].pop("data_curators")[0], found["administrative"].pop("registry_authors")[0]}
+    numbers = found["privacy_loss"].get("privacy_parameters", {})
+    assert set(numbers) <= {"epsilon", "delta"}
+    assert all(isinstance(number, float) for number in numbers.values())
+    fields = {name: value for part in found.values() for name, value in part.items() if value is not numbers}
+    assert all(isinstance(value, str) for value in (*fields.values(), *lists))
+    assert all(fields[name] in known for name, known in CHOICES.items() if name in fields)
     return found
 
 
