@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fedkme.errors import ConfigError
 from fedkme.ledgers.endings import rows_of_person
-from fedkme.ledgers.reconcile import by_run, locate
+from fedkme.ledgers.located import locate
+from fedkme.ledgers.reconcile import by_run
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import merged, read_ledger
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkme.cells.disclosures import HISTOGRAM
-from fedkme.errors import ConfigError
-from fedkme.ledgers.endings import Ends, consumer_of, read_record, runs_with_heads
+from fedkme.ledgers.endings import Ends, read_record, runs_with_heads
+from fedkme.ledgers.located import Found, folder_of, locate
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -35,9 +35,8 @@ from fedkme.privacy.events import (
     is_validation,
     validation_of,
 )
-from fedkme.privacy.ledger import Entry, follow_chain, read_ledger
+from fedkme.privacy.ledger import Entry, follow_chain
 from fedkme.privacy.told import AUCTION, MEAN
-from fedkme.store.reading import party_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +58,6 @@ class Verdict:
     absent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A ledger on disk, by the party that it should be of."""
-
-    party: str
-    path: Path
-    entries: Sequence[Entry]
-
-
 def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) -> list[Verdict]:
     """Check every chain of a run, and the curator's against each owner's and the consumer's.
 
@@ -80,23 +70,21 @@ def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) 
         ConfigError: the folder holds no curator's ledger.
         LedgerError: a file cannot be read.
     """
-    verdicts, ledgers = [], []
+    verdicts, ledgers = [], list[Found]()
     for party, path in locate(directory, others):
         verdict, entries = _chain(path)
         if not verdict.fault:
-            ledgers.append(found := Found(party, path, entries))
-            verdict = replace(verdict, fault=_misplaced(found) or _cut(found, directory))
+            found = Found(party, path, entries)
+            verdict = replace(verdict, fault=_misplaced(found) or _cut(found))
+            ledgers.append(found)
         verdicts.append(verdict)
     if any(verdict.fault for verdict in verdicts):
         return verdicts  # a broken chain is the news; a comparison would repeat it
-    curator, *parties = ledgers
-    for name in _absent(curator, parties):
+    compared, absent = _compared(ledgers, records=True)
+    for name in absent:
         fault = "" if partial else f"there is no ledger of {name}"
         verdicts.append(Verdict(f"{name} and {CURATOR}: not compared", fault, absent=name))
-    met = runs_with_heads(curator.path, [party.path for party in parties])
-    ends = replace(Ends.of(curator.path, directory), begun=met | _begun(ledgers))
-    runs = _runs_of(curator) | ends.recorded | met
-    return [*verdicts, *(_compare(curator, party, runs, ends) for party in _merged(parties))]
+    return [*verdicts, *compared]
 
 
 def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
@@ -115,34 +103,84 @@ def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
             verdict = replace(verdict, fault="line 1: there is none, so that nothing is verified")
         verdicts.append(verdict)
         ledgers += [Found(entries[0].party, path, entries)] if not verdict.fault else []
-    curators = _merged([found for found in ledgers if found.party == CURATOR])
+    if any(verdict.fault for verdict in verdicts) or all(found.party != CURATOR for found in ledgers):
+        return verdicts, [CURATOR] * all(found.party != CURATOR for found in ledgers)
+    compared, absent = _compared(ledgers, records=False)
+    return [*verdicts, *compared], absent
+
+
+def _compared(ledgers: Sequence[Found], records: bool) -> tuple[list[Verdict], list[str]]:
+    """Compare each curator's ledger with those of its parties, and each region's with those below it.
+
+    Args:
+        ledgers: whole ones, of one curator or more.
+        records: what curators recorded of their runs lies beside their ledgers.
+
+    Returns:
+        What was found; and the parties whose ledgers tell of the same and were not given.
+    """
+    curators = [found for found in ledgers if found.party == CURATOR]
     parties = _merged([found for found in ledgers if found.party != CURATOR])
-    if any(verdict.fault for verdict in verdicts) or not curators:
-        return verdicts, [] if curators else [CURATOR]
-    (curator,) = curators
-    runs = _runs_of(curator) | runs_with_heads(curator.path, [party.path for party in parties])
-    ends = Ends.of(curator.path)
-    compared = [_compare(curator, party, runs, ends) for party in parties]
-    levels = [_levels(ledgers, party) for party in parties if _below(ledgers, party.party)]
-    return [*verdicts, *compared, *levels], _absent(curator, parties)
+    verdicts, known = [], set[str]()
+    for curator in curators:
+        met = runs_with_heads(curator.path, [party.path for party in parties])
+        ends = Ends.of(curator.path, folder_of(curator) if records else None)
+        if records:
+            ends = replace(ends, begun=met | _begun(ledgers))
+        runs = _runs_of(curator) | ends.recorded | met
+        known |= runs | ends.under_way
+        theirs = [party for party in parties if len(curators) == 1 or _met(curator, party, runs)]
+        verdicts += [_compare(curator, party, runs, ends) for party in theirs]
+    verdicts += _levels(ledgers, parties, known if records else None)
+    return verdicts, sorted({name for curator in curators for name in _absent(curator, parties)})
 
 
-def _below(ledgers: Sequence[Found], region: str) -> list[Disclosure]:
-    """Lines of what owners of a region gave it, in runs that have its name (docs/decisions/035)."""
-    lines = (entry.disclosure for found in ledgers for entry in found.entries)
-    return [about for about in lines if about.run.endswith(f"@{region}") and _is_sums(about)]
+def _met(curator: Found, party: Found, runs: Set[str]) -> bool:
+    """Check whether a party has lines of a curator's runs, or the curator has some about the party."""
+    told = any(entry.disclosure.protected == party.party for entry in curator.entries)
+    return told or any(run in runs for run, _ in by_run(party.entries))
 
 
-def _levels(ledgers: Sequence[Found], region: Found) -> Verdict:
-    """Hold each vector that a region passed on to those of its owners, by run, number and question."""
-    below = {(about.run.rpartition("@")[0], about.nonce) for about in _below(ledgers, region.party)}
+def _levels(ledgers: Sequence[Found], parties: Sequence[Found], known: Set[str] | None) -> list[Verdict]:
+    """Hold what each region passed on to what its owners gave it, by run, number and question (decision 035).
+
+    Args:
+        ledgers: of all levels.
+        parties: of these, all but curators'.
+        known: runs that curators tell of in any way; None where their records are not here.
+    """
+    given: dict[str, dict[tuple[str, str], str]] = {}
+    for found in ledgers:
+        for entry in found.entries:
+            run, at, region = entry.disclosure.run.rpartition("@")
+            if at and _is_sums(about := entry.disclosure):
+                where = f"{found.path}, line {entry.seq}: {_spelled(about)}"
+                given.setdefault(region, {})[run, about.nonce] = where
+    return [_level(party, given[party.party], known) for party in parties if party.party in given]
+
+
+def _level(region: Found, given: Mapping[tuple[str, str], str], known: Set[str] | None) -> Verdict:
+    """Finding about a region, of whose owners' vectors `given` says where they stand."""
     sums = [entry for entry in region.entries if _is_sums(entry.disclosure)]
-    alone = [each for each in sums if (each.disclosure.run, each.disclosure.nonce) not in below]
-    faults = [
+    passed = {(each.disclosure.run, each.disclosure.nonce): each for each in sums}
+    invented = [
         f"{region.path}, line {each.seq}: {_spelled(each.disclosure)} has no vector of an owner of the region"
-        for each in alone[:1]
+        for key, each in passed.items()
+        if key not in given
     ]
-    return Verdict(f"{region.party} and its owners: {len(sums)} events", "".join(faults))
+    kept = {key: where for key, where in given.items() if key not in passed}
+    levels = {run.partition("@")[2] for run in known or ()}
+    unasked = [
+        f"{where} was asked for {region.party} in {run}, of which no curator tells"
+        for (run, _), where in kept.items()
+        if known is not None and run not in known and run.partition("@")[2] in levels
+    ]
+    note = f"{len(kept)} of what its owners gave went no further" if kept else ""
+    return Verdict(
+        f"{region.party} and its owners: {len(sums)} events",
+        "; ".join([*invented[:1], *unasked[:1]]),
+        note=note,
+    )
 
 
 def _runs_of(curator: Found) -> set[str]:
@@ -186,33 +224,6 @@ def _merged(parties: Sequence[Found]) -> list[Found]:
     return list(merged.values())
 
 
-def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
-    """The ledgers of a run with the parties that they should be of, the curator's first.
-
-    Raises:
-        ConfigError: the folder holds no curator's ledger.
-    """
-    curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
-    if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
-        raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")
-    consumer = directory / "consumer" / "ledger.jsonl"
-    owners = sorted((directory / "owners").glob("*.jsonl"))
-    return [
-        (CURATOR, curator),
-        *((path.stem, path) for path in owners),
-        *([(consumer_of(directory), consumer)] if consumer.is_file() else []),
-        *((party, path) for path in others if (party := _party(path))),
-    ]
-
-
-def _party(ledger: Path) -> str:
-    """Name of the party whose ledger a file holds; empty for a file of no line."""
-    if ledger.suffix == ".db":
-        return party_of(ledger)
-    entries = read_ledger(ledger)
-    return entries[-1].party if entries else ""
-
-
 def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
     """Entries with their run; what was said before a run had a name belongs to the run that follows."""
     run, found = REQUEST, []
@@ -233,9 +244,10 @@ def _misplaced(found: Found) -> str:
     return ""
 
 
-def _cut(found: Found, directory: Path) -> str:
+def _cut(found: Found) -> str:
     """Describe where the curator's ledger was cut or changed since its runs were recorded, if it was."""
-    if found.party != CURATOR:
+    directory = folder_of(found)
+    if found.party != CURATOR or directory is None:
         return ""
     for folder in (directory, *sorted(directory.glob("run-*"))):
         head = read_record(folder).get("ledger")

@@ -15,7 +15,8 @@ from rich.table import Table
 from fedkme.errors import LedgerError, NotVerifiedError
 from fedkme.heads.files import SUFFIX
 from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.reconcile import locate, verify, verify_files
+from fedkme.ledgers.located import locate
+from fedkme.ledgers.reconcile import verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.ledgers.witnesses import are_signed, check_files
 from fedkme.privacy.accountants import Published, paid

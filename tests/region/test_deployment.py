@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.releases.client import run as ask
 from curator.server import serve
 from curator.settings import CuratorSettings
 from fedkme.errors import ConnectionFailedError
-from fedkme.ledgers.reconcile import verify_files
+from fedkme.ledgers.reconcile import verify, verify_files
+from fedkme.operate.audit_cli import app
 from fedkme.party import noise_for
 from fedkme.tables.files import save_table
 from fedkme.wire.tls import LOOPBACK, Authority, Role
@@ -153,6 +155,10 @@ def test_two_regions_of_three_owners_give_the_bits_of_the_star_over_mutual_tls(t
     assert not absent
     assert {verdict.fault for verdict in verdicts} == {""}
     assert {"north and its owners", "owner-00 and curator"} <= {v.about.partition(":")[0] for v in verdicts}
+    assert {str(verdict) for verdict in verify(tmp_path)} == {str(verdict) for verdict in verdicts}
+    said = CliRunner().invoke(app, ["verify", str(tmp_path), "--partial"], catch_exceptions=False).output
+    assert "FAULT" not in said
+    assert "11 ledgers agree" in said
 
 
 def test_a_region_whose_curator_above_is_away_says_so(tmp_path: Path) -> None:

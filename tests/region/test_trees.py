@@ -16,15 +16,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.directives import Answer, Directive, Dismiss, Embed, Refusal
-from fedkme.errors import FedkmeError, OwnerLostError, PolicyError, StoreError
+from fedkme.errors import FedkmeError, LedgerError, OwnerLostError, PolicyError, StoreError
 from fedkme.heads.export import ledger_text
-from fedkme.ledgers.reconcile import verify_files
+from fedkme.ledgers.reconcile import verify, verify_files
+from fedkme.operate.audit_cli import app
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, Disclosure, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
@@ -245,6 +247,42 @@ def test_ledgers_of_all_levels_agree_and_a_vector_that_no_owner_gave_is_told(tmp
     ]
     assert len(faults) == 1
     assert "has no vector of an owner of the region" in faults[0]
+
+
+def test_a_folder_of_all_levels_tells_what_a_region_asked_its_owners_for_itself(tmp_path: Path) -> None:
+    # Issue 15, item 4: one call over a folder compares adjacent levels.
+    forest = Forest()
+    _, curator = forest.released()
+    forest.files(curator, tmp_path)
+    honest = verify(tmp_path)
+    assert {(verdict.fault, verdict.note) for verdict in honest} == {("", "")}
+    compared = {verdict.about.partition(":")[0] for verdict in honest}
+    assert {
+        "north and its owners",
+        "south and its owners",
+        "south and curator",
+        "owner-05 and curator",
+    } <= compared
+    # Both sides below agree on vectors that nobody above asked for: in a known run, and in one that is not.
+    line = next(each for each in forest.region_lines("north") if each.protected == "owner-00")
+    further = replace(line, round=9, nonce=line.nonce.replace("sums 1", "sums 9"))
+    for lie, fault, note in (
+        (further, "", "1 of what its owners gave went no further"),
+        (replace(line, run="run-7@north"), "in run-7, of which no curator tells", "2 of what"),
+    ):
+        for store, party in (
+            (forest.stores[CURATOR, "north"], CURATOR),
+            (forest.owners["owner-00"].store, "owner-00"),
+        ):
+            stored_ledger(party, store).append(lie)
+        forest.files(curator, tmp_path)
+        (north,) = [each for each in verify(tmp_path) if each.fault or each.note]
+        assert north.about.startswith("north and its owners")
+        assert fault in north.fault
+        assert note in north.note
+        assert bool(fault) == bool(north.fault)
+    with pytest.raises(LedgerError):
+        CliRunner().invoke(app, ["verify", str(tmp_path)], catch_exceptions=False)
 
 
 def test_an_owner_hears_of_all_curators_above_and_takes_part_where_it_allows_each() -> None:

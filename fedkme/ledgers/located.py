@@ -1,0 +1,65 @@
+"""Places of ledgers: in the folder of a run, or anywhere in one that holds those of a tree of curators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkme.errors import ConfigError
+from fedkme.ledgers.endings import consumer_of
+from fedkme.privacy.events import CURATOR
+from fedkme.privacy.ledger import Entry, follow_chain
+from fedkme.store.reading import party_of
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A ledger on disk, by the party that it should be of."""
+
+    party: str
+    path: Path
+    entries: Sequence[Entry]
+
+
+def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
+    """The ledgers of a run, or of a whole tree, with the parties that they should be of; a curator's first.
+
+    Raises:
+        ConfigError: the folder holds no curator's ledger.
+    """
+    stated = [(party, path) for path in others if (party := _party(path))]
+    curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
+    if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
+        return [*_tree(directory), *stated]
+    consumer = directory / "consumer" / "ledger.jsonl"
+    owners = sorted((directory / "owners").glob("*.jsonl"))
+    return [
+        (CURATOR, curator),
+        *((path.stem, path) for path in owners),
+        *([(consumer_of(directory), consumer)] if consumer.is_file() else []),
+        *stated,
+    ]
+
+
+def _tree(directory: Path) -> list[tuple[str, Path]]:
+    """The ledgers of a tree that lie anywhere below a folder, curators' first: stores, or else exports."""
+    paths = sorted(directory.rglob("*.db")) or sorted(directory.rglob("*.jsonl"))
+    regional = any("@" in entry.disclosure.run for path in paths for entry in follow_chain(path)[0])
+    found = [(party, path) for path in paths if regional and (party := _party(path))]
+    if all(party != CURATOR for party, _ in found):
+        raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run, or of a tree.")
+    return sorted(found, key=lambda each: each[0] != CURATOR)
+
+
+def _party(ledger: Path) -> str:
+    """Name of the party whose ledger a file holds; the file's if no line is whole, empty if there is none."""
+    if ledger.suffix == ".db":
+        return party_of(ledger)
+    entries, fault = follow_chain(ledger)
+    return entries[-1].party if entries else ledger.stem if fault else ""
+
+
+def folder_of(curator: Found) -> Path | None:
+    """The folder in which a curator keeps its records, unless its ledger was taken out of it."""
+    return curator.path.parent if curator.path.name in ("journal.db", "ledger.jsonl") else None
