@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -95,20 +95,22 @@ class CellTask:
         """Rows that owners are asked for, rho p."""
         return round(self.rho * self.rows)
 
-    def invitation(self, owner: str) -> Invitation:
-        """Invitation of an owner."""
-        book, noise = self.book.to_json(), self.noise
+    def invitations(self, owners: Iterable[str]) -> dict[str, Invitation]:
+        """Invitations by owner; they share the code book, which is as long as hundreds of numbers."""
+        noise = self.noise
         scale = 0.0 if noise is None else noise.scale
-        return Invitation(
+        alike = Invitation(
             self.run,
             self.schema.digest(),
             self.consumer,
             variant("cells", self.gifts is not None).name,
             () if noise is None else (noise.event,),
-            CellTerms(book, self.gamma, scale, self.asked, self.classes, self.fill),
-            None if self.gifts is None else self.gifts.get(owner),
+            CellTerms(self.book.to_json(), self.gamma, scale, self.asked, self.classes, self.fill),
+            None,
             self.expected,
         )
+        gifts = self.gifts or {}
+        return {name: replace(alike, gift=gifts.get(name)) for name in owners}
 
 
 async def run_cells(
@@ -129,7 +131,7 @@ async def run_cells(
     """
     roster: Roster[OwnerSession] = Roster(ports, quorum, observer.owner_left, record.faults)
     record.owner_rows = await roster.ask(
-        0, lambda owner, said: owner.invite(said), {name: task.invitation(name) for name in roster.names}
+        0, lambda owner, said: owner.invite(said), task.invitations(roster.names)
     )
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:

@@ -77,15 +77,9 @@ class Projection:
         self.spec = spec
         self.middle = _middle(schema)
 
-    @functools.cached_property
+    @property
     def _signs(self) -> FloatArray | None:
-        spec = self.spec
-        if spec.dimension == spec.width:
-            return None
-        cells = spec.width * spec.dimension
-        stream = hashlib.shake_256(b"fedkme cells projection 1\0" + spec.seed.to_bytes(8, "big"))
-        bits = np.unpackbits(np.frombuffer(stream.digest((cells + 7) // 8), dtype=np.uint8))[:cells]
-        return 1.0 - 2.0 * bits.reshape(spec.width, spec.dimension).astype(np.float64)
+        return _signs_of(self.spec)
 
     @property
     def axes(self) -> FloatArray:
@@ -128,6 +122,19 @@ class Projection:
     def __call__(self, rows: Rows) -> FloatArray:
         """Project encoded rows to z, (m, n) -> (m, d) float64."""
         return self.steps(rows) * Z_UNIT
+
+
+@functools.lru_cache(maxsize=2)
+def _signs_of(spec: ProjectionSpec) -> FloatArray | None:
+    """R, (n, d), once for all owners of a process; None where nothing is projected."""
+    if spec.dimension == spec.width:
+        return None
+    cells = spec.width * spec.dimension
+    stream = hashlib.shake_256(b"fedkme cells projection 1\0" + spec.seed.to_bytes(8, "big"))
+    bits = np.unpackbits(np.frombuffer(stream.digest((cells + 7) // 8), dtype=np.uint8))[:cells]
+    signs = 1.0 - 2.0 * bits.reshape(spec.width, spec.dimension).astype(np.float64)
+    signs.flags.writeable = False
+    return signs
 
 
 def _middle(schema: Schema) -> FloatArray:

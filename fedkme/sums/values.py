@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from typing import Any
 
 from fedkme.cells.projection import ProjectionSpec
@@ -80,7 +81,7 @@ class CellCounts:
         raise ConfigError(f"{owner} is in no coalition that counts", "Look at the curator's software.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SumQuery:
     """One question: the vector of all these sums over all rows, block after block, the class counts last.
 
@@ -138,8 +139,12 @@ class SumQuery:
             "ascii"
         )
 
+    @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical spelling, in hexadecimal: two questions are one where theirs are equal."""
+        """SHA-256 of the canonical spelling, in hexadecimal: two questions are one where theirs are equal.
+
+        Found once: it may name all owners, and each of those in a process asks for it.
+        """
         return hashlib.sha256(self.canonical()).hexdigest()
 
 

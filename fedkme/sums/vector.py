@@ -108,7 +108,7 @@ class SumVector:
     @cached_property
     def digest(self) -> str:
         """Digest of the question."""
-        return self.query.digest()
+        return self.query.digest
 
     @cached_property
     def distances(self) -> tuple[Query, ...]:

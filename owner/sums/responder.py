@@ -180,7 +180,7 @@ class SumResponder:
         invitation = self._let_in()
         if invitation.security is not None:
             raise self._odd("asks for a plain vector under secure aggregation")
-        self._gate.check_question(number, query.digest())
+        self._gate.check_question(number, query.digest)
         found = self._vector(query)
         sums = self._rows.sums(number, found)
         self._gate.pass_sums(number, found)
@@ -210,7 +210,7 @@ class SumResponder:
             SecureAggregationError: one of this number was opened before.
         """
         invitation = self._let_in()
-        self._gate.check_question(number, query.digest())
+        self._gate.check_question(number, query.digest)
         if number in self._used:
             raise answered(number, self._run)
         vector = self._vector(query)

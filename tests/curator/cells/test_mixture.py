@@ -1,8 +1,11 @@
 """The mixture of owners: found without noise, and even among owners that are alike (issue 13, item 8)."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
 from curator.cells.mixture import EVENNESS, Parts, mixture
 from curator.cells.orders import Histograms, Orders, make_orders
@@ -33,6 +36,53 @@ def test_the_mixture_is_found() -> None:
     # Two parts that look alike are used in proportion to their mass.
     alike = exact(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([0.9, 0.1]))
     assert mixture(alike, np.ones(2) / 2) == pytest.approx([0.9, 0.1], abs=1e-3)
+
+
+def dense(parts: Parts, nu: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mixture by rows of squares, as the head of its module has them: (B + 1 + 2 P, P)."""
+    q, s, g = parts.shares, np.where(parts.shares.any(axis=1), parts.mass, 0.0), parts.kinds
+    alike = (g[:, None] == g).astype(np.float64)
+    f = s / (alike @ s)
+    members = np.stack([g == kind for kind in range(g.max() + 1)]).astype(np.float64)
+    pooled = members * f @ q
+    b, one = np.append(nu, 3.0), np.full((1, len(pooled)), 3.0)
+    first, _ = nnls(np.concatenate([pooled.T, one, 0.02 * np.eye(len(pooled))]), np.append(b, 0.0 * one))
+    sigma = members * f @ parts.noise
+    lam = EVENNESS * np.linalg.norm(nu - first @ pooled) * sigma / np.maximum(first, 0.01)
+    pull = np.sqrt(lam[g] / np.maximum(f, 1e-6))[:, None] * (np.eye(len(f)) - f[:, None] * alike)
+    ridge = 0.02 * np.diag(np.sqrt(s[s > 0].mean() / np.maximum(s, 1e-6)))
+    design = np.concatenate([q.T, np.full((1, len(f)), 3.0), ridge, pull])
+    w, _ = nnls(design, np.append(b, np.zeros(2 * len(f))), maxiter=100 * len(f))
+    w = np.where(s > 0, w, 0.0)
+    return np.asarray(w / w.sum())
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_the_least_sum_of_its_squares(seed: int, noise: float) -> None:
+    """Work that is linear in owners finds what the squares say, also where owners have no rows of a class."""
+    rng = np.random.default_rng(seed)
+    kinds = np.tile(np.arange((1, 2, 5)[seed % 3]), 12)
+    size = len(kinds)
+    shares = rng.dirichlet(np.full(8, 0.3), size)
+    shares[5:][rng.random(size - 5) < 0.2] = 0.0
+    parts = Parts(shares, rng.dirichlet(np.ones(size)), kinds, noise * rng.random(size))
+    nu = rng.dirichlet(np.full(8, 0.5)) + 0.02 * rng.standard_normal(8)
+    assert mixture(parts, nu) == pytest.approx(dense(parts, nu), abs=1e-9)
+
+
+def test_memory_is_linear_in_owners() -> None:
+    """A square of owners by owners took 5 GiB and hours for 10,000 of them: issue 15, item 5."""
+    most = []
+    for owners in (1000, 2000):
+        rng = np.random.default_rng(0)
+        q, mass = rng.dirichlet(np.full(16, 0.3), owners), np.full(owners, 1 / owners)
+        parts = Parts(q, mass, np.zeros(owners, np.int64), np.full(owners, 0.02))
+        tracemalloc.start()
+        mixture(parts, rng.dirichlet(np.full(16, 0.3)))
+        most.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert most[1] < 2.2 * most[0] < 4e6
 
 
 def ordered(owners: Counts, seed: int, labels: int = 1) -> tuple[Histograms, Orders]:

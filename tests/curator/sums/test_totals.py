@@ -348,7 +348,7 @@ async def test_what_a_run_costs_is_written_with_the_first_vector_of_an_owner() -
     await at.round.secure_total(*asked(QUERIES[0], Security(0)))
     await at.round.secure_total(*asked(QUERIES[1], Security(0)))
     mine = [(line.nonce, line.observer) for line in at.gate.came() if line.protected == "o001"]
-    sums = [f"sums {number} {QUERIES[number - 2].digest()[:32]}" for number in (2, 3)]
+    sums = [f"sums {number} {QUERIES[number - 2].digest[:32]}" for number in (2, 3)]
     assert mine == [("release 0", "lab"), *((nonce, CURATOR) for nonce in sums)]
 
 

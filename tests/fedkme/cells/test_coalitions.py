@@ -109,9 +109,17 @@ def test_no_row_moves_the_vector_by_more_than_its_diameter() -> None:
 def test_a_question_travels_as_it_is() -> None:
     back = query_from_wire(query_to_wire(QUERY))
     assert back == QUERY
-    assert back.digest() == QUERY.digest()
+    assert back.digest == QUERY.digest
     other = dataclasses.replace(COUNTS, coalitions=(("north", "east"), ("south", "west")))
-    assert SumQuery((), Layout(), cells=other).digest() != QUERY.digest()
+    assert SumQuery((), Layout(), cells=other).digest != QUERY.digest
+
+
+def test_a_question_that_names_all_owners_is_spelled_once() -> None:
+    """Each owner of a process asks for its digest; spelling it each time grew with their square."""
+    query = dataclasses.replace(QUERY)
+    assert SumVector(query, SCHEMA).digest is query.digest is query.digest
+    assert query.digest == QUERY.digest
+    assert query == QUERY
 
 
 @pytest.mark.parametrize(

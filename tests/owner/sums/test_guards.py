@@ -113,7 +113,7 @@ def _changed(value: Any) -> Iterator[Any]:
 
 def test_every_field_of_a_question_changes_its_digest() -> None:
     # Specs, layout, counts, weights, marginals, sketch, cells; what a question gets later is in it too.
-    seen = {query.digest() for query in QUESTIONS}
+    seen = {query.digest for query in QUESTIONS}
     assert len(seen) == len(QUESTIONS)
     touched = set()
     for query in QUESTIONS:
@@ -123,15 +123,15 @@ def test_every_field_of_a_question_changes_its_digest() -> None:
                     asked = dataclasses.replace(query, **{field.name: other})
                 except ConfigError:
                     continue  # no question
-                assert asked.digest() not in seen
-                seen.add(asked.digest())
+                assert asked.digest not in seen
+                seen.add(asked.digest)
                 touched.add(field.name)
     assert touched == {field.name for field in dataclasses.fields(SumQuery)}
 
 
 @pytest.mark.parametrize("query", QUESTIONS)
 def test_a_digest_survives_the_wire(query: SumQuery) -> None:
-    assert wire.query_from_wire(wire.query_to_wire(query)).digest() == query.digest()
+    assert wire.query_from_wire(wire.query_to_wire(query)).digest == query.digest
 
 
 def test_a_number_that_comes_again_with_another_question_is_refused_before_it_is_computed() -> None:
@@ -162,7 +162,7 @@ def test_two_questions_that_differ_anywhere_have_two_lines() -> None:
         made.embed(number, query)
         made.embed(number, query)
     nonces = [line.nonce for line in lines if line.nonce.startswith("sums")]
-    assert nonces == [f"sums {n} {query.digest()[:32]}" for n, query in enumerate(QUESTIONS, start=1)]
+    assert nonces == [f"sums {n} {query.digest[:32]}" for n, query in enumerate(QUESTIONS, start=1)]
 
 
 def test_owners_of_a_run_only_grow_fewer() -> None:

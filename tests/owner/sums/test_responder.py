@@ -296,14 +296,14 @@ def test_a_trusted_curators_vector_and_its_lines() -> None:
     assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
     exact = ExactStatistic(f"sums of {VECTOR.length} features")
     assert lines == [
-        Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, f"sums 1 {QUERY.digest()[:32]}"),
+        Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, f"sums 1 {QUERY.digest[:32]}"),
         Disclosure("r", 1, NAME, "hospital", Gaussian(2.0), "replace-one", None, "release 0"),
         Disclosure("r", 1, NAME, "hospital", SubsampledGaussian(1.0, 0.5), "add-remove", None, "release 1"),
     ]
     assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
     assert len(lines) == 3  # the same question again is no new disclosure
     made.embed(2, QUERY)
-    assert [line.nonce for line in lines[3:]] == [f"sums 2 {QUERY.digest()[:32]}"]
+    assert [line.nonce for line in lines[3:]] == [f"sums 2 {QUERY.digest[:32]}"]
 
 
 def test_lines_of_secure_aggregation() -> None:
