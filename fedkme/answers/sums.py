@@ -60,6 +60,7 @@ _BLOCK = 200
 _EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
 """Parts of the values of a number that lie evenly, at the lower bound, at the upper; the rest is near the
 lower, as skewed columns are."""
+_NEAR, _NEAREST = 0.5, 0.02  # part of the rows drawn to a centre, least part of their distance that is left
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,12 +71,19 @@ class PublicRows:
     values: Mapping[str, FloatArray]
 
 
-def public_rows(schema: Schema, count: int, stream: int) -> PublicRows:
-    """Rows drawn from the domain, each column by itself: the same for the same schema, count and stream."""
+def public_rows(schema: Schema, count: int, stream: int, centre: FloatArray | None = None) -> PublicRows:
+    """Draw rows from the domain, each column by itself: the same for the same arguments.
+
+    Numbers of half of the rows are drawn to `centre`, (n,) in model space, at all scales: private rows often
+    lie close together in their domain, where features that clip far rows say other things than elsewhere.
+    """
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA5, stream])))
+    scales = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA6, stream])))
+    reach = np.where(scales.random(count) < _NEAR, _NEAREST ** scales.random(count), 1.0)
     drawn: list[FloatArray] = []
+    start = 0
     for column in schema.columns:
-        for _ in range(column.count):
+        for at in range(start, start + column.count):
             if isinstance(column, Category):
                 drawn.append(rng.integers(0, len(column.categories), count).astype(np.float64))
                 continue
@@ -83,11 +91,14 @@ def public_rows(schema: Schema, count: int, stream: int) -> PublicRows:
             place = np.where(kind < _EVEN, place, place**3)
             place = np.where((kind >= _EVEN) & (kind < _EVEN + _LOW), 0.0, place)
             place = np.where((kind >= _EVEN + _LOW) & (kind < _EVEN + _LOW + _HIGH), 1.0, place)
+            if centre is not None:
+                place = np.clip(centre[at] + reach * (place - centre[at]), 0.0, 1.0)
             values = column.rounded(column.axis.value(place))
             if column.atoms:
                 level = rng.integers(0, len(column.atoms) + 1, count)
                 values = np.where(level, np.array([0.0, *column.atoms])[level], values)
             drawn.append(values)
+        start += column.encoded_width
     table = np.column_stack(drawn)
     return PublicRows(table, values_of(Table(table), schema))
 
@@ -155,6 +166,7 @@ class SumEvidence:
     def __init__(self, release: StoredRelease) -> None:
         self._release = release
         self._maps = [each.map_spec.make(release.schema) for each in release.embeddings]
+        self._centre = next((phi.centre for phi in self._maps if phi.centre is not None), None)
         self._classes = release.embeddings[0].layout.columns
         self._tests: dict[tuple[tuple[str, ...], int], tuple[_Target, FloatArray, float, float]] = {}
         self._features = min(sum(phi.dimension for phi in self._maps), MOST_FEATURES)
@@ -272,11 +284,11 @@ class SumEvidence:
 
     @cached_property
     def _public(self) -> PublicRows:
-        return public_rows(self.schema, max(2000, 2 * self._features), 0)
+        return public_rows(self.schema, max(2000, 2 * self._features), 0, self._centre)
 
     @cached_property
     def _held(self) -> PublicRows:
-        return public_rows(self.schema, _HELD, 1)
+        return public_rows(self.schema, _HELD, 1, self._centre)
 
     def _at(self, rows: PublicRows) -> FloatArray:
         """Features of public rows in units of their noise, (k, J), those that take part."""

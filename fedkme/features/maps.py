@@ -65,11 +65,13 @@ class EmbeddingMap(ABC):
         dimension: J, coordinates of phi(x).
         norm_bound: B: no row of the domain has a longer phi(x), in L2.
         spread: no two rows x, y of the domain have a larger ||phi(x) - phi(y)||; at most 2 B.
+        centre: public point of model space, (n,); rows far from it are clipped. None: no row is.
     """
 
     dimension: int
     norm_bound: float
     spread: float
+    centre: FloatArray | None = None
 
     def __init__(self, spec: MapSpec, schema: Schema) -> None:
         self.spec = spec

@@ -138,6 +138,7 @@ class SecondMoments(_Moments):
 
     Attributes:
         dimension: J = (k + 1)(k + 2)/2.
+        centre: (n,) point of model space at which z is 0; coordinates that take no part are in the middle.
     """
 
     def __init__(self, spec: SecondMomentsSpec, schema: Schema) -> None:
@@ -153,6 +154,9 @@ class SecondMoments(_Moments):
         self._centre, self._scale = np.asarray(spec.centre), np.asarray(spec.scale)
         self._rows, self._columns = np.triu_indices(width)
         self._weights = np.where(self._rows == self._columns, 1.0, math.sqrt(2.0))
+        turned = self.coordinates.of_model(_middle(self)[0][None])
+        turned[0, self._chosen] = self._centre
+        self.centre = self.coordinates.to_model(turned)[0]
 
     def z(self, points: Any, xp: Any = np) -> Any:
         """The chosen coordinates of points of model space, centred and clipped, (m, n) -> (m, k)."""

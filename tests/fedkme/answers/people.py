@@ -51,8 +51,8 @@ def people(rows: int = ROWS, seed: int = 0) -> Table:
 class Drawing(OwnersInMemory):
     """Owners whose noise is that of a seed, drawn afresh for every question."""
 
-    def __init__(self, table: Table, seed: int) -> None:
-        super().__init__(table, schema())
+    def __init__(self, table: Table, seed: int, of: Schema | None = None) -> None:
+        super().__init__(table, of or schema())
         self._seed, self._drawn = seed, 0
 
     @property
