@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedkme.durable import make_folder, replace
-from fedkme.errors import ConfigError, on_disk
+from fedkme.errors import on_disk
 from fedkme.operate.dossier.croissant import croissant
 from fedkme.operate.dossier.evaluation import evaluation_page
 from fedkme.operate.dossier.facts import MISSING, read_facts
@@ -37,7 +37,7 @@ def dossier(
 ) -> None:
     """Write a registry entry, Croissant metadata and a privacy evaluation to RUN/dossier/.
 
-    Figures come from the ledgers. What a person must add is marked; papers that are there are not replaced.
+    Figures come from the ledgers. What a person must add is marked; papers that are there stay as they are.
     """
     facts = read_facts(folder, ledger or (), run, delta)
     home = folder / "dossier"
@@ -46,8 +46,10 @@ def dossier(
         "croissant.json": json.dumps(croissant(facts, home), indent=2, ensure_ascii=False) + "\n",
         "nist-800-226.md": evaluation_page(facts),
     }
-    _write(home, papers)
-    missing = {home / name: text.count(MISSING) for name, text in papers.items()}
+    kept = _written(home, papers)
+    if kept:
+        typer.echo(f"{home}: {', '.join(kept)} stay as they are; move them away for new ones", err=True)
+    missing = {home / name: text.count(MISSING) for name, text in (papers | kept).items()}
     if as_json:
         print_json([{"file": file, "missing": count} for file, count in missing.items()])
     else:
@@ -55,10 +57,14 @@ def dossier(
             typer.echo(f"{file}: {count} fields to be added")
 
 
-def _write(home: Path, papers: dict[str, str]) -> None:
-    if home.exists():
-        raise ConfigError(f"{home} is there already", "Move it away: people may have added to it.")
+def _written(home: Path, papers: dict[str, str]) -> dict[str, str]:
+    """Write papers that are not there; those that are, to which people may have added, as they stand."""
+    kept: dict[str, str] = {}
     with on_disk(f"{home} cannot be written", "Give another folder."):
         make_folder(home)
         for name, text in papers.items():
-            replace(home / name, text.encode())
+            if (home / name).exists():
+                kept[name] = (home / name).read_text(encoding="utf-8")
+            else:
+                replace(home / name, text.encode())
+    return kept

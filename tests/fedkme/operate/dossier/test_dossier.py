@@ -21,6 +21,7 @@ from fedkme.errors import ConfigError, FedkmeError, LedgerError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.operate.dossier.cli import app
+from fedkme.operate.dossier.facts import MISSING
 from fedkme.operate.dossier.registry import yaml_text
 from sim.release_config import load_release
 from sim.releases import simulate_release
@@ -176,12 +177,20 @@ def test_a_lost_ledger_is_one_numbered_error_and_no_paper(
     assert not (tmp_path / "run" / "dossier").exists()
 
 
-def test_papers_that_people_added_to_are_not_replaced(summary: Path, tmp_path: Path) -> None:
+def test_papers_that_people_added_to_stay_and_what_is_missing_in_them_is_said(
+    summary: Path, tmp_path: Path
+) -> None:
     home = papers(summary, tmp_path / "run")
-    before = (home / "registry.yaml").read_text(encoding="utf-8")
-    with pytest.raises(ConfigError, match="is there already"):
-        CliRunner().invoke(app, [str(tmp_path / "run")], catch_exceptions=False)
-    assert (home / "registry.yaml").read_text(encoding="utf-8") == before
+    written = (home / "registry.yaml").read_text(encoding="utf-8")
+    edited = written.replace(MISSING, "a hospital", 1)
+    (home / "registry.yaml").write_text(edited, encoding="utf-8")
+    (home / "croissant.json").unlink()
+    again = CliRunner().invoke(app, [str(tmp_path / "run"), "--json"], catch_exceptions=False)
+    found = {Path(each["file"]).name: each["missing"] for each in json.loads(again.stdout)}
+    assert found["registry.yaml"] == written.count(MISSING) - 1
+    assert (home / "registry.yaml").read_text(encoding="utf-8") == edited
+    assert (home / "croissant.json").exists()
+    assert "registry.yaml, nist-800-226.md stay as they are" in again.stderr
 
 
 def test_a_party_gives_its_own_ledger(summary: Path, tmp_path: Path) -> None:
