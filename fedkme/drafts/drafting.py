@@ -35,6 +35,7 @@ _ATOM = 0.1
 _SKEWED = 0.1
 """Part of the range below which half of the rows lie, where a scale is logarithmic."""
 _ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
+_PERSON = re.compile(r"(^|[_\W])(id|uuid|mrn|person|patient|subject)([_\W]|$)|Id$|ID$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class DraftColumn:
         why: remark for whoever reads the draft.
         na: texts of the file that mean an empty cell.
         format: form of its dates in the file; "" where they are as the schema has them.
+        most: rows of one value, where each seems to be a person; else 0.
     """
 
     name: str
@@ -54,6 +56,7 @@ class DraftColumn:
     why: str = ""
     na: tuple[str, ...] = ()
     format: str = ""
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,8 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
         return DraftColumn(name, {"categories": listed}, "", tuple(na))
     distinct = sample.many or len(counts) == filled
     numeric = sample.numbers >= filled
+    if not distinct and len(counts) > MOST_NAMES and (sample.whole or not numeric) and _PERSON.search(name):
+        return DraftColumn(name, {}, "names of persons?", tuple(na), most=max(counts.values()))
     if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
         return DraftColumn(name, {}, "another in every row: a name of rows?", tuple(na))
     if len(counts) == 1 and filled >= 20:
@@ -236,7 +241,8 @@ def _number(
     low, high = _outwards(low, high)
     low = shape.pop("low", low)
     bounds = [int(low), int(high)] if sample.whole else [low, high]
-    spec = {"kind": "numeric", "name": name, "bounds": bounds, **({"integer": True} if sample.whole else {})}
+    spec = {"kind": "numeric", "name": name, "bounds": bounds, "clip": True}
+    spec |= {"integer": True} if sample.whole else {}
     if sample.whole and "atoms" in shape:
         shape["atoms"] = [int(atom) for atom in shape["atoms"]]
     return DraftColumn(name, {**spec, **shape, **nullable}, why, na)

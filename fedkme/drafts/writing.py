@@ -25,6 +25,7 @@ def _lines(made: Draft) -> Iterator[str]:
     if made.from_data:
         yield "# Bounds and names marked FROM DATA were seen in rows. If these are private, put in their"
         yield "# place what is known without looking at them: a form, a code book, what is possible at all."
+        yield "# clip: a number beyond its bounds is moved to the nearest; `fedkme schema check` counts them."
     if left := [each for each in made.columns if not each.spec]:
         yield ""
         yield "ignore = [ # columns that are not used"
@@ -48,7 +49,19 @@ def _lines(made: Draft) -> Iterator[str]:
             "# [label] # a column that a model learns to predict: take it out of the columns above",
         )
         yield from ('# name = "ill"', '# classes = ["no", "yes"]')
+    yield from _person_lines(made)
     yield from _reading_lines(made)
+
+
+def _person_lines(made: Draft) -> Iterator[str]:
+    persons = [each for each in made.columns if each.most and each.name != made.label]
+    for each in persons[:1]:
+        yield from (
+            "",
+            "# [person] # whose a row is: privacy is then of persons, not of rows. Take it out of ignore",
+        )
+        yield f"# column = {toml_text(each.name)}"
+        yield f"# rows = {each.most}  {FROM_DATA}"
 
 
 def _reading_lines(made: Draft) -> Iterator[str]:

@@ -18,6 +18,8 @@ from fedkme.tables.axis import Axis
 Floats = NDArray[np.float64]
 Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool
 Swallowed = tuple[str, Any]  # what was put in place of cells, and of which: bool
+CLIPPED = "outside the bounds, moved to the nearest"
+"""Words for cells that `clip` moved."""
 
 GAP, NO_GAP, GAPS = "yes", "no", ("no", "yes")
 """Categories of the column that marks the gaps of a nullable number."""
@@ -243,7 +245,7 @@ class Numeric(Settings):
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", self.gaps(block)
         if self.clip:
-            yield "outside the bounds, moved to the nearest", self._outside(self._filled(block))
+            yield CLIPPED, self._outside(self._filled(block))
 
     def _outside(self, values: Floats) -> NDArray[np.bool_]:
         low, high = self.bounds

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.columns import FILL_GAPS, GAP, GAPS, Category, Label, Numeric, days_of
+from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric, days_of
 from fedkme.tables.csv_rows import Cells
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import FaultyCells, Schema
@@ -31,6 +31,9 @@ MOST_MISSING = 12
 
 NOT_LISTED = "a name not in the schema"
 """Beginning of what is said of cells that are neither empty nor in a list."""
+MOST_CLIPPED, LEAST_ROWS = 0.9, 10
+"""Share of a column's cells that `clip` may move, in a file of at least so many rows."""
+_UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
 _WHOLE = re.compile(r"(-?[0-9]+)\.0*")
 _REMOVE = "Remove these rows."
 _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
@@ -104,8 +107,8 @@ def convert(
     return Converted(Table(values, labels), faults, found.unknown, found.swallowed + schema.swallowed(values))
 
 
-def joined_parts(parts: Sequence[Converted], unknown: float) -> Converted:
-    """Rows of all parts of a file; of a column with more than a share `unknown` of strange names, faults."""
+def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> Converted:
+    """Rows of all parts of a file; a column with too many strange names, or too many clipped, has faults."""
     table = parts[0].table if len(parts) == 1 else joined([part.table for part in parts])
     starts = np.cumsum([0, *(len(part.table) for part in parts)]).tolist()
     faults = _merged((part.faults for part in parts), starts)
@@ -116,7 +119,21 @@ def joined_parts(parts: Sequence[Converted], unknown: float) -> Converted:
     )
     for part in parts:
         swallowed.update(part.swallowed)
-    return Converted(table, [*faults, *(cells for cells in strange if cells not in few)], few, swallowed)
+    many = [cells for cells in strange if cells not in few]
+    return Converted(table, [*faults, *many, *_mostly_clipped(swallowed, schema, len(table))], few, swallowed)
+
+
+def _mostly_clipped(
+    swallowed: Mapping[tuple[str, str], int], schema: Schema, rows: int
+) -> Iterable[FaultyCells]:
+    """Columns that `clip` would make nearly constant: they are in other units, or something else."""
+    for column in schema.columns:
+        if (
+            swallowed.get((column.name, CLIPPED), 0) > MOST_CLIPPED * rows * column.count
+            and rows >= LEAST_ROWS
+        ):
+            what = "nearly all outside the bounds, to which 'clip' would move them"
+            yield FaultyCells(column.name, what, _UNITS, np.arange(rows))
 
 
 def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> list[FaultyCells]:

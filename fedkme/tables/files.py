@@ -6,6 +6,7 @@ file holds what people write: a named column each, categories and classes by nam
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -49,6 +50,9 @@ __all__ = [
     "table_bytes",
     "table_from_columns",
 ]
+
+_INDEX = re.compile(r"__index_level_\d+__")
+"""Name that pandas gives an index without a name, which is no column of the data frame."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -130,7 +134,7 @@ def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = Fa
         ragged += part.ragged
         persons += _persons(columns, schema) if of_persons else []
     unit = "line" if file.path.suffix == ".csv" else "row"
-    joined = joined_parts(parts, file.unknown)
+    joined = joined_parts(parts, schema, file.unknown)
     if of_persons and not joined.faults:
         joined = replace(joined, table=_bounded(joined.table, schema, persons, party))
     places = np.concatenate(lines)
@@ -165,7 +169,7 @@ def table_from_columns(
         "column",
         party,
     )
-    found = joined_parts([convert(own, schema, file, of_persons=of_persons)], file.unknown)
+    found = joined_parts([convert(own, schema, file, of_persons=of_persons)], schema, file.unknown)
     _refuse(found.faults, party, "row", np.arange(1, len(found.table) + 1))
     return _bounded(found.table, schema, _persons(own, schema), party) if of_persons else found.table
 
@@ -309,7 +313,8 @@ def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
         frame = parquet.read_table(path)
     except ArrowInvalid:
         raise DataError(f"{party}: {path} is not a Parquet file", "Write it again as Parquet.") from None
-    return {name: _arrow_cells(frame.column(name)) for name in frame.column_names}
+    names = [name for name in frame.column_names if not _INDEX.fullmatch(name)]
+    return {name: _arrow_cells(frame.column(name)) for name in names}
 
 
 def _arrow_cells(column: Any) -> Cells:

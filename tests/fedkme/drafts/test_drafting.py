@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from fedkme.drafts.drafting import draft, draft_schema
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import DataError
-from fedkme.tables.files import load_table
+from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Numeric, load_schema, schema_from
 
 HEADER = "PatNr;Alter;Blutdruck;Raucher;Aufnahme;krank"
@@ -165,3 +166,28 @@ def test_what_is_drafted_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").touch()
     with pytest.raises(DataError, match=r"empty\.csv has no header\. "):
         draft(tmp_path / "empty.csv")
+
+
+def test_rows_beyond_the_sample_fit_its_draft_and_other_units_do_not(tmp_path: Path) -> None:
+    # Issue 13: "`fedkme sim run` on a stranger's csv files ends in a verdict": 11 of 12 tables had a
+    # few rows beyond what the sample had seen, each an error; but clip must not make a column constant.
+    made = draft({"degrees": [36.0 + i / 50 for i in range(100)], "of": ["a", "b"] * 50}).schema()
+    owner, other = ({"degrees": [*rows, 44.5], "of": ["a"] * 20} for rows in ([37.0] * 19, [98.6] * 19))
+    table = table_from_columns({k: np.array(v) for k, v in owner.items()}, made, "owner")
+    assert len(table) == 20
+    with pytest.raises(DataError, match="'degrees': nearly all outside the bounds"):
+        table_from_columns({k: np.array(v) for k, v in other.items()}, made, "owner")
+
+
+def test_numbers_of_persons_are_left_out_and_offered_as_the_unit_of_privacy() -> None:
+    rows = {"person id": [10_000 + i // 4 for i in range(400)], "pulse": [60 + i % 37 for i in range(400)]}
+    made = draft(rows)
+    assert [column.name for column in made.schema().columns] == ["pulse"]
+    text = text_of(made)
+    assert "# [person]" in text
+    said = (
+        text.replace("# [person] #", "[person] #").replace("# column =", "column =").replace("# rows", "rows")
+    )
+    found = schema_from({k: v for k, v in tomllib.loads(said).items() if k != "ignore"}, "the draft")
+    assert found.person is not None
+    assert (found.person.column, found.person.rows) == ("person id", 4)

@@ -73,6 +73,13 @@ def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
     assert table.labels.tolist() == [0, 1, 1]
 
 
+def test_the_index_of_a_data_frame_is_no_column_of_its_parquet_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"age": [1, 2, 3]}).iloc[[2, 0]].to_parquet(path)
+    assert list(read_columns(path, "owner")) == ["age"]
+
+
 def test_parquet_keeps_narrow_numbers(tmp_path: Path) -> None:
     # Issue 2: memory of an owner is its rows and its features: uint8 stays uint8. Booleans are "0" and "1".
     pandas = pytest.importorskip("pandas", reason="pandas writes the file")
