@@ -11,10 +11,13 @@ from pydantic import Field
 from fedkme.config import Settings
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import load_table
-from fedkme.tables.schema import Category
+from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 from sim.experiments.domains import domain
 from sim.scenarios.base import Fraction, LazyTables, Scenario, generator, locate, owner_names, random_rows
+
+GAINS = ("capital-gain", "capital-loss")
+"""Columns that are 0 for nine people in ten."""
 
 
 class Adult(Settings):
@@ -35,6 +38,14 @@ class Adult(Settings):
     """Seed rows, drawn uniformly from the public domain."""
 
 
+def public_schema() -> Schema:
+    """Make the domain that the papers' experiments have, with an atom at 0 and a logarithm for `GAINS`."""
+    known = domain("adult")
+    skewed = {"atoms": (0.0,), "scale": "log"}
+    columns = (each.model_copy(update=skewed) if each.name in GAINS else each for each in known.columns)
+    return known.model_copy(update={"columns": tuple(columns)})
+
+
 def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
     """Test rows of everybody, D_v of the target, the rest to the owners.
 
@@ -42,7 +53,7 @@ def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
         ConfigError: no such file.
         DataError: the file does not fit the schema, or has too few rows of the target.
     """
-    schema = domain("adult")
+    schema = public_schema()
     table = load_table(locate(config.path, "path", base_dir), schema, "adult")
     if table.labels is None:
         raise DataError("adult: the file has no column 'income'", "Give a file with it.")
