@@ -8,8 +8,9 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
+import typing_extensions
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -22,6 +23,14 @@ class Settings(BaseModel):
     """Base of all settings: immutable, and a key it does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @typing_extensions.override
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Make a copy with other values, without what was computed of these and kept."""
+        copy = super().model_copy(update=update, deep=deep)
+        for kept in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[kept]
+        return copy
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

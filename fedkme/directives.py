@@ -394,4 +394,5 @@ class OwnerEntry:
 
 def one_line(text: str) -> str:
     """Fit what a peer wrote for a log and a terminal."""
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())[:_WORDS]
+    words = " ".join(text.split())
+    return (words if words.isprintable() else "".join(filter(str.isprintable, words)))[:_WORDS]

@@ -111,4 +111,4 @@ class RunKeys:
             raise SealedBoxError(
                 f"a sealed row of {self.keys.run} came twice", "The curator repeated it; ask the owners."
             )
-        return [row for row in open_rows(sealed, self.keys.box, self.secret) if len(row.values)]
+        return [row for row in open_rows(sealed, self.keys.opener, self.secret) if len(row.values)]

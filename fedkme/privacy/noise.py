@@ -6,6 +6,7 @@ run repeatable, and whoever knows the seed can subtract the noise.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -118,11 +119,15 @@ def simulated(seed: int, party: str, purpose: str) -> SimulatedNoise:
         party: name of the owner, the curator or the consumer.
         purpose: what the noise is for.
     """
+    return SimulatedNoise(np.random.Generator(np.random.Philox(_sequence(seed, party, purpose))))
+
+
+@functools.lru_cache(maxsize=1024)
+def _sequence(seed: int, party: str, purpose: str) -> np.random.SeedSequence:
     # Hashed one by one: a digest has a fixed length, so ("ab", "c") and ("a", "bc") stay apart.
     digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in (party, purpose))
     words = np.frombuffer(digests, dtype="<u4").tolist()
-    sequence = np.random.SeedSequence(seed, spawn_key=tuple(words))
-    return SimulatedNoise(np.random.Generator(np.random.Philox(sequence)))
+    return np.random.SeedSequence(seed, spawn_key=tuple(words))
 
 
 class SecureNoise:

@@ -4,7 +4,7 @@ State machines without any input or output; docs/decisions/009-hashed-curators.m
 from whom.
 """
 
-from fedkme.sealed.boxes import box_bytes, new_key, open_box, seal
+from fedkme.sealed.boxes import BoxKey, box_bytes, new_key, seal
 from fedkme.sealed.group import (
     MOST_OFFERS,
     Gift,
@@ -30,6 +30,7 @@ from fedkme.sealed.rows import (
 __all__ = [
     "MOST_OFFERS",
     "AnyRow",
+    "BoxKey",
     "Gift",
     "GroupSecret",
     "HashedRow",
@@ -46,7 +47,6 @@ __all__ = [
     "mismatched",
     "new_key",
     "offer_keys",
-    "open_box",
     "open_rows",
     "row_box_bytes",
     "seal",

@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedkme.errors import SealedBoxError
-from fedkme.secagg import keys
 from fedkme.secagg.keys import KEY_BYTES, expand, framed
 from fedkme.secagg.shamir import Entropy
 
@@ -43,24 +42,50 @@ def new_key(entropy: Entropy = secrets.token_bytes) -> bytes:
     return entropy(PRIVATE_BYTES)
 
 
-def public_bytes(private: bytes) -> bytes:
-    """The public key of a private one, PUBLIC_BYTES.
+class BoxKey:
+    """A private key, loaded: that takes longer than to open a box.
 
-    Raises:
-        SealedBoxError: it is of another length.
+    Attributes:
+        public: the public key, PUBLIC_BYTES.
     """
-    return _public_bytes(private, _kem_key(private))
 
+    def __init__(self, private: bytes) -> None:
+        """Load a key.
 
-def _kem_key(private: bytes) -> MLKEM768PrivateKey:
-    """The half of a private key that a quantum computer does not open, which takes longest to load."""
-    if len(private) != PRIVATE_BYTES:
-        raise shut("a key to open with is of another length")
-    return MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:])
+        Raises:
+            SealedBoxError: it is of another length.
+        """
+        if len(private) != PRIVATE_BYTES:
+            raise shut("a key to open with is of another length")
+        self._classical = X25519PrivateKey.from_private_bytes(private[:KEY_BYTES])
+        self._kem = MLKEM768PrivateKey.from_seed_bytes(private[KEY_BYTES:])
+        halves: tuple[X25519PublicKey | MLKEM768PublicKey, ...]
+        halves = self._classical.public_key(), self._kem.public_key()
+        self.public = b"".join(half.public_bytes_raw() for half in halves)
 
+    def open(self, box: bytes, context: bytes, shared: bytes = b"") -> bytes:
+        """Open a box with the recipient's key; for context and shared secret see `seal`.
 
-def _public_bytes(private: bytes, kem: MLKEM768PrivateKey) -> bytes:
-    return keys.public_bytes(private[:KEY_BYTES]) + kem.public_key().public_bytes_raw()
+        Raises:
+            SealedBoxError: it was sealed for another key, in another context, by somebody without the
+                shared secret, or was altered; which of them cannot be told.
+        """
+        if len(box) < _HEAD + _TAG:
+            raise shut("a sealed box is too short to be one")
+        head, rest = box[:_HEAD], memoryview(box)[_HEAD:]
+        classical = _exchanged(self._classical, head[:KEY_BYTES])
+        # an altered ciphertext gives another secret (FIPS 203, implicit rejection), which opens nothing
+        quantum_safe = self._kem.decapsulate(head[KEY_BYTES:])
+        cipher = _cipher(classical, quantum_safe, shared, framed(head, self.public, context))
+        step = _CHUNK + _TAG
+        chunks = [rest[start : start + step] for start in range(0, len(rest), step)]
+        last = len(chunks) - 1
+        try:
+            return b"".join(
+                cipher.decrypt(_nonce(i, i == last), chunk, None) for i, chunk in enumerate(chunks)
+            )
+        except InvalidTag:
+            raise shut("a sealed box does not open: altered, or for another key or purpose") from None
 
 
 def box_bytes(payload: int) -> int:
@@ -90,14 +115,14 @@ def seal(
     """
     if len(recipient) != PUBLIC_BYTES:
         raise shut("a key to seal for is of another length")
-    ephemeral, known = entropy(KEY_BYTES), recipient[:KEY_BYTES]
+    ephemeral = X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES))
     try:
         kem = MLKEM768PublicKey.from_public_bytes(recipient[KEY_BYTES:])
     except ValueError:  # a number in it is out of range
         raise shut("a key to seal for is not a valid ML-KEM key") from None
     quantum_safe, ciphertext = kem.encapsulate()
-    head = keys.public_bytes(ephemeral) + ciphertext
-    classical = _exchanged(ephemeral, known)
+    head = ephemeral.public_key().public_bytes_raw() + ciphertext
+    classical = _exchanged(ephemeral, recipient[:KEY_BYTES])
     cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
     chunks = [plain[start : start + _CHUNK] for start in range(0, len(plain), _CHUNK)] or [b""]
     last = len(chunks) - 1
@@ -105,41 +130,14 @@ def seal(
     return b"".join((head, *sealed))
 
 
-def open_box(box: bytes, private: bytes, context: bytes, shared: bytes = b"") -> bytes:
-    """Open a box with the recipient's key; for context and shared secret see `seal`.
-
-    Raises:
-        SealedBoxError: it was sealed for another key, in another context, by somebody without the
-            shared secret, or was altered; which of them cannot be told.
-    """
-    if len(box) < _HEAD + _TAG:
-        raise shut("a sealed box is too short to be one")
-    head, rest = box[:_HEAD], memoryview(box)[_HEAD:]
-    kem = _kem_key(private)
-    recipient = _public_bytes(private, kem)
-    classical = _exchanged(private[:KEY_BYTES], head[:KEY_BYTES])
-    # a ciphertext that was altered gives another secret (FIPS 203, implicit rejection), which opens nothing
-    quantum_safe = kem.decapsulate(head[KEY_BYTES:])
-    cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
-    step = _CHUNK + _TAG
-    chunks = [rest[start : start + step] for start in range(0, len(rest), step)]
-    last = len(chunks) - 1
-    try:
-        return b"".join(cipher.decrypt(_nonce(i, i == last), chunk, None) for i, chunk in enumerate(chunks))
-    except InvalidTag:
-        raise shut("a sealed box does not open: altered, or for another key or purpose") from None
-
-
 def shut(why: str) -> SealedBoxError:
     """The failure of everything that is sealed."""
     return SealedBoxError(why, _REMEDY)
 
 
-def _exchanged(private: bytes, public: bytes) -> bytes:
+def _exchanged(private: X25519PrivateKey, public: bytes) -> bytes:
     try:
-        return X25519PrivateKey.from_private_bytes(private).exchange(
-            X25519PublicKey.from_public_bytes(public)
-        )
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order, with which every secret is the same
         raise shut("a key to seal with is not a valid X25519 key") from None
 

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedkme.errors import IdentityError, SealedBoxError
 from fedkme.pki.identity import Identity
-from fedkme.sealed.boxes import open_box, public_bytes, seal, shut
+from fedkme.sealed.boxes import seal, shut
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, offer_keys
 from fedkme.secagg.keys import KEY_BYTES, expand, framed, verified
 from fedkme.secagg.shamir import Entropy
@@ -259,8 +259,8 @@ class SecretTaker:
         self._check(gift.giver)
         if gift.taker != self._name:
             raise shut(f"{self._name!r} is given the group secret of {gift.taker!r}")
-        about = check_gift(gift, self._run, self._giver, public_bytes(keys.box))
-        secret = GroupSecret(self._run, open_box(gift.box, keys.box, about))
+        about = check_gift(gift, self._run, self._giver, keys.opener.public)
+        secret = GroupSecret(self._run, keys.opener.open(gift.box, about))
         if not hmac.compare_digest(secret.commitment(), gift.commitment):
             raise shut("the group secret is not the one that its giver committed to")
         return secret

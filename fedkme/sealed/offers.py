@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -23,7 +24,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from fedkme.errors import IdentityError
 from fedkme.pki.certificates import Role, name_of, role_of
 from fedkme.pki.identity import Identity
-from fedkme.sealed.boxes import PUBLIC_BYTES, new_key, public_bytes
+from fedkme.sealed.boxes import PUBLIC_BYTES, BoxKey, new_key
 from fedkme.secagg.keys import KEY_BYTES, framed
 from fedkme.secagg.shamir import Entropy
 
@@ -52,6 +53,11 @@ class PartyKeys:
     def fresh(name: str, run: str, *, entropy: Entropy = secrets.token_bytes) -> PartyKeys:
         """Keys for one run and no other."""
         return PartyKeys(name, run, new_key(entropy), entropy(KEY_BYTES))
+
+    @cached_property
+    def opener(self) -> BoxKey:
+        """The key of sealed boxes, loaded."""
+        return BoxKey(self.box)
 
     def sign(self, said: bytes) -> bytes:
         """An Ed25519 signature."""
@@ -88,7 +94,7 @@ def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
         IdentityError: the identity is another party's, or its key is not one of `fedkme pki`.
     """
     signing = Ed25519PrivateKey.from_private_bytes(keys.signing).public_key().public_bytes_raw()
-    bare = KeyOffer(keys.name, public_bytes(keys.box), signing)
+    bare = KeyOffer(keys.name, keys.opener.public, signing)
     if identity is None:
         return bare
     private = serialization.load_pem_private_key(identity.key, password=None)

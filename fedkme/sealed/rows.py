@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedkme.features.fixed_point import Features
 from fedkme.features.fourier import FourierFeatures
-from fedkme.sealed.boxes import box_bytes, open_box, seal, shut
+from fedkme.sealed.boxes import BoxKey, box_bytes, seal, shut
 from fedkme.sealed.group import GroupSecret
 from fedkme.secagg.keys import framed
 from fedkme.tables.row import Row
@@ -100,7 +100,7 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
     return [HashedRow(t, none, seal(plain, recipient, _about(secret, t, none), shared)) for t in tokens]
 
 
-def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) -> list[Row]:
+def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> list[Row]:
     """The rows; those of which the label alone was sealed have no values, (0,).
 
     Raises:
@@ -112,7 +112,7 @@ def open_rows(hashed: Sequence[HashedRow], private: bytes, secret: GroupSecret) 
     for place, sealed in enumerate(hashed):
         about = _about(secret, sealed.token, sealed.features)
         try:
-            rows.append(_unpacked(sealed.token, open_box(sealed.box, private, about, shared)))
+            rows.append(_unpacked(sealed.token, key.open(sealed.box, about, shared)))
         except ValueError:
             raise shut(f"sealed row {place} holds no row") from None
     return rows

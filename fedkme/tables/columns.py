@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -168,7 +169,7 @@ class Numeric(Settings):
         apart = sum((p - q) ** 2 for p in places for q in places)
         return (both + apart) / levels**2 + 1.0 - 1.0 / levels
 
-    @property
+    @cached_property
     def axis(self) -> Axis:
         """Scale of its values."""
         low, high = self.bounds
@@ -205,7 +206,8 @@ class Numeric(Settings):
 
     def gaps(self, block: Floats) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
-        return np.asarray(~np.isfinite(block) | np.isin(block, self.missing_codes))
+        gaps = ~np.isfinite(block)
+        return gaps | np.isin(block, self.missing_codes) if self.missing_codes else gaps
 
     def _filled(self, block: Floats) -> Floats:
         return block if self.missing is None else np.where(self.gaps(block), self.missing, block)
@@ -249,7 +251,8 @@ class Numeric(Settings):
 
     def _outside(self, values: Floats) -> NDArray[np.bool_]:
         low, high = self.bounds
-        return np.asarray(((values < low) | (values > high)) & (self.levels_of(values) == 0))
+        outside: NDArray[np.bool_] = (values < low) | (values > high)
+        return outside & (self.levels_of(values) == 0) if self.atoms else outside
 
 
 def _middle(bounds: Any, whole: bool) -> Any:
@@ -341,7 +344,8 @@ class Category(Settings):
 
     def faults(self, block: Floats) -> Iterator[Fault]:
         """Faults that (m, 1) indices can have, and the indices that have them."""
-        known = np.isin(self._filled(block), np.arange(self.encoded_width))
+        index = self._filled(block)
+        known = (index >= 0) & (index < self.encoded_width) & (index == np.floor(index))
         remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
         yield "an unknown category index", remedy, ~known
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -107,12 +108,12 @@ class Schema(Settings):
     @property
     def width(self) -> int:
         """Columns of a table, c."""
-        return sum(column.count for column in self.columns)
+        return int(self._layout[-1][1].stop)
 
     @property
     def encoded_width(self) -> int:
         """Columns in model space, n."""
-        return sum(column.encoded_width for column in self.columns)
+        return int(self._layout[-1][2].stop)
 
     @property
     def mean_squared_distance(self) -> float:
@@ -126,6 +127,10 @@ class Schema(Settings):
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, for two parties to compare; without `ignore`, each one's own."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         own = (
             {"ignore"} if self.person else {"ignore", "person"}
         )  # the digests of schemas that name nobody stay
@@ -151,7 +156,7 @@ class Schema(Settings):
         """
         encoded = np.empty((len(values), self.encoded_width), dtype=np.float32)
         for rows in self._blocks(len(values)):
-            for column, source, target in self._layout():
+            for column, source, target in self._layout:
                 encoded[rows, target] = column.encode(values[rows, source].astype(np.float64))
         return encoded
 
@@ -166,7 +171,7 @@ class Schema(Settings):
         """
         values = np.empty((len(encoded), self.width))
         for rows in self._blocks(len(encoded)):
-            for column, source, target in self._layout():
+            for column, source, target in self._layout:
                 values[rows, source] = column.decode(encoded[rows, target].astype(np.float64))
         return values
 
@@ -202,21 +207,21 @@ class Schema(Settings):
 
     def faults(self, values: NDArray[Any]) -> Iterator[FaultyCells]:
         """Faults of (m, width) values, column by column, each kind once."""
-        for column, source, _ in self._layout():
+        for column, source, _ in self._layout:
             found: dict[tuple[str, str], list[NDArray[np.int64]]] = {}
             for rows in self._blocks(len(values)):
                 for what, remedy, wrong in column.faults(values[rows, source].astype(np.float64)):
-                    found.setdefault((what, remedy), []).append(
-                        np.flatnonzero(wrong.any(axis=1)) + rows.start
-                    )
+                    if wrong.any():
+                        found.setdefault((what, remedy), []).append(
+                            np.flatnonzero(wrong.any(axis=1)) + rows.start
+                        )
             for (what, remedy), parts in found.items():
-                if len(wrong_rows := np.concatenate(parts)):
-                    yield FaultyCells(column.name, what, remedy, wrong_rows)
+                yield FaultyCells(column.name, what, remedy, np.concatenate(parts))
 
     def swallowed(self, values: NDArray[Any]) -> Counter[tuple[str, str]]:
         """Count the cells of (m, width) values that `missing` and `clip` replace, by column and kind."""
         counts: Counter[tuple[str, str]] = Counter()
-        for column, source, _ in self._layout():
+        for column, source, _ in self._layout:
             for rows in self._blocks(len(values)):
                 for what, cells in column.swallowed(values[rows, source].astype(np.float64)):
                     counts[column.name, what] += int(cells.sum())
@@ -247,13 +252,16 @@ class Schema(Settings):
         step = max(1, _BLOCK_CELLS // self.encoded_width)
         return (slice(start, start + step) for start in range(0, rows, step))
 
-    def _layout(self) -> Iterator[tuple[Numeric | Category, slice, slice]]:
+    @cached_property
+    def _layout(self) -> Sequence[tuple[Numeric | Category, slice, slice]]:
         """Each column with its place in a table and in model space."""
         source = target = 0
+        found = []
         for column in self.columns:
-            yield column, slice(source, source + column.count), slice(target, target + column.encoded_width)
-            source += column.count
-            target += column.encoded_width
+            after, behind = source + column.count, target + column.encoded_width
+            found.append((column, slice(source, after), slice(target, behind)))
+            source, target = after, behind
+        return found
 
 
 def _key(column: Any, key: str) -> Any:

@@ -72,8 +72,6 @@ class MortalStore:
         self._disk = disk
         self._process = process
         self._within = False
-        for name in _WRITES:
-            setattr(self, name, self._alone(getattr(disk.store, name)))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -86,7 +84,8 @@ class MortalStore:
             with self._disk.store.transaction():
                 yield
                 self._process.tick()
-                self._fail()
+                if self._process.fate.due:
+                    self._fail()
         finally:
             self._within = False
         self._disk.committed()
@@ -112,14 +111,20 @@ class MortalStore:
 
         return call
 
-    def __getattr__(self, name: str) -> Any:
-        read = getattr(self._disk.store, name)
+    def _living(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        process = self._process
 
         def call(*arguments: Any, **named: Any) -> Any:
-            if not self._process.alive:
+            if not process.alive:
                 raise Killed
             return read(*arguments, **named)
 
+        return call
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._disk.store, name)
+        call = self._alone(method) if name in _WRITES else self._living(method)
+        setattr(self, name, call)  # the disk holds this store for as long as the process lives
         return call
 
 

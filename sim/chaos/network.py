@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ import grpc
 import grpc.aio
 
 from fedkme.errors import ConnectionFailedError
+from sim.chaos.clock import turn
 from sim.chaos.faults import HOLD_S
 from sim.chaos.process import Killed, Process
 
@@ -27,10 +29,11 @@ Codec = Callable[[Any], Any]
 
 
 class Pipe:
-    """One way of a call."""
+    """One way of a call, with one reader."""
 
     def __init__(self, chance: random.Random) -> None:
-        self.inbox: asyncio.Queue[Any] = asyncio.Queue()
+        self._inbox: deque[Any] = deque()
+        self._reader: asyncio.Future[None] | None = None
         self._chance = chance
         self._due = 0.0
         self._held = 0.0
@@ -50,7 +53,24 @@ class Pipe:
 
     def _arrive(self, item: Any) -> None:
         if not self.broken:
-            self.inbox.put_nowait(item)
+            self._put(item)
+
+    def _put(self, item: Any) -> None:
+        self._inbox.append(item)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def read(self) -> Any:
+        """Take what came, or wait for it; None once it is broken."""
+        while not self._inbox:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        return self._inbox.popleft()
+
+    def cut(self) -> None:
+        """Break: what is under way is lost."""
+        self.broken = True
+        self._put(None)
 
 
 class Call:
@@ -73,8 +93,7 @@ class Call:
         self.over = True
         self._network.calls.pop(self, None)
         for pipe in (self.up, self.down):
-            pipe.broken = True
-            pipe.inbox.put_nowait(None)
+            pipe.cut()
         if self.task is not None and self.parties[1].alive:
             self.task.cancel()
 
@@ -108,13 +127,13 @@ class ClientCall:
         if self._call.over:
             raise asyncio.InvalidStateError("the call is over")
         self._call.send(self._call.up, self._call.parties[0], self._request(message))
-        await asyncio.sleep(0)
+        await turn()
 
     async def read(self) -> Any:
         """Hear the next message, or the end."""
         item = self._ended
         if item == ():
-            item = await self._call.down.inbox.get()
+            item = await self._call.down.read()
         if isinstance(item, bytes):
             return self._response(item)
         self._ended = item
@@ -135,7 +154,7 @@ class ServerContext:
 
     async def read(self) -> Any:
         """Hear the next message, or the end."""
-        item = None if self._over else await self._call.up.inbox.get()
+        item = None if self._over else await self._call.up.read()
         if item is None:
             self._over = True
             return grpc.aio.EOF
@@ -146,7 +165,7 @@ class ServerContext:
         if self._call.over:
             raise asyncio.InvalidStateError("the call is over")
         self._call.send(self._call.down, self._call.parties[1], self._response(message))
-        await asyncio.sleep(0)
+        await turn()
 
     def auth_context(self) -> dict[str, list[bytes]]:
         """No certificate: names are taken at their word."""

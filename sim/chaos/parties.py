@@ -46,6 +46,7 @@ from fedkme.wire.releases import request_to_wire
 from owner.agent import attend
 from owner.party import OwnerParty
 from owner.runs import RunManager
+from sim.chaos.clock import turn
 from sim.chaos.disk import MortalRecords
 from sim.chaos.network import Server, SimulatedNetwork
 from sim.chaos.process import Process, current, pause
@@ -266,7 +267,7 @@ async def compute(work: Callable[[], Any]) -> Any:
     """
     process = current.get()
     slow = None if process is None else process.fate.take("slow")
-    await asyncio.sleep(0 if slow is None else slow.amount)
+    await (turn() if slow is None else asyncio.sleep(slow.amount))
     if isinstance(work, partial) and work.func is asyncio.run:
         return await work.args[0]
     if isinstance(work, partial) and getattr(work.func, "__name__", "") == "finish":

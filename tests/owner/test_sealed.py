@@ -29,7 +29,6 @@ from fedkme.pki.certificates import Role
 from fedkme.privacy.events import Disclosure
 from fedkme.protocol import AuctionTerms, Broadcast, CellTerms, Invitation
 from fedkme.sealed import AnyRow, HashedRow, KeyOffer, row_box_bytes
-from fedkme.sealed.boxes import public_bytes
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire.directives import answer_to_wire
@@ -250,7 +249,7 @@ def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None
     events = {(about.observer, about.event.kind) for about in owner.lines.kept if "row" in about.nonce}
     assert events == {("curator", "hashed-rows"), ("consumer", "raw-rows")}
     rows = keys.open(sent)
-    liar = Sealer(keys.secret, public_bytes(keys.keys.box))
+    liar = Sealer(keys.secret, keys.keys.opener.public)
     other = liar.seal(rows[:2], np.array([sent[1].features, sent[0].features]))
     with pytest.raises(SealedBoxError, match="not the one that was chosen"):
         opened(other, SCHEMA, keys, draw)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -50,14 +51,14 @@ class Event:
     """The event covers everything of its kind in a run: written once a round, it is paid once a run."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = _checked(str(field.type), getattr(self, field.name))
+        for name, type_name in _typed(type(self)).items():
+            value = _checked(type_name, getattr(self, name))
             if value is None:
                 raise ConfigError(
-                    f"the event '{self.kind}' cannot have this {field.name}",
+                    f"the event '{self.kind}' cannot have this {name}",
                     "Numbers lie within 1e-100 and 1e100, counts are whole, names known and not empty.",
                 )
-            object.__setattr__(self, field.name, value)
+            object.__setattr__(self, name, value)
 
     @property
     def assumes(self) -> frozenset[Relation]:
@@ -67,10 +68,18 @@ class Event:
     def to_json(self) -> dict[str, Any]:
         """Plain values; `event_from_json` reads them back."""
         plain: dict[str, Any] = {"kind": self.kind}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            plain[field.name] = [part.to_json() for part in value] if field.name == "events" else value
+        for name in _typed(type(self)):
+            value = getattr(self, name)
+            plain[name] = [part.to_json() for part in value] if name == "events" else value
         return plain
+
+
+def _fields_of(kind: type[Event]) -> Mapping[str, str]:
+    """Fields of a kind, and their types as they are written."""
+    return {field.name: str(field.type) for field in fields(kind)}
+
+
+_typed: Callable[[Any], Mapping[str, str]] = functools.cache(_fields_of)
 
 
 @dataclass(frozen=True)
@@ -295,7 +304,7 @@ def event_from_json(plain: object) -> Event:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise unreadable("an event of an unknown kind")
-    if set(values) != {field.name for field in fields(kind)}:
+    if values.keys() != _typed(kind).keys():
         raise unreadable(f"the event '{kind.kind}' with other fields than it has")
     if isinstance(values.get("events"), list):
         values["events"] = tuple(event_from_json(part) for part in values["events"])

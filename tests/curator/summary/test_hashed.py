@@ -30,14 +30,15 @@ from fedkme.sealed import (
     seal_rows,
     taken_at_their_word,
 )
-from fedkme.sealed.boxes import PRIVATE_BYTES, public_bytes
+from fedkme.sealed.boxes import PRIVATE_BYTES, BoxKey
 from fedkme.tables.row import Row
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec
 from tests.leaks import Seen
 
 PRIVATE = random.Random("consumer").randbytes(PRIVATE_BYTES)
-CONSUMER = public_bytes(PRIVATE)
+KEY = BoxKey(PRIVATE)
+CONSUMER = KEY.public
 H1 = secret_map()
 PLAIN = [Row(token, values, token % 2) for token, values in enumerate(ROWS)]
 HASHES: Features = H1.fixed_point(SCHEMA.encode(ROWS))
@@ -45,7 +46,7 @@ SEALED = seal_rows(PLAIN, HASHES, CONSUMER, SECRET)
 
 
 def test_the_consumer_opens_exactly_the_rows_that_were_sealed() -> None:
-    opened = open_rows(SEALED, PRIVATE, SECRET)
+    opened = open_rows(SEALED, KEY, SECRET)
     for row, original in zip(opened, PLAIN, strict=True):
         assert (row.token, row.label) == (original.token, original.label)
         assert row.values.tobytes() == original.values.tobytes()
@@ -54,13 +55,13 @@ def test_the_consumer_opens_exactly_the_rows_that_were_sealed() -> None:
 
 
 def test_a_row_without_a_label_stays_so() -> None:
-    (row,) = open_rows(seal_rows([Row(0, ROWS[0], None)], HASHES[:1], CONSUMER, SECRET), PRIVATE, SECRET)
+    (row,) = open_rows(seal_rows([Row(0, ROWS[0], None)], HASHES[:1], CONSUMER, SECRET), KEY, SECRET)
     assert row.label is None
 
 
 def test_labels_alone_can_be_sealed_for_models_on_hashes() -> None:
     sealed = seal_rows(PLAIN, HASHES, CONSUMER, SECRET, labels_only=True)
-    opened = open_rows(sealed, PRIVATE, SECRET)
+    opened = open_rows(sealed, KEY, SECRET)
     assert [row.label for row in opened] == [row.label for row in PLAIN]
     assert all(row.values.shape == (0,) for row in opened)
     assert {len(row.box) for row in sealed} == {row_box_bytes(0)}
@@ -92,19 +93,19 @@ def moved(row: HashedRow, **change: Any) -> HashedRow:
 )
 def test_a_curator_cannot_put_a_row_to_another_hash_or_token_or_alter_it(change: dict[str, Any]) -> None:
     with pytest.raises(SealedBoxError):
-        open_rows([moved(SEALED[0], **change)], PRIVATE, SECRET)
+        open_rows([moved(SEALED[0], **change)], KEY, SECRET)
 
 
 def test_only_the_consumer_opens_rows_of_its_run_and_only_the_group_seals_them() -> None:
     outsider = GroupSecret("run-1", bytes(32))
     for private, secret in ((bytes(32), SECRET), (PRIVATE, GroupSecret("run-2", SECRET.exposed()))):
         with pytest.raises(SealedBoxError):  # another owner has the secret and lacks the key
-            open_rows(SEALED[:1], private, secret)
+            open_rows(SEALED[:1], BoxKey(private), secret)
     forged = seal_rows(
         PLAIN[:1], HASHES[:1], CONSUMER, outsider
     )  # a curator has the key and lacks the secret
     with pytest.raises(SealedBoxError):
-        open_rows(forged, PRIVATE, SECRET)
+        open_rows(forged, KEY, SECRET)
 
 
 def test_the_consumer_finds_an_owner_whose_hash_is_not_its_rows() -> None:
@@ -112,7 +113,7 @@ def test_the_consumer_finds_an_owner_whose_hash_is_not_its_rows() -> None:
     hashes[7] = HASHES[8]
     hashes[9] += np.where(hashes[9] > 0, -1, 1).astype(np.int16)  # another machine's cosines
     sealed = seal_rows(PLAIN, hashes, CONSUMER, SECRET)
-    assert mismatched(open_rows(sealed, PRIVATE, SECRET), sealed, SCHEMA, H1) == [7]
+    assert mismatched(open_rows(sealed, KEY, SECRET), sealed, SCHEMA, H1) == [7]
 
 
 def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> None:
@@ -147,7 +148,7 @@ def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> No
         assert not seen.secret(key)
     # The search finds what is there: the hashes, and what the consumer opens.
     assert seen.holds(content.features_of(sent)[3].tobytes())
-    opened = open_rows([sent[i] for i in kept], consumer.box, giver.secret)
+    opened = open_rows([sent[i] for i in kept], consumer.opener, giver.secret)
     assert Seen(b"|".join(row.values.tobytes() for row in opened)).rows([ROWS]) == len(kept)
 
 

@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.errors import SealedBoxError
-from fedkme.sealed import box_bytes, boxes, new_key, open_box, seal
-from fedkme.sealed.boxes import PRIVATE_BYTES, PUBLIC_BYTES, public_bytes
+from fedkme.sealed import BoxKey, box_bytes, boxes, new_key, seal
+from fedkme.sealed.boxes import PRIVATE_BYTES, PUBLIC_BYTES
 from fedkme.secagg.keys import framed
 
 PRIVATE, OTHER = (random.Random(name).randbytes(PRIVATE_BYTES) for name in ("b", "c"))
 HEAD = 32 + 1088
 GOLDEN = Path(__file__).with_name("golden_box.hex")
-PUBLIC = public_bytes(PRIVATE)
+KEY = BoxKey(PRIVATE)
+PUBLIC = KEY.public
 ABOUT = framed(b"use", b"run-1")
 LONG = random.Random("long").randbytes(3 * 2**16 + 5)
 
@@ -36,14 +37,14 @@ def _opened(box: bytes, classical: bytes, quantum_safe: bytes, about: bytes) -> 
 @given(plain=st.binary(max_size=200), about=st.binary(max_size=40), shared=st.binary(max_size=40))
 def test_a_box_opens_to_what_was_sealed(plain: bytes, about: bytes, shared: bytes) -> None:
     box = seal(plain, PUBLIC, about, shared)
-    assert open_box(box, PRIVATE, about, shared) == plain
+    assert KEY.open(box, about, shared) == plain
     assert len(box) == box_bytes(len(plain))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**16 - 1, 2**16, 2**16 + 1, 3 * 2**16 + 5])
 def test_long_payloads_go_in_chunks(size: int) -> None:
     box = seal(LONG[:size], PUBLIC, ABOUT)
-    assert open_box(box, PRIVATE, ABOUT) == LONG[:size]
+    assert KEY.open(box, ABOUT) == LONG[:size]
     assert len(box) == box_bytes(size)
 
 
@@ -66,7 +67,7 @@ def test_a_box_opens_for_one_key_one_context_and_one_shared_secret(
     private: bytes, about: bytes, shared: bytes
 ) -> None:
     with pytest.raises(SealedBoxError, match="does not open"):
-        open_box(seal(b"secret", PUBLIC, ABOUT, b"s"), private, about, shared)
+        BoxKey(private).open(seal(b"secret", PUBLIC, ABOUT, b"s"), about, shared)
 
 
 def test_every_byte_of_a_box_is_protected() -> None:
@@ -78,11 +79,11 @@ def test_every_byte_of_a_box_is_protected() -> None:
             if place == 31 and bit == 0x80:
                 continue  # X25519 ignores the top bit of a public key; the context does not, see below
             with pytest.raises(SealedBoxError):
-                open_box(bytes(altered), PRIVATE, ABOUT)
+                KEY.open(bytes(altered), ABOUT)
     altered = bytearray(box)
     altered[31] ^= 0x80
     with pytest.raises(SealedBoxError):  # the same secret, but the key is bound to the bytes
-        open_box(bytes(altered), PRIVATE, ABOUT)
+        KEY.open(bytes(altered), ABOUT)
 
 
 def test_a_long_box_cannot_be_cut_or_put_together_anew() -> None:
@@ -92,10 +93,10 @@ def test_a_long_box_cannot_be_cut_or_put_together_anew() -> None:
     assert head + b"".join(chunks) == box
     for order in ([0, 1, 2], [1, 0, 2, 3], [0, 0, 1, 2, 3], [0, 2, 1, 3], [3], [0, 1, 3], [0, 1, 2, 3, 3]):
         with pytest.raises(SealedBoxError):
-            open_box(head + b"".join(chunks[i] for i in order), PRIVATE, ABOUT)
+            KEY.open(head + b"".join(chunks[i] for i in order), ABOUT)
     for size in (0, 31, 32, HEAD, HEAD + 15, HEAD + 16, len(box) - 1):
         with pytest.raises(SealedBoxError):
-            open_box(box[:size], PRIVATE, ABOUT)
+            KEY.open(box[:size], ABOUT)
 
 
 @pytest.mark.parametrize("key", [bytes(32), (1).to_bytes(32, "little")])
@@ -103,7 +104,7 @@ def test_a_key_that_makes_every_secret_the_same_is_refused(key: bytes) -> None:
     with pytest.raises(SealedBoxError):
         seal(b"secret", key + PUBLIC[32:], ABOUT)
     with pytest.raises(SealedBoxError):
-        open_box(key + bytes(HEAD), PRIVATE, ABOUT)
+        KEY.open(key + bytes(HEAD), ABOUT)
 
 
 @pytest.mark.parametrize("key", [b"", PUBLIC[:32], PUBLIC[:-1], PUBLIC + b"0", PUBLIC[:32] + b"\xff" * 1184])
@@ -114,7 +115,7 @@ def test_a_key_of_another_kind_is_refused(key: bytes) -> None:
 
 def test_a_private_key_of_the_release_before_opens_nothing() -> None:
     with pytest.raises(SealedBoxError):
-        open_box(seal(b"secret", PUBLIC, ABOUT), PRIVATE[:32], ABOUT)
+        BoxKey(PRIVATE[:32])
 
 
 def test_a_box_stays_shut_for_who_breaks_one_of_the_two_exchanges() -> None:
@@ -122,8 +123,8 @@ def test_a_box_stays_shut_for_who_breaks_one_of_the_two_exchanges() -> None:
     assert len(PUBLIC) == PUBLIC_BYTES
     for broken in (PRIVATE[:32] + OTHER[32:], OTHER[:32] + PRIVATE[32:]):
         with pytest.raises(SealedBoxError):  # the key is bound as well: that alone would keep it shut
-            open_box(box, broken, ABOUT)
-    classical, quantum_safe = boxes._exchanged(PRIVATE[:32], box[:32]), _decapsulated(box)
+            BoxKey(broken).open(box, ABOUT)
+    classical, quantum_safe = boxes._exchanged(KEY._classical, box[:32]), _decapsulated(box)
     about = framed(box[:HEAD], PUBLIC, ABOUT)
     assert _opened(box, classical, quantum_safe, about) == b"secret"
     for secrets in ((classical, bytes(32)), (bytes(32), quantum_safe)):
@@ -134,7 +135,7 @@ def test_a_box_stays_shut_for_who_breaks_one_of_the_two_exchanges() -> None:
 def test_the_format_does_not_change_unseen() -> None:
     # A golden box: two versions of the software that disagree could not read each other's rows.
     assert (
-        open_box(bytes.fromhex(GOLDEN.read_text()), bytes(range(PRIVATE_BYTES)), ABOUT, b"shared")
+        BoxKey(bytes(range(PRIVATE_BYTES))).open(bytes.fromhex(GOLDEN.read_text()), ABOUT, b"shared")
         == b"golden"
     )
 
