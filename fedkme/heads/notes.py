@@ -84,21 +84,38 @@ def check_origin(origin: str) -> None:
 
 def roots_of(leaves: Iterable[bytes]) -> Iterator[bytes]:
     """Roots of the Merkle tree of RFC 6962, section 2.1, over no leaf, one, two, and so on."""
-    yield hashlib.sha256().digest()
-    full: list[tuple[int, bytes]] = []  # trees of as many leaves as a power of two, from the left
+    full: _Trees = []
+    yield _root(full)
     for leaf in leaves:
-        size, root = 1, hashlib.sha256(b"\0" + leaf).digest()
-        while full and full[-1][0] == size:
-            size, root = 2 * size, hashlib.sha256(b"\1" + full.pop()[1] + root).digest()
-        full.append((size, root))
-        for _, left in full[-2::-1]:
-            root = hashlib.sha256(b"\1" + left + root).digest()
-        yield root
+        _add(full, leaf)
+        yield _root(full)
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
-    """Root over all leaves."""
-    *_, root = roots_of(leaves)
+    """Root over all leaves; two hashes for each."""
+    full: _Trees = []
+    for leaf in leaves:
+        _add(full, leaf)
+    return _root(full)
+
+
+_Trees = list[tuple[int, bytes]]
+"""Roots of trees of as many leaves as a power of two, from the left, with that number."""
+
+
+def _add(full: _Trees, leaf: bytes) -> None:
+    size, root = 1, hashlib.sha256(b"\0" + leaf).digest()
+    while full and full[-1][0] == size:
+        size, root = 2 * size, hashlib.sha256(b"\1" + full.pop()[1] + root).digest()
+    full.append((size, root))
+
+
+def _root(full: _Trees) -> bytes:
+    if not full:
+        return hashlib.sha256().digest()
+    root = full[-1][1]
+    for _, left in full[-2::-1]:
+        root = hashlib.sha256(b"\1" + left + root).digest()
     return root
 
 
