@@ -12,7 +12,14 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
 from consumer.summary.halves import by_halves
-from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
+from consumer.summary.verdict import (
+    FormQuality,
+    SummaryVerdict,
+    Yardstick,
+    classes_apart,
+    verdict_on,
+    yardstick,
+)
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
@@ -30,6 +37,7 @@ class Judged:
         alike: quality of p rows with equal weights.
         weighted: of rows with weights.
         repeats: of p rows, some more than once.
+        classes: how far the class shares of each form are from D_v's (`classes_apart`).
         by: yardstick of the verdict.
         verdict: on the best form.
         halves: what `by_halves` estimates; None where the forms were good without it.
@@ -39,6 +47,7 @@ class Judged:
     alike: Evaluation
     weighted: Evaluation
     repeats: Evaluation
+    classes: tuple[float, float, float]
     by: Yardstick
     verdict: SummaryVerdict
     halves: float | None
@@ -47,11 +56,13 @@ class Judged:
         """Plain values; docs/metrics.md says what each means."""
         fit = self.forms.fit
         about_fit = {"rows": len(fit), "ridge": fit.ridge, "gap": fit.gap, "least": self.forms.least}
-        alike, weighted, repeats = self.forms.effective
-        return asdict(self.alike) | {
-            "effective": alike,
-            "weighted": asdict(self.weighted) | {"effective": weighted} | about_fit,
-            "repeats": asdict(self.repeats) | {"effective": repeats, "rows": len(self.forms.counts)},
+        alike, weighted, repeats = (
+            {"effective": effective, "classes": classes}
+            for effective, classes in zip(self.forms.effective, self.classes, strict=True)
+        )
+        return (asdict(self.alike) | alike) | {
+            "weighted": asdict(self.weighted) | weighted | about_fit,
+            "repeats": asdict(self.repeats) | repeats | {"rows": len(self.forms.counts)},
             "spread": self.by.spread,
             "expected": self.by.expected,
             "halves": self.halves,
@@ -95,12 +106,18 @@ def judge_tables(
     repeats = against.evaluate_table(schema, forms.repeats)
     by = yardstick(forms.own, len(validation), p)
     found = (alike, weighted, repeats)
-    qualities = [FormQuality(of.mmd2, size) for of, size in zip(found, forms.effective, strict=True)]
+    listed = ((forms.summary, None), (forms.weighted, forms.fit.weights), (forms.repeats, None))
+    apart = [classes_apart(rows.labels, weights, validation.labels, p) for rows, weights in listed]
+    classes = (apart[0], apart[1], apart[2])
+    qualities = [
+        FormQuality(of.mmd2, size, each)
+        for of, size, each in zip(found, forms.effective, classes, strict=True)
+    ]
     verdict, halves = verdict_on(qualities[0], qualities[1:], by), None
     if verdict.grade != "good":
         halves = by_halves(schema.encode(came.values), against.validation, p)
         verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
-    return Judged(forms, *found, by, verdict, halves)
+    return Judged(forms, *found, classes, by, verdict, halves)
 
 
 def judge(

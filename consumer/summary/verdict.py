@@ -7,7 +7,8 @@ a form of effective sample size e is charged (1 - k) (1/e - 1/p), by which the m
 that of p. That is too much where few rows hold the law of D_v well: of what is not good so, weights are
 fitted to one half of D_v and judged by the other (`by_halves`), which hides nothing. Grades compare the best
 form, so charged or so judged, with the yardstick. They promise something of rows of that law that nobody has
-seen: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows.
+seen: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows. The kernel is of columns
+and knows no label: shares of classes are compared with D_v's by a yardstick of their own (`classes_apart`).
 docs/metrics.md says how often that was so on layouts that the grades were not set on.
 """
 
@@ -15,7 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 Grade = Literal["good", "fair", "poor"]
 
@@ -29,6 +33,8 @@ LOSS = 1.1
 """MMD^2 over that of uniform rows from which a run is behind them: draws of these differ by as much."""
 LOST = 0.1
 """Share of the yardstick by which a run that has lost is behind: less says nothing of the law of D_v."""
+CHANCE = 5.0
+"""Distance of class shares that counts as the yardstick: fresh rows have GOOD times it once in a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +74,11 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class FormQuality:
-    """MMD^2 to D_v of a form of a summary, and its effective sample size."""
+    """MMD^2 to D_v of a form of a summary, its effective sample size, and how far its classes are apart."""
 
     mmd2: float
     effective: float
+    classes: float = 0.0
 
 
 def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
@@ -84,6 +91,34 @@ def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
     """
     m = validation_rows
     return Yardstick(max(m * (1.0 - own) / (m - 1), 0.0) if m > 1 else None, p, m)
+
+
+def classes_apart(
+    labels: NDArray[np.int64] | None,
+    weights: NDArray[Any] | None,
+    validation: NDArray[np.int64] | None,
+    p: int,
+) -> float:
+    """Compare class shares with D_v's: squared distance, over the mean one of p fresh rows.
+
+    Of these it is (1 - sum of squared shares) (1/p + 1/m); of a D_v of one class, as if another row had come
+    with another.
+
+    Args:
+        labels: of a form's rows, (s,), or None: the distance is then 0.
+        weights: of these rows, or None: alike.
+        validation: of D_v's m rows, or None.
+        p: rows that were asked for.
+    """
+    if labels is None or validation is None:
+        return 0.0
+    count, m = int(max(labels.max(), validation.max())) + 1, len(validation)
+    shares, theirs = (
+        np.bincount(of, by, count) / (len(of) if by is None else by.sum())
+        for of, by in ((labels, weights), (validation, None))
+    )
+    spread = max(1.0 - float(theirs @ theirs), 2.0 * m / (m + 1) ** 2)
+    return float(((shares - theirs) ** 2).sum()) / (spread * (1.0 / p + 1.0 / m))
 
 
 def verdict_on(
@@ -113,20 +148,27 @@ def verdict_on(
         )
     if by.expected is None:
         return SummaryVerdict("fair", "D_v has one row, which is no yardstick", "Give more rows of D_v.")
-    ratios = [_ratio(form, by) for form in (alike, *others)]
-    ratio, what = min(ratios), "the best form, charged for uneven weights, has"
-    if halves is not None and by.spread and (across := _across(halves, by)) < ratio:
-        ratio, what = across, "weights fitted to one half of D_v have, to the other,"
-    times = f"{ratio:.2g} times that of {by.rows} fresh rows of D_v's own law"
+    forms = (alike, *others)
+    best = min(forms, key=lambda form: max(_ratio(form, by), form.classes / CHANCE))
+    columns, what = _ratio(best, by), "the best form, charged for uneven weights, has"
+    if halves is not None and by.spread and (across := _across(halves, by)) < columns:
+        columns, what = across, "weights fitted to one half of D_v have, to the other,"
+    ratio = max(columns, best.classes / CHANCE)
+    times = f"{columns:.2g} times that of {by.rows} fresh rows of D_v's own law"
     sentence = f"MMD^2 to D_v is {closest:#.3g}; {what} {times}"
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
+    mixed = best.classes > GOOD * CHANCE
+    if mixed:
+        times = f"{best.classes:.3g} times as much as those of fresh rows"
+        sentence += f"; shares of classes differ from D_v's {times}"
     if ratio > FAIR:
-        return SummaryVerdict("poor", sentence, _FEW if closest <= GOOD * by.expected else _POOR)
+        few = _CLASSES if mixed else _FEW
+        return SummaryVerdict("poor", sentence, few if closest <= GOOD * by.expected else _POOR)
     small = by.rows > SMALL * by.validation_rows
     grade: Grade = "good" if ratio <= GOOD and not small else "fair"
-    advice = _SMALL if small else "" if grade == "good" else _FAIR
-    if ratios[0] > max(GOOD, 1.25 * ratio):
+    advice = _SMALL if small else "" if grade == "good" else _CLASSES if mixed else _FAIR
+    if max(_ratio(alike, by), alike.classes / CHANCE) > max(GOOD, 1.25 * ratio):
         advice = f"{_WEIGHTED} {advice}".rstrip()
     return SummaryVerdict(grade, sentence, advice)
 
@@ -148,12 +190,16 @@ def _across(halves: float, by: Yardstick) -> float:
 
 
 _POOR = (
-    "The rows that came do not hold D_v: try protocol=cells with a larger rho or epsilon, a larger D_v, or "
-    "owners that have rows like it; `fedkme plan` compares protocols."
+    "The rows that came do not hold D_v: try a larger rho or epsilon, a larger D_v, owners that have rows "
+    "like it, or the protocol that `fedkme plan` recommends."
 )
 _FEW = (
     "Few of the rows that came are like D_v, and carry the weights: ask for fewer rows (p), a larger rho, or "
     "owners that have more rows like it."
+)
+_CLASSES = (
+    "Rows of D_v's classes are too few among those that came: ask for fewer rows (p), a larger rho, or "
+    "owners that have more of these classes."
 )
 _SMALL = "D_v has few rows for a summary of so many: give more of them, or ask for fewer rows (p)."
 _FAIR = "A larger rho or epsilon brings it closer."

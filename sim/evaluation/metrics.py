@@ -147,7 +147,10 @@ def _verdict(
     evaluation: Mapping[str, Any], record: Mapping[str, Any], mmd2: Mapping[str, float]
 ) -> dict[str, str]:
     """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
-    alike, *others = (FormQuality(of["mmd2"], of["effective"]) for of in forms_of(evaluation).values())
+    alike, *others = (
+        FormQuality(of["mmd2"], of["effective"], of.get("classes", 0.0))
+        for of in forms_of(evaluation).values()
+    )
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
     return asdict(verdict_on(alike, others, by, mmd2.get("uniform_weighted"), evaluation.get("halves")))
 

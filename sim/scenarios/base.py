@@ -34,7 +34,7 @@ class Scenario:
         name: kind of the scenario.
         schema: public domain of every table below.
         owners: rows of each owner, by name, in the order of the names; an owner may have none.
-        validation: D_v, the consumer's; without labels, as in the paper.
+        validation: D_v, the consumer's; shipped scenarios have no labels in it, as in the paper.
         test: rows that score a summary; may be empty.
         seeds: public rows, D_init; None without them.
     """

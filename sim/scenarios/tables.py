@@ -70,7 +70,7 @@ class Csv(Settings):
     least_rows: PositiveInt = 1
     """A site of `table` with fewer rows is left out."""
     validation: Source
-    """D_v, the consumer's rows; labels in it are not used."""
+    """D_v, the consumer's rows; where they have labels, all rows are counted by class, as in a deployment."""
     test: Source | None = None
     """Rows that score a summary."""
     seeds: NonNegativeInt | Source = 0
@@ -114,7 +114,7 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
         name="csv",
         schema=schema,
         owners=owners,
-        validation=Table(table(config.validation, "validation", "consumer", True).values),
+        validation=table(config.validation, "validation", "consumer", True),
         test=table(config.test, "test", "test") if config.test else nothing,
         seeds=seeds,
     )

@@ -45,7 +45,8 @@ def test_own_files(folder: Path) -> None:
     scenario = build_scenario(csv_config(test="test.csv", seeds="public.npz"), 0, folder)
     assert {name: len(owner) for name, owner in scenario.owners.items()} == {"north": 2, "south": 0}
     assert list(scenario.owners) == ["north", "south"]
-    assert scenario.validation.labels is None
+    assert scenario.validation.labels is not None  # as in a deployment, whose runs count by class
+    assert scenario.validation.labels.tolist() == [0, 1]
     assert scenario.test.labels is not None
     assert scenario.test.labels.tolist() == [0, 1]
     assert scenario.seeds is not None
