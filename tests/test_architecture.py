@@ -70,7 +70,7 @@ LARGE = {
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
     "sim/bench": 19,
-    "sim/experiments": 20,
+    "sim/experiments": 21,
     "sim/attacks": 21,
     "sim/replay": 13,
 }

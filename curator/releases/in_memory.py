@@ -75,3 +75,25 @@ class OwnersInMemory:
         """Answer of all owners to one more question."""
         self.asked += 1
         return np.asarray(np.sum([vector.of(table) for table in self.tables if len(table)], axis=0))
+
+
+class FreshNoise(OwnersInMemory):
+    """Owners whose simulated noise is drawn anew for every question of every release."""
+
+    def __init__(self, table: Table, schema: Schema, seed: int, ratio: float = 1.0) -> None:
+        """Draw by a seed; above a ratio of 1 the noise is owners' own, and the curator sees no exact sum."""
+        super().__init__(table, schema)
+        self.noise_ratio, self.exact_sums = ratio, ratio == 1.0
+        self._seed = seed
+        self._drawn = 0
+
+    @property
+    def noise(self) -> NoiseSource:
+        """Noise of the next question."""
+        self._drawn += 1
+        return simulated(self._seed, "curator", f"question-{self._drawn}")
+
+    async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
+        """Pooled counts of every marginal, with the noise that they have."""
+        more = sigmas if sigmas is None else [sigma * self.noise_ratio for sigma in sigmas]
+        return await super().marginals(marginals, more)

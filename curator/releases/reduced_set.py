@@ -4,10 +4,14 @@ It runs in JAX. It sees the released mean, the public map and a seed, so it cann
 released. Each restart goes through the same steps:
 
 1. candidates, uniform in the schema's public box, climb <phi(z), released mean>, a noisy kernel density;
-2. the best distribution over them is found by convex optimisation, and M points are drawn from it, jittered;
-3. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam), the weights a distribution
+2. the best distribution over them is found by convex optimisation; candidates around the places that it uses
+   join them, again and again, until that gains no more than fitting noise does: modes alone are far from a
+   mixture, however many points each has;
+3. M points are drawn from it, and copies jittered; above MANY it is the answer itself, fewer than M, since
+   the last fit of weights would take M^2 numbers;
+4. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam), the weights a distribution
    as those of rows are: nothing is lost by it, and weights that may change sign get stuck at 0 more often;
-4. the weights are fitted again for the final locations, in float64 and over all that the constraint allows.
+5. the weights are fitted again for the final locations, in float64 and over all that the constraint allows.
 
 The restart of the smallest objective is returned: an objective in public values, so choosing costs nothing.
 The same inputs and seed give the same points on the same kind of machine.
@@ -30,13 +34,20 @@ from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.embeddings.weight_fit import fit_weights, project
 from fedkme.embeddings.weighted_points import WeightedPoints, uniform_points
 from fedkme.features.domain import Domain
-from fedkme.features.kernel_points import rbf
 from fedkme.features.kernel_space import kernel_units, one_column
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
 from fedkme.releases.settings import Balog2Settings
 
 FloatArray = NDArray[np.float64]
+MANY = 2000
+"""Points beyond which locations are not descended."""
+_ROUNDS = 40
+"""Times that candidates join, at most."""
+_CHANCE = 4.0
+"""Least that a round is to gain, in variances of the noise: by fitting noise it gains as much."""
+_NEAREST = 0.02
+"""The nearest of them, in length scales; the furthest are one away."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +101,8 @@ def algorithm2(
     """
     target = one_column(released, features)
     gain, shift, gamma = kernel_units(features)
-    search = _Search(target, features, settings, gamma, gain)
     floor = len(target) * released.sigma**2
+    search = _Search(target, features, settings, gamma, gain, released.sigma**2)
     best: tuple[float, FloatArray, FloatArray] | None = None
     sources = np.random.SeedSequence([seed]).spawn(settings.restarts)
     for restart, source in enumerate(sources, 1):
@@ -118,11 +129,12 @@ class _Search:
         settings: Balog2Settings,
         gamma: float,
         gain: FloatArray,
+        variance: float,
     ) -> None:
+        self._variance = variance
         self._target64 = target
         self._features = features
         self._settings = settings
-        self._gamma, self._gain = gamma, gain
         domain = Domain(features.schema)
         self._high = np.full(features.schema.encoded_width, math.sqrt(0.5))
         self._high[domain.numbers] = 1.0
@@ -140,9 +152,15 @@ class _Search:
         self, rng: np.random.Generator, jitter: float, tell: Callable[[int, float], None]
     ) -> tuple[FloatArray, FloatArray]:
         """Locations (M, n) and weights (M,) from one blind start."""
-        start = self._start(rng, jitter)
-        M = self._settings.points
-        parameters: Any = (jnp.asarray(start / self._unit, jnp.float32), jnp.zeros(M))
+        places, shares = self._mixture(rng)
+        if self._settings.points > MANY and self._settings.weights != "uniform":
+            tell(self._settings.steps, self.exact_objective(places, shares))
+            return places, shares
+        start, weights = self._drawn(places, shares, rng, jitter)
+        parameters: Any = (
+            jnp.asarray(start / self._unit, jnp.float32),
+            jnp.log(jnp.asarray(weights, jnp.float32)),
+        )
         state = self._optimiser.init(parameters)
         done = 0
         chunk = max(1, self._settings.steps // 10)
@@ -161,24 +179,41 @@ class _Search:
         mean = self._features.of_model(places).T @ weights
         return float(np.square(mean - self._target64).sum())
 
-    def _start(self, rng: np.random.Generator, jitter: float) -> FloatArray:
-        """M places where the released mean says that rows are."""
-        settings = self._settings
-        blind = rng.random((settings.candidates, len(self._high))) * self._high
+    def _mixture(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Places and their shares, positive, of a distribution that has nearly the released mean."""
+        blind = rng.random((self._settings.candidates, len(self._high))) * self._high
         climbed = self._climb(jnp.asarray(blind / self._unit, jnp.float32))
-        places = np.clip(np.asarray(climbed, np.float64) * self._unit, 0.0, self._high)
+        places, shares = self._weighted(np.clip(np.asarray(climbed, np.float64) * self._unit, 0, self._high))
+        objective = self.exact_objective(places, shares)
+        for _ in range(_ROUNDS):
+            near = places[np.arange(max(self._settings.candidates, len(places))) % len(places)]
+            reach = _NEAREST ** rng.random((len(near), 1))
+            near = near + reach * self._unit * rng.standard_normal(near.shape)
+            places, shares = self._weighted(np.concatenate([places, np.clip(near, 0.0, self._high)]))
+            before, objective = objective, self.exact_objective(places, shares)
+            if before - objective < _CHANCE * self._variance:
+                break
+        return places, shares
+
+    def _weighted(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The places that the nearest distribution over these uses, and their shares."""
         at = self._features.of_model(places)
-        gram = rbf(places * self._gain, places * self._gain, self._gamma)
-        shares = fit_simplex(gram, at @ self._target64).weights
-        order = np.argsort(-shares, kind="stable")
+        shares = fit_simplex(at @ at.T, at @ self._target64).weights
+        return places[shares > 0.0], shares[shares > 0.0]
+
+    def _drawn(
+        self, places: FloatArray, shares: FloatArray, rng: np.random.Generator, jitter: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """M places of a distribution, and weights that copies of a place share."""
+        M, order = self._settings.points, np.argsort(-shares, kind="stable")
         # Systematic draws: a place of share s gets s M points up to rounding. The first of each stays put.
-        ticks = (np.arange(settings.points) + rng.random()) / settings.points
+        ticks = (np.arange(M) + rng.random()) / M
         drawn = order[np.minimum(np.searchsorted(np.cumsum(shares[order]), ticks), len(order) - 1)]
-        moved = places[drawn] + jitter * self._unit * rng.standard_normal((settings.points, len(self._high)))
+        moved = places[drawn] + jitter * self._unit * rng.standard_normal((M, places.shape[1]))
         first = np.unique(drawn, return_index=True)[1]
         moved[first] = places[drawn[first]]
-        kept: FloatArray = np.clip(moved, 0.0, self._high)
-        return kept
+        weights = shares[drawn] / np.bincount(drawn)[drawn]
+        return np.clip(moved, 0.0, self._high), weights / weights.sum()
 
     def _climbed(self, places: jax.Array) -> jax.Array:
         """Candidates after their climb; each by its own Adam, since phi is summed and not coupled."""

@@ -204,7 +204,7 @@ class Balog2Settings(ReleaseSettings):
     """Units of gamma: `model`, numbers scaled to [0, 1] by their bounds; `table`, as they
     stand."""
     points: int = Field(100, ge=1, le=10_000)
-    """M, points of the reduced set."""
+    """M, points of the reduced set; beyond 2,000 that is the most, unless `uniform`."""
     weights: Literal["l1", "simplex", "uniform"] = "l1"
     """sum |w| <= bound (equation 5); a distribution; 1/M each."""
     bound: float = Field(1.0, ge=1.0, le=1e6)

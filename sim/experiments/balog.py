@@ -13,7 +13,7 @@ locations are optimised together and not one after the other.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -68,14 +68,13 @@ class BalogEffort(Settings):
     draws: int = 5
     """Draws: of noise, and where z are random of z, too."""
     steps: int = 500
-    """Steps of Algorithm 2; a tenth of them beyond MANY points."""
+    """Steps of Algorithm 2."""
     constrained: int = 1500
     """Points up to which Algorithm 1 is also tried with weights on the simplex, and shrunk to public rows."""
 
 
 MANY = 2000
-"""Points beyond which one draw of z does, and Algorithm 2 gives all points one weight: its last fit of
-weights would take M^2 numbers and hours."""
+"""Points beyond which one draw does."""
 QUICK = BalogEffort(basis=(1, 10, 104, 977), reduced=(1, 10, 100), features=2000, draws=3, constrained=200)
 FULL = BalogEffort(basis=(1, 10, 104, 977, 10_000), reduced=(1, 10, 100, 1000, 10_000))
 """Up to the 10^4 points of the paper: some GB of memory, and for Figure 2 hours."""
@@ -193,10 +192,7 @@ class BalogData:
         sigma = PooledRelease((embedding_query(features, Layout()),), epsilon, DELTA).sigmas[0]
         noise = simulated(seed, "curator", f"alg2 {epsilon}")
         released = release_embedding(pooled, features, Layout(), sigma, noise)
-        steps, weights = (effort.steps // 10, "uniform") if size > MANY else (effort.steps, "l1")
-        settings = Balog2Settings.model_validate(
-            {"points": size, "restarts": 1, "steps": steps, "weights": weights}
-        )
+        settings = Balog2Settings(points=size, restarts=1, steps=effort.steps)
         return algorithm2(released, features, settings, seed)
 
     def distance(self, points: WeightedPoints, means: FloatArray | None = None) -> float:
@@ -277,12 +273,3 @@ class BalogSpan:
         sigma = PooledRelease((embedding_query(features, Layout()),), epsilon, DELTA).sigmas[0]
         noise = simulated(0, "curator", f"{stream} {len(self.z)} {epsilon} by weights")
         return release_embedding(pooled, features, Layout(), sigma, noise), features
-
-
-def notes(measurements: Sequence[CurveValue]) -> list[str]:
-    """Say what sizes beyond MANY leave out."""
-    if not any(
-        each.method == "alg2" and isinstance(each.x, int | float) and each.x > MANY for each in measurements
-    ):
-        return []
-    return [f"Algorithm 2 beyond M = {MANY} gave all points the weight 1/M, in a tenth of the steps."]

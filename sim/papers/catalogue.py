@@ -18,6 +18,7 @@ from sim.experiments import (
     mixtures,
     regression,
     scores,
+    secure,
 )
 from sim.experiments.datasets import SOURCES
 from sim.experiments.synthesis import Method
@@ -48,7 +49,7 @@ def _effort(quick: EffortT, usual: EffortT, full: EffortT, size: Size, seeds: in
 def _balog(figure: balog.Scenario, size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     effort = _effort(balog.QUICK, balog.BalogEffort(), balog.FULL, size, seeds)
     pieces = tuple(balog.pieces(figure, effort, z))
-    return PaperExperiment(f"balog-{figure}", pieces, balog.FILES, effort, balog.FULL, balog.notes)
+    return PaperExperiment(f"balog-{figure}", pieces, balog.FILES, effort, balog.FULL)
 
 
 def _scores(
@@ -100,6 +101,14 @@ def _mixtures(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     return PaperExperiment("mixture-nll", tuple(mixtures.pieces(effort)), balog.FILES, effort, full)
 
 
+def _secure(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
+    full = secure.SecureEffort()
+    effort = _effort(secure.SecureEffort(seeds=1), full, full, size, seeds)
+    return PaperExperiment(
+        "secure-marginals", tuple(secure.pieces(effort)), tuple(secure.FILES.values()), effort, full
+    )
+
+
 def _attacks(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     full = hash_attacks.AttackEffort()
     effort = _effort(hash_attacks.QUICK, full, full, size, seeds)
@@ -112,6 +121,7 @@ EXPERIMENTS: Mapping[str, Make] = {
     "dphp-table2": partial(_scores, TABLES, BOTH),
     **{f"{m}-{name}": partial(_scores, (name,), METHODS[m]) for name in TABLES for m in METHODS},
     "adult-marginals": partial(_codes, codes.TRAINED),
+    "secure-marginals": _secure,
     "aim-marginals": partial(_codes, codes.COUNTED),
     **{f"{m}-{name}": partial(_images, name, METHODS[m]) for name in images.FILES for m in METHODS},
     **{f"moments-{name}": partial(_direct, name) for name in direct.NAMES},

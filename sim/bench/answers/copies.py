@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.releases.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Target
 from fedkme.releases.combining import combined
 from fedkme.releases.settings import release_settings
 from fedkme.tables.table import Table
-from sim.bench.answers.coverage import Coverage, FreshNoise, Tallies
+from sim.bench.answers.coverage import Coverage, Tallies
 from sim.bench.answers.population import SCHEMA, sampled
 
 Columns = Mapping[str, NDArray[np.str_]]
@@ -43,7 +44,7 @@ def covered_by_copies(rows: int, epsilon: float, releases: Iterable[int], seed: 
             release_settings({**settings, "epsilon": epsilon, "seed": seed + number}), SCHEMA, None, 1
         )
         table = sampled(rows, np.random.default_rng([seed, number]))
-        release = asyncio.run(method.ask(FreshNoise(table, seed * 1_000_003 + number)))
+        release = asyncio.run(method.ask(FreshNoise(table, SCHEMA, seed * 1_000_003 + number)))
         files = method.finish(release, lambda *_: None).files
         copies = [_read(data) for name, data in files.items() if name.startswith("copy-")]
         for name, of in _MEANS.items():

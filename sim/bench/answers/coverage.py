@@ -18,14 +18,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from curator.releases.in_memory import OwnersInMemory
+from curator.releases.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import BOUNDED, MOST_UNSEEN, Answer, Target, ask, in_rows
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.intervals import critical
 from fedkme.answers.sums import SumEvidence
-from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.releases.counts import PROTOCOL
 from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import release_settings
@@ -122,21 +121,6 @@ class Coverage:
         }
 
 
-class FreshNoise(OwnersInMemory):
-    """Owners whose simulated noise is drawn anew for every question of every release."""
-
-    def __init__(self, table: Table, seed: int) -> None:
-        super().__init__(table, SCHEMA)
-        self._seed = seed
-        self._drawn = 0
-
-    @property
-    def noise(self) -> NoiseSource:
-        """Noise of the next question."""
-        self._drawn += 1
-        return simulated(self._seed, "curator", f"question-{self._drawn}")
-
-
 def evidences(
     settings: Mapping[str, Any], rows: int, epsilon: float, releases: Iterable[int], seed: int
 ) -> Iterator[tuple[Table, Evidence]]:
@@ -145,7 +129,7 @@ def evidences(
     first: SumEvidence | None = None
     for number in releases:
         table = sampled(rows, np.random.default_rng([seed, number]))
-        kept = asyncio.run(method.ask(FreshNoise(table, seed * 1_000_003 + number)))
+        kept = asyncio.run(method.ask(FreshNoise(table, SCHEMA, seed * 1_000_003 + number)))
         if settings["kind"] == PROTOCOL:
             yield table, evidence_of(kept)
             continue
