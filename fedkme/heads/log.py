@@ -9,10 +9,9 @@ auditor. The counter that others see is that of leaves: it grows by 1 a run at m
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -188,9 +187,13 @@ class HeadLog:
         shown = [line for line in lines if not line.startswith("— ") or line.startswith(f"— {origin} ")]
         if own is None:
             return Head("".join(shown))
-        earlier = (self._store.get(key) or b"" for key in self._store.keys(CERTIFICATES))
-        chain = chain_of_signer(note.decode(), origin, itertools.chain([own.certificate], earlier))
-        return Head("".join(shown), certificates=chain)
+        return Head("".join(shown), certificates=chain_of_signer(note.decode(), origin, self._chains(own)))
+
+    def _chains(self, own: Identity) -> Iterator[bytes]:
+        """This party's chain, then all that are kept, one for each owner: listed for an older key alone."""
+        yield own.certificate
+        for key in self._store.keys(CERTIFICATES):
+            yield self._store.get(key) or b""
 
     def check(self) -> None:
         """Hold the ledger to the last head that was made of it.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from fedkme.errors import LedgerError
 from fedkme.heads.log import Head, HeadLog
@@ -20,6 +21,7 @@ from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import read_ledger
+from fedkme.store.memory import MemoryStore
 from tests.fedkme.heads.village import (
     NAMES,
     OWNERS,
@@ -297,3 +299,25 @@ def test_a_party_with_a_new_key_is_taken_for_who_it_was(name: str) -> None:
     stranger = HeadLog(role_of("owner-3"), "owner-3", party.ledger, party.store, lambda: identity("owner-3"))
     with pytest.raises(LedgerError):
         other.heads.recall(stranger.last() or Head(""), origin(name))
+
+
+class ListedStore(MemoryStore):
+    """A store that counts how often its keys are listed."""
+
+    lists = 0
+
+    @override
+    def keys(self, prefix: str = "") -> list[str]:
+        self.lists += 1
+        return super().keys(prefix)
+
+
+def test_a_head_is_shown_without_a_list_of_all_whose_certificates_are_kept() -> None:
+    """The curator shows its head to each owner and keeps the certificate of each: issue 15, item 2."""
+    store, other = ListedStore(CURATOR), Party("owner-2")
+    party = Party(CURATOR, store=store)
+    party.heads.advance()
+    before = store.lists
+    shown = party.heads.show(0, other.heads.origin)
+    assert other.heads.keep(shown, origin(CURATOR)).size == 1
+    assert store.lists == before
