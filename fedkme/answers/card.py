@@ -68,7 +68,7 @@ def _effective(answer: Answer) -> float:
 
 
 _ADVICE = (
-    "A larger epsilon, more rows, or a method that counts what is asked (docs/answers.md) help; `fedkme ask` "
+    "A larger epsilon, more rows, or a method that counts what is asked (docs/answers.md) help; fedkme ask "
     "gives each answer's interval."
 )
 
