@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ApprovalError, ConfigError, FedkmeError, ProtocolError, error_of
 from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
-from fedkme.protocol import Bid, Broadcast, Closing, Invitation
+from fedkme.protocol import Bid, Broadcast, Closing, Consider, Invitation
 from fedkme.sealed import AnyRow, KeyOffer
 from fedkme.secagg import (
     Advertisement,
@@ -248,6 +248,7 @@ Body = (
     | Close
     | Dismiss
     | OfferKeys
+    | Consider
     | ShowHead
     | KeepHead
     | Unreadable
@@ -273,6 +274,7 @@ _QUESTIONS: dict[type[Body], str] = {
     Close: "close",
     Dismiss: "dismiss",
     OfferKeys: "offer_keys",
+    Consider: "consider",
     ShowHead: "show_head",
     KeepHead: "keep_head",
 }

@@ -72,19 +72,36 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class IntendedSummary:
-    """Summary for which public cells are made first: an owner that would refuse it refuses these.
+    """Summary that is meant, by which owners decide before D_v draws anything.
 
-    A function of settings, of the request's size and of sizes of owners; no draw of D_v is made before it.
+    A function of settings, of the request's size and of sizes of owners. Where public cells are made first,
+    an owner that would refuse it refuses these; else owners are asked to consider it.
 
     Attributes:
         protocol: by which it will be made.
         rows: that all owners will be asked for together.
         planned: what it will cost an owner's rows towards other owners, beside the cells.
+        dimension: of h1; 0 by cells.
     """
 
     protocol: str
     rows: int
     planned: tuple[Event, ...]
+    dimension: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Consider:
+    """The owner is asked whether it will take part in a summary, before D_v draws anything for it.
+
+    It is asked under RUN/considered, because nothing is begun by it. Attributes are those of `Invitation`.
+    """
+
+    run: str
+    schema: str
+    consumer: str
+    summary: IntendedSummary
+    expected: str = ""
 
 
 @dataclass(frozen=True, slots=True)

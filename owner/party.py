@@ -14,7 +14,7 @@ from pathlib import Path
 from fedkme.errors import FedkmeError
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
-from fedkme.protocol import AuctionTerms, CellTerms, Invitation, SumTerms
+from fedkme.protocol import AuctionTerms, CellTerms, Consider, Invitation, SumTerms
 from fedkme.store import Store
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -87,6 +87,10 @@ class OwnerParty:
             gate = OwnerGate(self.name, outbox, sent, policy, self.refused)
             return self.handler(invitation, gate, keys)
 
+        def consider(asked: Consider) -> None:
+            self.schema.check_digest(asked.schema, f"{self.name} and the curator")
+            OwnerGate(self.name, policy=policy, refused=self.refused).consider(asked)
+
         return make(
             self.name,
             curator,
@@ -99,6 +103,7 @@ class OwnerParty:
             self.identity,
             pools.most,
             self.refused,
+            consider,
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from fedkme.directives import (
+    Accepted,
     Answer,
     Directive,
     Dismiss,
@@ -15,7 +16,7 @@ from fedkme.directives import (
     ShowHead,
     Unreadable,
 )
-from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
+from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS
 from fedkme.ledgers.windows import place_in
@@ -24,7 +25,7 @@ from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
-from fedkme.protocol import Invitation
+from fedkme.protocol import Consider, Invitation
 from fedkme.sealed import KeyOffer
 from fedkme.store import OPEN, Store
 from fedkme.store.journal import Journal
@@ -77,6 +78,7 @@ class RunManager:
         identity: Callable[[], Identity | None] = lambda: None,
         rows: int = 0,
         failed: Callable[[str, FedkmeError], None] | None = None,
+        consider: Callable[[Consider], None] = lambda asked: None,
     ) -> None:
         """Open with what the store holds; a run is only continued over the same rows.
 
@@ -84,7 +86,8 @@ class RunManager:
         `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
         outbox. Without keys the owner takes part in no run whose rows go sealed; `identity` signs heads of
         its ledger, None in plaintext. `rows` says how many a run may have at most. `failed` is told which
-        run this owner cannot answer, and why: its own operator has to know of a full disk.
+        run this owner cannot answer, and why: its own operator has to know of a full disk. `consider` refuses
+        a summary that this owner would refuse, and says so.
         """
         self.rows = rows
         self._name = name
@@ -101,6 +104,7 @@ class RunManager:
         self._keys = keys
         self._runs_at_once = runs_at_once
         self._failed = failed
+        self._consider = consider
         self._handlers: dict[str, RunHandler] = {}
         # An earlier process kept nothing of those that waited for an approval.
         self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
@@ -120,6 +124,8 @@ class RunManager:
                 case OfferKeys(later):
                     self._check_name(run)
                     return self._offer(later)
+                case Consider() as asked:
+                    return self._considered(asked)
                 case ShowHead(known, origin):
                     self._check_name(run)
                     return self._shown(run.removesuffix(EXCHANGE), known, origin)
@@ -168,6 +174,15 @@ class RunManager:
                 "Ask it for other summaries alone.",
             )
         return self._keys.offer(run)
+
+    def _considered(self, asked: Consider) -> Answer:
+        """Say whether this owner will take part; nothing begins, so nothing is kept."""
+        self._check_name(asked.run)
+        try:
+            self._consider(asked)
+        except (BudgetError, PolicyError) as error:  # which the gate has said
+            return Refusal.of(error)
+        return Accepted(self.rows)
 
     def _shown(self, run: str, known: int, origin: str) -> Head:
         """The head of the ledger as it is, for a curator that knows no more leaves than there are."""

@@ -21,7 +21,7 @@ from fedkme.errors import (
     ProtocolError,
     SecureAggregationError,
 )
-from fedkme.protocol import Invitation
+from fedkme.protocol import Consider, Invitation
 from fedkme.wire.directives import answer_from_wire, directive_to_wire, farewell_to_wire
 from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
@@ -240,8 +240,8 @@ class OwnerConnection:
             self._refuse(call, error.cause, error.remedy)
 
     def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Coroutine[Any, Any, Answer]:
-        """Send a directive and wait for its answer; of an invitation, for an approval, too."""
-        waits = self._approval_s > 0.0 and isinstance(directive.body, Invitation)
+        """Send a directive and wait for its answer; of what may be approved, for an approval, too."""
+        waits = self._approval_s > 0.0 and isinstance(directive.body, (Invitation, Consider))
         return (self._approved if waits else self._exchange)(directive, limits, traffic)
 
     async def _approved(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
+from curator.owners.consent import ask_owners
 from curator.owners.key_exchange import check_gifts, exchange_keys
 from curator.releases.method import make_method
 from curator.runs.context import RunContext
@@ -89,14 +90,16 @@ class Preparation:
                 async with run.lock:
                     here = await self._choose(run)
                 await self._lifecycle.family(run.document).agree(run, here)
-                if self._context.settings.summary.sealed:
-                    async with run.lock:
+                async with run.lock:
+                    if not self._context.summary_of(run.document).sketched:
+                        await ask_owners(self._context, run)
+                    if self._context.settings.summary.sealed:
                         await self._exchange_keys(run)
             except StoreError:
                 raise
-            except FedkmeError:
+            except FedkmeError as error:
                 if run.status == "asked":
-                    self._runs.close(run, "failed")
+                    self._runs.close(run, "failed", error)
                 self._lifecycle.family(run.document).forget(run)
                 raise
         return replace(run.document.planned, offered=run.status != "asked", packs=True)
@@ -166,12 +169,14 @@ class Preparation:
         """Wait until nothing more comes of a run in this process.
 
         Raises:
-            FedkmeError: it goes on in a later process alone.
+            FedkmeError: it goes on in a later process alone, or failed before it began.
             CancelledRunError: it ended before it began.
         """
         await run.over.wait()
         if run.error is not None:
             raise run.error
+        if run.document.fault is not None:
+            raise run.document.fault
         if run.status in ("cancelled", "failed") and not self._context.records.has(run.name):
             cause = f"{run.name} was cancelled, or failed, before it began"
             raise CancelledRunError(cause, "Ask again for another run.")

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, StoreError
+from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, FedkmeError, StoreError
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
 from fedkme.privacy.ledger import last_seq
 from fedkme.store import RunRow, Store
@@ -288,10 +288,10 @@ class RunQueue:
             self._queue = [each for each in self._queue if each is not run]
             self.close(run, "cancelled")
 
-    def close(self, run: Run, status: Status) -> None:
-        """A run is over: its journal, with noise and answers in it, is forgotten, and so is D_v."""
+    def close(self, run: Run, status: Status, fault: FedkmeError | None = None) -> None:
+        """A run is over, perhaps by a fault before it began: its journal and its D_v are forgotten."""
         self.settle(run)
-        document = replace(run.document, offer=None)
+        document = replace(run.document, offer=None, fault=fault)
         with self._store.transaction():
             self._store.update_run(run.name, status=status, document=document.to_bytes(), ended=True)
             self._store.forget_entries(run.name)

@@ -94,8 +94,12 @@ class SummarySettings(Settings):
     @property
     def asks_owners(self) -> bool:
         """Check whether a plan needs owners: to be chosen, for a sketch of their rows, or for their keys."""
-        sketched = self.protocol == "cells" and self.cells.code_book != "seeds"
-        return self.protocol == AUTO or sketched or self.sealed
+        return self.protocol == AUTO or self.sketched or self.sealed
+
+    @property
+    def sketched(self) -> bool:
+        """Check whether owners' rows are sketched before the plan; the sketch asks for their consent."""
+        return self.protocol == "cells" and self.cells.code_book != "seeds"
 
     @property
     def row(self) -> Protocol:

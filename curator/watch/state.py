@@ -26,6 +26,7 @@ MOST_ENDED = 20
 MOST_EVENTS = 40
 _QUESTIONS: Mapping[str, str] = {
     "invite": "to take part",
+    "consider": "whether to take part",
     "offer_keys": "for keys",
     "broadcast": "for a bid",
     "ask": "for the row that it bid",

@@ -23,6 +23,7 @@ from fedkme.protocol import (
     Broadcast,
     CellTerms,
     Closing,
+    Consider,
     IntendedSummary,
     Invitation,
     Security,
@@ -52,6 +53,18 @@ MOST_PLANNED = {"auction": 32, "cells": 32, "sums": 256}
 _SECURITY = FieldCodec(Security, pooling_pb2.Security)
 
 
+def _intended_to_wire(summary: IntendedSummary) -> pb.IntendedSummary:
+    planned = map(codecs.event_to_wire, summary.planned)
+    return pb.IntendedSummary(
+        protocol=summary.protocol, rows=summary.rows, planned=planned, dimension=summary.dimension
+    )
+
+
+def _intended_from_wire(message: pb.IntendedSummary) -> IntendedSummary:
+    planned = codecs.events_from_wire(message.planned, MOST_PLANNED["sums"])
+    return IntendedSummary(message.protocol, message.rows, planned, message.dimension)
+
+
 _BODIES: dict[str, Codec] = {
     "ask": FieldCodec(said.Ask, pb.Ask),
     "sell": FieldCodec(said.Sell, pb.Sell),
@@ -62,6 +75,13 @@ _BODIES: dict[str, Codec] = {
     "close": FieldCodec(said.Close, pb.Close),
     "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
     "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),
+    "consider": FieldCodec(
+        Consider,
+        pb.Consider,
+        schema_digest=Field(str, str, "schema"),
+        summary=Field(_intended_to_wire, _intended_from_wire),
+        expected=Field(str, said.one_line),
+    ),
     "show_head": FieldCodec(said.ShowHead, pb.ShowHead),
     "keep_head": FieldCodec(said.KeepHead, pb.KeepHead, head=Field(HEAD.to_wire, HEAD.from_wire)),
 }
@@ -186,9 +206,7 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
             if security is not None:
                 message.sums.security.CopyFrom(_SECURITY.to_wire(security))
             if ahead is not None:
-                planned = map(codecs.event_to_wire, ahead.planned)
-                intended = pb.IntendedSummary(protocol=ahead.protocol, rows=ahead.rows, planned=planned)
-                message.sums.ahead.CopyFrom(intended)
+                message.sums.ahead.CopyFrom(_intended_to_wire(ahead))
     return fitting(message)
 
 
@@ -225,10 +243,8 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         plan = codecs.CELLS.from_wire(message.cells.plan)
         scale, rows = message.cells.scale, message.cells.rows
         return CellTerms(plan.code_book, plan.gamma, scale, rows, plan.classes, plan.fill)
-    sums, ahead = message.sums, None
-    if sums.HasField("ahead"):
-        planned = codecs.events_from_wire(sums.ahead.planned, MOST_PLANNED[kind])
-        ahead = IntendedSummary(sums.ahead.protocol, sums.ahead.rows, planned)
+    sums = message.sums
+    ahead = _intended_from_wire(sums.ahead) if sums.HasField("ahead") else None
     return SumTerms(_SECURITY.from_wire(sums.security) if sums.HasField("security") else None, ahead)
 
 

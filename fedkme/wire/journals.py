@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, StepTaken
+from fedkme.errors import FedkmeError
 from fedkme.exchange import Coalition, Offer, Plan, ReleaseRequest, SummaryRequest
 from fedkme.privacy.events import Disclosure
 from fedkme.sealed import GroupSecret, PartyKeys
@@ -32,6 +33,7 @@ class RunDocument:
         owners: names of the owners with which the run began; empty before.
         missing: names of expected owners without which it began.
         coalitions: owners that counted together for this run, in place of histograms.
+        fault: why a summary failed before it was offered anything, for a consumer that did not hear it.
     """
 
     request: SummaryRequest | ReleaseRequest
@@ -40,6 +42,7 @@ class RunDocument:
     owners: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     coalitions: tuple[Coalition, ...] = ()
+    fault: FedkmeError | None = None
 
     @property
     def consumer(self) -> str:
@@ -82,6 +85,8 @@ class RunDocument:
         if self.offer is not None:
             message.offer.extend(summaries.offer_to_messages(replace(self.offer, validation=None)))
         message.coalitions.extend(map(_COALITION.to_wire, self.coalitions))
+        if self.fault is not None:
+            message.fault.CopyFrom(codecs.fault_to_wire(self.fault))
         return message.SerializeToString()
 
     @staticmethod
@@ -96,7 +101,8 @@ class RunDocument:
             offer = summaries.offer_from_messages(message.offer, plan)
         request = summaries.request_from_wire(message.request)
         coalitions = tuple(map(_COALITION.from_wire, message.coalitions))
-        return RunDocument(request, plan, offer, owners, missing, coalitions)
+        fault = codecs.fault_from_wire(message.fault) if message.HasField("fault") else None
+        return RunDocument(request, plan, offer, owners, missing, coalitions, fault)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

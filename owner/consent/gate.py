@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from fedkme.errors import (
 from fedkme.privacy.events import CURATOR, OWNERS, Composed, Disclosure, Event, ExactStatistic, repeated
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce, row_disclosures
-from fedkme.protocol import AuctionTerms, Broadcast, Invitation, SumTerms
+from fedkme.protocol import AuctionTerms, Broadcast, Consider, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
@@ -98,20 +99,37 @@ class OwnerGate:
             ProtocolError: what the curator says of the run cannot be written down.
         """
         self._check_written(invitation)
-        try:
+        with self._saying(invitation.run):
             if self._policy is not None:
                 self._policy.admit(invitation)
+        self.restore(invitation)
+        self._sent.clear()
+
+    def consider(self, asked: Consider) -> None:
+        """Begin nothing; refuse what `open` would refuse.
+
+        Raises:
+            BudgetError: as `open`.
+            PolicyError: likewise.
+        """
+        with self._saying(asked.run):
+            if self._policy is not None:
+                self._policy.consider(asked)
+
+    @contextlib.contextmanager
+    def _saying(self, run: str) -> Iterator[None]:
+        """Say here why a run is refused; the curator hears nothing of what was spent."""
+        try:
+            yield
         except (BudgetError, PolicyError) as error:
             if self._refused is not None:
-                self._refused(invitation.run, error)
+                self._refused(run, error)
             if isinstance(error, PolicyError):
                 raise
             raise BudgetError(
-                f"the limits and budgets of {self._owner} do not allow {invitation.run}",
+                f"the limits and budgets of {self._owner} do not allow {run}",
                 "Ask for a run that costs less, or let the owner look at its log.",
             ) from None
-        self.restore(invitation)
-        self._sent.clear()
 
     def restore(self, invitation: Invitation) -> None:
         """Go on with a run that was opened by another process."""

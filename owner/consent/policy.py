@@ -19,6 +19,7 @@ from fedkme.privacy.events import CURATOR, OWNERS, Event, ExactStatistic, Hashed
 from fedkme.protocol import (
     AuctionTerms,
     CellTerms,
+    Consider,
     IntendedSummary,
     Invitation,
     Security,
@@ -29,7 +30,7 @@ from fedkme.protocols import PROTOCOLS, SKETCH, Family, fault_of_protocol, is_ha
 from fedkme.store import Store
 from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.tables.schema import Schema
-from owner.consent.approvals import Asked, left_in, tidy, use
+from owner.consent.approvals import Approval, Asked, left_in, tidy, use
 from owner.consent.history import Admission, History
 from owner.consent.pools import IntArray, RowPools
 from owner.settings import PeriodBudget, PolicySettings
@@ -110,7 +111,7 @@ class Policy:
         self._check_family(invitation)
         terms = invitation.terms
         if not isinstance(terms, SumTerms):
-            self._check_asked(terms)
+            self._check_asked(terms.rows, terms.features.dimension if isinstance(terms, AuctionTerms) else 0)
         self._check_allowed(consumer, protocol)
         if isinstance(terms, SumTerms):
             planned = planned or NO_PROMISE
@@ -132,6 +133,25 @@ class Policy:
             invitation.expected,
             ahead,
         )
+
+    def consider(self, asked: Consider) -> None:
+        """Let nothing begin: refuse a summary that would be refused, before its D_v draws anything.
+
+        Raises:
+            As `admit`.
+        """
+        summary, consumer = asked.summary, asked.consumer
+        self._check_names(consumer, summary.protocol)
+        if PROTOCOLS[summary.protocol].family == "sums":
+            raise self._odd(SKETCH, summary)
+        self._check_asked(summary.rows, summary.dimension)
+        self._check_allowed(consumer, summary.protocol)
+        self._history.read()
+        pool = self._pools.next(self._history.rows_of_no_pool)
+        meant = Admission(asked.run, consumer, summary.protocol, summary.rows, (), pool)
+        self._check_new(with_summary(meant, summary))
+        if self._settings.approval == "manual":
+            self._approval(self._asked(meant, asked.expected))
 
     def offered(self, run: str) -> IntArray | None:
         """Places in the file of the rows that a run has which was let in; None for all of them."""
@@ -167,17 +187,20 @@ class Policy:
         """Refuse public cells for a summary that would be refused, and any other sums for one."""
         self._check_names(consumer, ahead.protocol)
         if protocol != SKETCH or PROTOCOLS[ahead.protocol].family != "cells" or ahead.rows < 1:
-            raise PolicyError(
-                f"{self._owner} is asked for {protocol!r} before {ahead.rows} rows by {ahead.protocol!r}",
-                "Look at the curator.",
-            )
+            raise self._odd(protocol, ahead)
         self._check_allowed(consumer, ahead.protocol)
 
-    def _check_asked(self, terms: AuctionTerms | CellTerms) -> None:
+    def _odd(self, protocol: str, ahead: IntendedSummary) -> PolicyError:
+        return PolicyError(
+            f"{self._owner} is asked for {protocol!r} before {ahead.rows} rows by {ahead.protocol!r}",
+            "Look at the curator.",
+        )
+
+    def _check_asked(self, rows: int, dimension: int) -> None:
         most = self._settings.most_dimension
-        if terms.rows < 1:
+        if rows < 1:
             raise PolicyError(f"{self._owner} is asked for a run of no rows", "Look at the curator.")
-        if isinstance(terms, AuctionTerms) and (dimension := terms.features.dimension) > most:
+        if dimension > most:
             raise PolicyError(
                 f"{self._owner} is asked for h1 of {dimension} coordinates and computes at most {most}",
                 "Ask for a smaller dimension, or let the owner raise 'most_dimension' of its policy.",
@@ -224,12 +247,7 @@ class Policy:
             )
 
     def _let_in(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
-        if admission.run in self._history.told:
-            raise PolicyError(
-                f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
-                "Look at the curator: each run has a new name.",
-            )
-        self._check_cost(admission if ahead is None else with_summary(admission, ahead))
+        self._check_new(admission if ahead is None else with_summary(admission, ahead))
         if admission.run in self._history.admitted:
             return  # by a process that died before its answer was kept
         if self._settings.approval == "manual":
@@ -237,7 +255,13 @@ class Policy:
         else:
             admission.write(self._store)
 
-    def _check_cost(self, admission: Admission) -> None:
+    def _check_new(self, admission: Admission) -> None:
+        """Refuse a run of an old name, and one over a budget."""
+        if admission.run in self._history.told:
+            raise PolicyError(
+                f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
+                "Look at the curator: each run has a new name.",
+            )
         now = self._clock()
         try:
             for budget in self._settings.budgets:
@@ -268,34 +292,48 @@ class Policy:
         return before.approval or None if covered else None
 
     def _use_approval(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
-        run, consumer = admission.run, admission.consumer
-        whole = admission if ahead is None else ahead
-        asked = Asked(run, consumer, whole.protocol, whole.rows, self._clock(), expected)
+        whole = admission if ahead is None else replace(admission, protocol=ahead.protocol, rows=ahead.rows)
+        asked = self._asked(whole, expected)
         if (approved := self._approved_before(admission)) is not None:
             with self._store.transaction():
                 admission.by(approved).write(self._store)
                 asked.forget(self._store)
             return
-        left = [approval for approval, _ in left_in(self._approvals, self._store)]
-        approval = next((a for a in left if a.covers(asked)), None)
-        if ahead is not None and approval is not None:
+        approval = self._approval(asked)
+        if ahead is not None:
             admission = replace(admission, rows=approval.rows, ahead=ahead.protocol)
-        elif ahead is None and approval is None and serves(admission.protocol) != admission.protocol:
-            kind = (consumer, serves(admission.protocol))
-            approval = next((a for a in left if (a.consumer, a.protocol) == kind), None)
-            admission = replace(admission, rows=0 if approval is None else approval.rows)
-        if approval is None:
-            asked.note(self._store)
-            what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
-            raise ApprovalError(
-                f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
-                f"Let the owner run '{asked.command()}', and ask again.",
-            )
+        elif approval.protocol != admission.protocol:
+            admission = replace(admission, rows=approval.rows)
         with self._store.transaction():
             use(self._store, approval)
             admission.by(approval.id).write(self._store)
             asked.forget(self._store)
         tidy(self._approvals, self._store)
+
+    def _asked(self, admission: Admission, expected: str) -> Asked:
+        run, consumer = admission.run, admission.consumer
+        return Asked(run, consumer, admission.protocol, admission.rows, self._clock(), expected)
+
+    def _approval(self, asked: Asked) -> Approval:
+        """An approval that is left of a run, or of the summaries that a sketch without a summary serves.
+
+        Raises:
+            ApprovalError: there is none; the owner's operator sees what was asked.
+        """
+        left = [approval for approval, _ in left_in(self._approvals, self._store)]
+        if (approval := next((a for a in left if a.covers(asked)), None)) is not None:
+            return approval
+        kind = (asked.consumer, serves(asked.protocol))
+        if kind[1] != asked.protocol:
+            for approval in left:
+                if (approval.consumer, approval.protocol) == kind:
+                    return approval
+        asked.note(self._store)
+        what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
+        raise ApprovalError(
+            f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
+            f"Let the owner run '{asked.command()}', and ask again.",
+        )
 
 
 def with_summary(admission: Admission, ahead: IntendedSummary) -> Admission:

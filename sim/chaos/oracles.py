@@ -11,6 +11,8 @@ from sim.chaos.simulation import PlayedSchedule, quiet
 from sim.chaos.worlds import SimulatedWorld, menu
 
 _OVER = ("complete", "stopped", "cancelled", "failed")
+_REFUSED = ("failed", "stopped")
+"""Statuses of a run that all owners refuse: where they are here before its D_v pays, and where not."""
 _DISTRUSTED = ("lie", "restore", "flip")
 _DISKS = ("full", "doubt", "file")
 _LETTING_GO = ("full", "doubt", "kill", "stop")
@@ -29,11 +31,12 @@ def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) ->
     found = list(outcome.faults)
     if any(line.startswith("stuck") for line in found):
         return found
-    found += _ended(outcome, world)
+    found += _ended(outcome, undisturbed, world)
     found += _reconciled(outcome, world)
     found += _once(outcome, undisturbed, world)
     found += _refused(outcome, world)
-    if world.repeatable and all(_leaves_bits(fault, world) for fault in outcome.happened):
+    gentle = all(_leaves_bits(fault, world) for fault in outcome.happened)
+    if world.repeatable and gentle and not _refused_later(outcome, undisturbed):
         found += _same(outcome, undisturbed)
     return found
 
@@ -48,13 +51,22 @@ def _leaves_bits(fault: InjectedFault, world: SimulatedWorld) -> bool:
     return fault.kind in GENTLE and not (fault.kind in leaving and fault.party in world.owners)
 
 
+def _refused_later(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> bool:
+    """Check whether owners that refuse a run were here before its D_v paid in one of two schedules alone."""
+    before = undisturbed.statuses
+    return any({now, before.get(run)} == {*_REFUSED} for run, now in outcome.statuses.items())
+
+
 def _distrusted(outcome: PlayedSchedule) -> set[str]:
     """Parties that lied, or whose store is not what they wrote."""
     return {fault.party for fault in outcome.happened if fault.kind in _DISTRUSTED}
 
 
-def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
-    """Check that every consumer has something, and no run is left open; who is honest and alive finishes."""
+def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
+    """Check that every consumer has something, and no run is left open; who is honest and alive finishes.
+
+    A run that all owners refuse fails, or stops, where nothing is disturbed.
+    """
     for name in world.consumers if "curator" not in _distrusted(outcome) else ():
         if name not in outcome.results and name not in _distrusted(outcome):
             yield f"ended: {name} has neither a result nor an error"
@@ -65,7 +77,7 @@ def _ended(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     enough = _calm(outcome, world) if world.secure else len(world.owners) > len(harsh) + 1
     if harsh <= set(world.owners) and enough:
         for run, status in outcome.statuses.items():
-            if status == "failed":
+            if status == "failed" and undisturbed.statuses.get(run) not in _REFUSED:
                 yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
 
 

@@ -282,6 +282,7 @@ async def test_an_owner_that_makes_rows_of_its_own_huge(tmp_path: Path) -> None:
             await stream.read()
             running = at.consumer()
             for body in (
+                {"accepted": pb.Accepted(rows=20)},  # that it will take part
                 {"accepted": pb.Accepted(rows=2**53)},
                 {"bid": pb.Bid(value=1e308, token=2**64 - 1)},
                 {"rows": types_pb2.Rows(rows=[types_pb2.Row(token=2**64 - 1, values=[0.5] * 4)], last=True)},

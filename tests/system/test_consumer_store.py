@@ -257,7 +257,11 @@ async def test_a_request_is_of_one_d_v_and_is_given_up_by_cancelling_it(tmp_path
     async with market(tmp_path, ["a"]) as at, at.attend() as silent:
         hello = owners_pb2.Hello(name="a", versions=codecs.VERSIONS, instance=b"i" * 16)
         await silent.write(owners_pb2.OwnerMessage(hello=hello))
+        assert (await silent.read()).HasField("welcome")
+        await at.ear.heard("owner_joined")
         first = at.consumer()
+        considered = await silent.read()
+        await silent.write(owners_pb2.OwnerMessage(at=considered.at, accepted=owners_pb2.Accepted(rows=20)))
         await at.ear.heard("queued")
         first.cancel()
         await asyncio.wait([first])

@@ -97,10 +97,11 @@ async def test_an_owner_that_is_waited_for_is_named_with_what_it_was_asked(tmp_p
         town.owner("north")
         hello = owners_pb2.Hello(name="south", versions=codecs.VERSIONS, instance=b"i" * 16)
         await silent.write(owners_pb2.OwnerMessage(hello=hello))
+        await town.ear.heard("owner_joined", 2)
         town.consumer()
         run = await until(town, "asked", "south")
         await silent.done_writing()
-    assert run["waiting"] == "Waiting for south: asked to take part."
+    assert run["waiting"] == "Waiting for south: asked whether to take part."
     lane = next(lane for lane in run["lanes"] if lane["owner"] == "south")
     assert lane["since"] < lane["due"]
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from curator.cells.settings import CellsSettings
 from curator.summary.settings import SummarySettings
-from fedkme.errors import ApprovalError, IncompleteSummaryError, PolicyError, QuorumError
+from fedkme.errors import ApprovalError, PolicyError, QuorumError
+from fedkme.privacy.ledger import read_ledger
 from fedkme.tables.files import save_table
 from owner.consent.approvals import approve
+from owner.settings import PeriodBudget
 from tests.system.cell_market import SMALL, record_of
 from tests.system.launches import read_json
-from tests.system.market import Ear, market, rows
+from tests.system.market import Ear, market, request, rows
 
 
 async def test_a_refusal_is_logged_on_both_sides_and_the_others_go_on(tmp_path: Path) -> None:
@@ -37,26 +40,87 @@ async def test_a_refusal_is_logged_on_both_sides_and_the_others_go_on(tmp_path: 
         assert record["accessed"]["b"] > 0
 
 
-async def test_a_run_below_its_quorum_for_a_refusal_says_so_to_the_consumer(tmp_path: Path) -> None:
-    ear = Ear()
-    async with market(tmp_path, ["a"]) as at:
-        at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
-        with pytest.raises(IncompleteSummaryError, match=r"has 0 of 6 rows\. 'received'"):
-            await at.consumer(ear=ear)
-        told = await ear.heard("received")
-        assert (told["rows"], told["complete"]) == (0, False)
-        ended = at.ended()
-        assert told["reason"] == ended["reason"]
-        assert ended["status"] == "stopped"
-        assert f"error {QuorumError.code} " in ended["reason"]
-        assert "approves each run by hand" in (await at.ear.heard("owner_left"))["line"]
-
-
 CLOCK = SummarySettings(features=SMALL, protocol="algorithm3")
+UNIFORM = SummarySettings(features=SMALL, protocol="uniform")
 SEEDS = SummarySettings(
     features=SMALL, protocol="cells", cells=CellsSettings(bits=2, code_book="seeds", rho=1.0)
 )
 MANUAL = {"approval": "manual"}
+
+
+@pytest.mark.parametrize(
+    ("summary", "policy", "words"),
+    [
+        (CLOCK, {"rows": "none"}, "no more than numbers about all its rows may leave a"),
+        (CLOCK, {"most_dimension": 7}, "is asked for h1 of 8 coordinates"),
+        (CLOCK, MANUAL, "--protocol clock --rows 4'"),
+        (CLOCK, {"budgets": [PeriodBudget(epsilon=0.9, delta=1e-5)]}, "limits and budgets of a do not"),
+        (UNIFORM, {"consumers": ["clinic"]}, "does not take part in runs for the consumer"),
+        (UNIFORM, MANUAL, "--protocol uniform --rows 4'"),
+        (SEEDS, {"protocols": ["sketch"]}, "does not take part in the protocol 'cells'"),
+        (SEEDS, MANUAL, "--protocol cells --rows 4'"),
+        (SEEDS, {"budgets": [PeriodBudget(epsilon=0.9, delta=1e-5)]}, "limits and budgets of a do not"),
+    ],
+)
+async def test_d_v_pays_nothing_for_a_run_that_every_owner_refuses(
+    tmp_path: Path, summary: SummarySettings, policy: dict[str, Any], words: str
+) -> None:
+    # Without a sketch nobody asked owners before D_v's mean, or its counts, had gone to the curator.
+    save_table(tmp_path / "seeds.npz", rows(8, 4))
+    ear = Ear()
+    async with market(tmp_path, ["a"], summary=summary, seeds=tmp_path / "seeds.npz") as at:
+        at.owner("a", policy=policy, approvals=tmp_path / "approvals")
+        await at.ear.heard("owner_joined")
+        with pytest.raises(QuorumError) as caught:
+            await at.consumer(p=4, ear=ear)
+        assert words in f"{caught.value.cause} {caught.value.remedy}"
+        assert words in (await at.ear.heard("owner_left"))["line"]
+    assert not read_ledger(tmp_path / "consumer.db")
+
+
+@pytest.mark.parametrize("summary", [CLOCK, UNIFORM, SEEDS])
+async def test_being_asked_uses_up_no_approval(tmp_path: Path, summary: SummarySettings) -> None:
+    save_table(tmp_path / "seeds.npz", rows(8, 4))
+    folder = tmp_path / "approvals"
+    async with market(tmp_path, ["a"], summary=summary, seeds=tmp_path / "seeds.npz") as at:
+        at.owner("a", policy=MANUAL, approvals=folder)
+        await at.ear.heard("owner_joined")
+        approve(folder, "consumer", summary.row.name, 4, 1)
+        await at.consumer(p=4)
+        assert record_of(tmp_path)["status"] == "complete"
+        with pytest.raises(QuorumError, match="has approved none of 4 rows"):
+            await at.consumer(p=4)
+
+
+async def test_a_consumer_that_did_not_hear_of_the_refusal_hears_it_when_it_asks_again(
+    tmp_path: Path,
+) -> None:
+    asked = request()
+    asked.request.request_id = b"r" * 16
+    async with market(tmp_path, ["a"], summary=CLOCK) as at:
+        at.owner("a", policy={"rows": "none"})
+        await at.ear.heard("owner_joined")
+        for heard in (["fault"], ["plan", "fault"]):  # with no room for an offer in the plan
+            async with at.summarize() as stream:
+                await stream.write(asked)
+                said = [await stream.read() for _ in heard]
+            assert [message.WhichOneof("body") for message in said] == heard
+            assert said[-1].fault.code == QuorumError.code
+            assert "numbers about all its rows may leave a" in said[-1].fault.cause
+        assert said[0].plan.offered
+
+
+async def test_nobody_waits_for_the_answer_of_an_owner_that_is_not_here(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a", "b"], summary=CLOCK) as at:
+        at.owner("a", policy={"rows": "none"})
+        await at.ear.heard("owner_joined")
+        asking = at.consumer(p=4)
+        await at.ear.heard("queued")
+        at.owner("b")
+        await asking
+    assert [fault["owner"] for fault in record_of(tmp_path)["faults"]] == ["a"]
+
+
 SKETCHED = SummarySettings(
     features=SMALL, protocol="cells", cells=CellsSettings(bits=2, code_book="sketch", dimension=2, rho=1.0)
 )

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("request", "release", "plan", "offer", "owners", "missing", "coalitions")
+    __slots__ = ("request", "release", "plan", "offer", "owners", "missing", "coalitions", "fault")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class RunDocument(_message.Message):
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     COALITIONS_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
     request: _summaries_pb2.SummaryRequest
     release: _releases_pb2.ReleaseRequest
     plan: _summaries_pb2.Plan
@@ -26,7 +27,8 @@ class RunDocument(_message.Message):
     owners: _containers.RepeatedScalarFieldContainer[str]
     missing: _containers.RepeatedScalarFieldContainer[str]
     coalitions: _containers.RepeatedCompositeFieldContainer[Coalition]
-    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., coalitions: _Optional[_Iterable[_Union[Coalition, _Mapping]]] = ...) -> None: ...
+    fault: _types_pb2.Fault
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., coalitions: _Optional[_Iterable[_Union[Coalition, _Mapping]]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class Coalition(_message.Message):
     __slots__ = ("owners", "rows", "counts", "deviation")

@@ -19,7 +19,7 @@ class Position(_message.Message):
     def __init__(self, run: _Optional[str] = ..., round: _Optional[int] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("at", "welcome", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "embed", "aggregate", "histogram", "fill_order", "offer_keys", "invite", "show_head", "keep_head")
+    __slots__ = ("at", "welcome", "broadcast", "ask", "draw", "close", "fault", "quote", "sell", "dismiss", "farewell", "embed", "aggregate", "histogram", "fill_order", "offer_keys", "invite", "show_head", "keep_head", "consider")
     AT_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class Directive(_message.Message):
     INVITE_FIELD_NUMBER: _ClassVar[int]
     SHOW_HEAD_FIELD_NUMBER: _ClassVar[int]
     KEEP_HEAD_FIELD_NUMBER: _ClassVar[int]
+    CONSIDER_FIELD_NUMBER: _ClassVar[int]
     at: Position
     welcome: Welcome
     broadcast: Broadcast
@@ -58,7 +59,8 @@ class Directive(_message.Message):
     invite: Invite
     show_head: ShowHead
     keep_head: KeepHead
-    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., histogram: _Optional[_Union[AskHistogram, _Mapping]] = ..., fill_order: _Optional[_Union[FillOrder, _Mapping]] = ..., offer_keys: _Optional[_Union[OfferKeys, _Mapping]] = ..., invite: _Optional[_Union[Invite, _Mapping]] = ..., show_head: _Optional[_Union[ShowHead, _Mapping]] = ..., keep_head: _Optional[_Union[KeepHead, _Mapping]] = ...) -> None: ...
+    consider: Consider
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., broadcast: _Optional[_Union[Broadcast, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., draw: _Optional[_Union[Draw, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., quote: _Optional[_Union[Quote, _Mapping]] = ..., sell: _Optional[_Union[Sell, _Mapping]] = ..., dismiss: _Optional[_Union[Dismiss, _Mapping]] = ..., farewell: _Optional[_Union[Farewell, _Mapping]] = ..., embed: _Optional[_Union[_pooling_pb2.Embed, _Mapping]] = ..., aggregate: _Optional[_Union[_pooling_pb2.Aggregate, _Mapping]] = ..., histogram: _Optional[_Union[AskHistogram, _Mapping]] = ..., fill_order: _Optional[_Union[FillOrder, _Mapping]] = ..., offer_keys: _Optional[_Union[OfferKeys, _Mapping]] = ..., invite: _Optional[_Union[Invite, _Mapping]] = ..., show_head: _Optional[_Union[ShowHead, _Mapping]] = ..., keep_head: _Optional[_Union[KeepHead, _Mapping]] = ..., consider: _Optional[_Union[Consider, _Mapping]] = ...) -> None: ...
 
 class OwnerMessage(_message.Message):
     __slots__ = ("at", "hello", "accepted", "bid", "dry", "rows", "closing", "fault", "counts", "words", "aggregated", "histogram", "offer", "head", "cosignature")
@@ -189,14 +191,30 @@ class CellTerms(_message.Message):
     def __init__(self, plan: _Optional[_Union[_types_pb2.CellsPlan, _Mapping]] = ..., scale: _Optional[float] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class IntendedSummary(_message.Message):
-    __slots__ = ("protocol", "rows", "planned")
+    __slots__ = ("protocol", "rows", "planned", "dimension")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
     protocol: str
     rows: int
     planned: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ...) -> None: ...
+    dimension: int
+    def __init__(self, protocol: _Optional[str] = ..., rows: _Optional[int] = ..., planned: _Optional[_Iterable[str]] = ..., dimension: _Optional[int] = ...) -> None: ...
+
+class Consider(_message.Message):
+    __slots__ = ("run", "schema_digest", "consumer", "summary", "expected")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    schema_digest: str
+    consumer: str
+    summary: IntendedSummary
+    expected: str
+    def __init__(self, run: _Optional[str] = ..., schema_digest: _Optional[str] = ..., consumer: _Optional[str] = ..., summary: _Optional[_Union[IntendedSummary, _Mapping]] = ..., expected: _Optional[str] = ...) -> None: ...
 
 class SumTerms(_message.Message):
     __slots__ = ("security", "ahead")

@@ -176,7 +176,8 @@ def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
     market = small_market({"a": table(9, 1)}, 4)
     mortal = market.owners["a"].open(make=Mortal)
     assert isinstance(mortal, Mortal)
-    mortal.left = 1 + 2 * rounds if rounds else 0  # its opening, then a bid and a row each round
+    # It says that it will take part; then its opening, and a bid and a row each round.
+    mortal.left = 2 + 2 * rounds if rounds else 1
     connection = market.members.connection("a")
     assert isinstance(connection, Loopback)
     connection.runs = mortal
