@@ -62,7 +62,7 @@ _PUT = (
     " ON CONFLICT (party, name) DO UPDATE SET value = excluded.value"
 )
 _GET = "SELECT value FROM facts WHERE party = ? AND name = ?"
-_KEYS = "SELECT name FROM facts WHERE party = ? AND name >= ? AND substr(name, 1, ?) = ? ORDER BY name"
+_KEYS = "SELECT name FROM facts WHERE party = ? AND name >= ? AND name < ? ORDER BY name"
 _DELETE = "DELETE FROM facts WHERE party = ? AND name = ?"
 
 
@@ -308,7 +308,8 @@ class SqlStore(Store, ABC):
 
     @override
     def keys(self, prefix: str = "") -> list[str]:
-        rows = self._query(_KEYS, self._party, printable(prefix), len(prefix), prefix)
+        behind = prefix + "\U0010ffff"  # the last code point, which no printable key has
+        rows = self._query(_KEYS, self._party, printable(prefix), behind)
         return [name for (name,) in rows]
 
     @override

@@ -115,3 +115,14 @@ def test_a_wrong_key_is_named_by_the_path_that_was_written(
     line = str(caught.value)
     assert words in line
     assert not [word for word in JARGON if word in line]
+
+
+def test_a_copy_with_other_values_keeps_nothing_that_was_computed_of_the_first() -> None:
+    # A schema computes its layout and digest once; pydantic's own copy takes them along.
+    narrow = Schema.model_validate({"columns": [{"kind": "numeric", "name": "a", "bounds": [0, 1]}]})
+    digest, width = narrow.digest(), narrow.encoded_width
+    (first,) = narrow.columns
+    wide = narrow.model_copy(update={"columns": (first, first.model_copy(update={"name": "b"}))})
+    assert (wide.encoded_width, wide.digest() == digest) == (2 * width, False)
+    assert (narrow.encoded_width, narrow.digest()) == (width, digest)
+    assert wide == Schema.model_validate(wide.model_dump())
