@@ -68,7 +68,6 @@ QUICK: Mapping[str, Any] = {
     "soak_consumers": 5,
     "tree_owners": (1_000,),
     "steady_rounds": 100,
-    "steady_runs": 10,
 }
 """Settings of `--quick`: all benchmarks but `ray` in less than ten minutes."""
 
@@ -215,18 +214,17 @@ def tree(
 
 
 @app.verb(
-    "fedkme bench steady --rounds 10000 --runs 1000",
+    "fedkme bench steady --rounds 10000",
     "fedkme bench steady --json",
     json=_JSON,
     name=Benchmark.STEADY.value,
 )
 def steady(
     rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000,
-    runs: Annotated[int, typer.Option(min=10, help="Runs, one after another.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what a curator's memory grows by over many rounds, and over many runs."""
-    _bench([Benchmark.STEADY], as_json, steady_rounds=rounds, steady_runs=runs)
+    """Measure what a curator's memory grows by over many rounds of one run."""
+    _bench([Benchmark.STEADY], as_json, steady_rounds=rounds)
 
 
 def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:

@@ -67,8 +67,6 @@ class BenchSettings(Settings):
     """Consumers of `soak`, who ask at once."""
     steady_rounds: int = Field(2_000, ge=10)
     """Rounds of `steady`."""
-    steady_runs: int = Field(100, ge=10)
-    """Runs of `steady`."""
     tree_owners: tuple[Positive, ...] = Field((1_000, 10_000), min_length=1)
     """K of `tree`."""
     tree_fan: int = Field(100, ge=2)

@@ -38,7 +38,6 @@ TINY = BenchSettings(
     secagg_owners=(4, 100),
     secagg_length=50,
     steady_rounds=10,
-    steady_runs=10,
     tree_owners=(9,),
     tree_fan=2,
     select_rows=300,
