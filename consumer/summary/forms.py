@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.results import CSV
+from consumer.summary.classes import beside_classes
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import WeightedRows, received, repeat, weigh
 from fedkme.tables.files import table_bytes
@@ -72,7 +73,8 @@ class Forms:
         fit: their weights, in the same order, and what is known of the fit.
         repeats: p rows, equal ones beside each other.
         counts: how often each of these is there, (s,), > 0.
-        least: MMD^2 to D_v of the best weights over all rows received.
+        least: MMD^2 to D_v of the best weights over all rows received; where D_v has labels, of rows with
+            their classes (classes.py).
         own: mean of the kernel over all pairs of rows of D_v.
         listed: rows of the summary and rows with weights, each once.
     """
@@ -100,8 +102,15 @@ class Forms:
         return {WEIGHTED: npz_bytes(arrays), REPEATS: table_bytes(self.repeats), CSV: self.listed.csv(schema)}
 
 
-def make_forms(schema: Schema, came: Table, summary: Table, validation: ReferenceRows, p: int) -> Forms:
-    """Weigh and repeat the rows that came.
+def make_forms(
+    schema: Schema,
+    came: Table,
+    summary: Table,
+    validation: ReferenceRows,
+    p: int,
+    labels: NDArray[np.int64] | None = None,
+) -> Forms:
+    """Weigh and repeat the rows that came, with their classes where D_v has labels.
 
     Args:
         schema: of the rows.
@@ -109,10 +118,11 @@ def make_forms(schema: Schema, came: Table, summary: Table, validation: Referenc
         summary: those of them that pruning kept, at least one.
         validation: D_v, encoded.
         p: rows that were asked for.
+        labels: of D_v, (m,), or None.
     """
     order = joined([summary, rest(came, summary)])
     order = order.take(np.arange(min(len(order), MOST_ROWS)))
-    about = received(schema.encode(order.values), validation)
+    about = received(*beside_classes(schema.encode(order.values), validation, order.labels, labels))
     fit = weigh(about, p, np.arange(min(len(summary), MOST_ROWS)))
     counts = repeat(about, p)
     repeats = order.take(np.repeat(np.arange(len(order)), counts))
@@ -124,7 +134,7 @@ def make_forms(schema: Schema, came: Table, summary: Table, validation: Referenc
         repeats,
         counts[counts > 0],
         about.least,
-        about.own,
+        validation.own,
         listed,
     )
 

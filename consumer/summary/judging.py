@@ -9,17 +9,11 @@ from typing import Any
 
 from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
+from consumer.summary.classes import classes_apart
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
 from consumer.summary.halves import by_halves
-from consumer.summary.verdict import (
-    FormQuality,
-    SummaryVerdict,
-    Yardstick,
-    classes_apart,
-    verdict_on,
-    yardstick,
-)
+from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
@@ -100,7 +94,7 @@ def judge_tables(
         downstream: whether to train models.
     """
     against = evaluator(schema, validation, test, seeds, gamma, downstream)
-    forms = make_forms(schema, came, summary, against.validation, p)
+    forms = make_forms(schema, came, summary, against.validation, p, validation.labels)
     alike = against.evaluate_table(schema, forms.summary)
     weighted = against.evaluate_table(schema, forms.weighted, forms.fit.weights)
     repeats = against.evaluate_table(schema, forms.repeats)
@@ -115,7 +109,7 @@ def judge_tables(
     ]
     verdict, halves = verdict_on(qualities[0], qualities[1:], by), None
     if verdict.grade != "good":
-        halves = by_halves(schema.encode(came.values), against.validation, p)
+        halves = by_halves(schema.encode(came.values), against.validation, p, came.labels, validation.labels)
         verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
     return Judged(forms, *found, classes, by, verdict, halves)
 

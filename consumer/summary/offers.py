@@ -13,6 +13,7 @@ from consumer.gate import ConsumerGate
 from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from consumer.settings import KernelSettings, RequestSettings
+from consumer.summary.classes import beside_classes
 from consumer.summary.spending import counting
 from fedkme.cells.asks import deviation_of_asks
 from fedkme.cells.codebook import code_book_from_json
@@ -20,6 +21,7 @@ from fedkme.cells.directions import chosen_book, pick, scores
 from fedkme.cells.histogram import noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.embeddings.kernels import domain_gamma, median_gamma
+from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune
 from fedkme.errors import ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
@@ -184,8 +186,9 @@ def finish(
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
     """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
-    if len(summary.table) <= p:
-        return replace(summary, outcome=replace(summary.outcome, complete=len(summary.table) == p))
-    rows = schema.encode(summary.table.values)
-    kept = prune(rows, schema.encode(validation.values), p, summary.plan.features.gamma)
-    return replace(summary, table=summary.table.take(kept))
+    came = summary.table
+    if len(came) <= p:
+        return replace(summary, outcome=replace(summary.outcome, complete=len(came) == p))
+    against = ReferenceRows(schema.encode(validation.values), summary.plan.features.gamma)
+    rows, seen = beside_classes(schema.encode(came.values), against, came.labels, validation.labels)
+    return replace(summary, table=came.take(prune(rows, seen.rows, p, seen.gamma)))

@@ -8,7 +8,7 @@ that of p. That is too much where few rows hold the law of D_v well: of what is 
 fitted to one half of D_v and judged by the other (`by_halves`), which hides nothing. Grades compare the best
 form, so charged or so judged, with the yardstick. They promise something of rows of that law that nobody has
 seen: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows. The kernel is of columns
-and knows no label: shares of classes are compared with D_v's by a yardstick of their own (`classes_apart`).
+and knows no label: shares of classes are compared with D_v's by a yardstick of their own (classes.py).
 docs/metrics.md says how often that was so on layouts that the grades were not set on.
 """
 
@@ -16,10 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 Grade = Literal["good", "fair", "poor"]
 
@@ -91,34 +88,6 @@ def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
     """
     m = validation_rows
     return Yardstick(max(m * (1.0 - own) / (m - 1), 0.0) if m > 1 else None, p, m)
-
-
-def classes_apart(
-    labels: NDArray[np.int64] | None,
-    weights: NDArray[Any] | None,
-    validation: NDArray[np.int64] | None,
-    p: int,
-) -> float:
-    """Compare class shares with D_v's: squared distance, over the mean one of p fresh rows.
-
-    Of these it is (1 - sum of squared shares) (1/p + 1/m); of a D_v of one class, as if another row had come
-    with another.
-
-    Args:
-        labels: of a form's rows, (s,), or None: the distance is then 0.
-        weights: of these rows, or None: alike.
-        validation: of D_v's m rows, or None.
-        p: rows that were asked for.
-    """
-    if labels is None or validation is None:
-        return 0.0
-    count, m = int(max(labels.max(), validation.max())) + 1, len(validation)
-    shares, theirs = (
-        np.bincount(of, by, count) / (len(of) if by is None else by.sum())
-        for of, by in ((labels, weights), (validation, None))
-    )
-    spread = max(1.0 - float(theirs @ theirs), 2.0 * m / (m + 1) ** 2)
-    return float(((shares - theirs) ** 2).sum()) / (spread * (1.0 / p + 1.0 / m))
 
 
 def verdict_on(

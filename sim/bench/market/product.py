@@ -38,7 +38,9 @@ def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chose
     parties = open_market(scenario.schema, tables, scenario.seeds, question.seed)
     summary = asyncio.run(run_in_process(parties, scenario.validation, settings, request, records))
     kept = pruned(summary, question.p, scenario.schema, scenario.validation).table
-    forms = make_forms(scenario.schema, summary.table, kept, draw.to_validation, question.p)
+    forms = make_forms(
+        scenario.schema, summary.table, kept, draw.to_validation, question.p, draw.validation_labels
+    )
     accessed = 0 if records.summary is None else len(records.summary.accesses)
     kendall = agreement(market, names, records)
 

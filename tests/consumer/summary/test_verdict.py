@@ -7,15 +7,14 @@ import re
 import numpy as np
 import pytest
 
+from consumer.summary.classes import classes_apart
 from consumer.summary.verdict import (
-    CHANCE,
     FAIR,
     GOOD,
     LOSS,
     FormQuality,
     SummaryVerdict,
     Yardstick,
-    classes_apart,
     verdict_on,
     yardstick,
 )
@@ -138,12 +137,3 @@ def test_rows_of_other_classes_than_those_of_d_v_are_not_good() -> None:
     weights = np.repeat([0.0, 1.0], (19, 41)) / 41
     assert classes_apart(mixed, weights, cases, 60) < 1e-12
     assert classes_apart(None, None, cases, 60) == classes_apart(cases, None, None, 60) == 0.0
-
-
-def test_class_shares_of_fresh_rows_are_good_but_for_one_in_a_hundred() -> None:
-    # A mean of 1 over pairs of draws, and beyond GOOD * CHANCE in 1.2 %, as chi^2 of one degree is.
-    random = np.random.default_rng(3)
-    draws = (random.random((2, 2000, 100)) < 0.3).astype(np.int64)
-    apart = np.array([classes_apart(a, None, b, 100) for a, b in zip(*draws, strict=True)])
-    assert abs(apart.mean() - 1) < 0.15
-    assert (apart > GOOD * CHANCE).mean() < 0.02
