@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -15,6 +16,7 @@ _REFUSED = ("failed", "stopped")
 """Statuses of a run that all owners refuse: where they are here before its D_v pays, and where not."""
 _DISTRUSTED = ("lie", "restore", "flip")
 _DISKS = ("full", "doubt", "file")
+_RUN, _NOTHING = re.compile(r"\brun-\d+\b"), re.compile(r"(?!)")
 _LETTING_GO = ("full", "doubt", "kill", "stop")
 """Faults after which a party has lost what was in its memory alone, or what it was about to write."""
 
@@ -65,7 +67,8 @@ def _distrusted(outcome: PlayedSchedule) -> set[str]:
 def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     """Check that every consumer has something, and no run is left open; who is honest and alive finishes.
 
-    A run that all owners refuse fails, or stops, where nothing is disturbed.
+    A run that all owners refuse fails, or stops, where nothing is disturbed; where they refuse all runs, so
+    does another one, of a consumer that was stopped before it heard of the first.
     """
     for name in world.consumers if "curator" not in _distrusted(outcome) else ():
         if name not in outcome.results and name not in _distrusted(outcome):
@@ -74,10 +77,12 @@ def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
         if status not in (*_OVER, "asked") and "curator" not in _distrusted(outcome):
             yield f"ended: {run} is {status}"
     harsh = {fault.party for fault in outcome.happened if fault.kind not in GENTLE}
-    enough = _calm(outcome, world) if world.secure else len(world.owners) > len(harsh) + 1
-    if harsh <= set(world.owners) and enough:
+    leaving = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
+    enough = _calm(outcome, world) if world.secure else len(world.owners) > len(leaving) + 1
+    usual = undisturbed.statuses
+    if harsh <= set(world.owners) and enough and not set(usual.values()) <= {*_REFUSED}:
         for run, status in outcome.statuses.items():
-            if status == "failed" and undisturbed.statuses.get(run) not in _REFUSED:
+            if status == "failed" and usual.get(run) not in _REFUSED:
                 yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
 
 
@@ -148,11 +153,14 @@ def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
 
 
 def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
-    """Compare results, records and ledgers with those of the quiet run."""
-    for what in ("results", "records", "ledgers"):
+    """Compare results, records and ledgers with those of the quiet run.
+
+    A result that is an error may name another run: a refusal that nobody heard is asked for again.
+    """
+    for what, unnamed in (("results", _RUN), ("records", _NOTHING), ("ledgers", _NOTHING)):
         mine, theirs = getattr(outcome, what), getattr(undisturbed, what)
         for name in sorted({*mine, *theirs}):
-            if str(mine.get(name)) != str(theirs.get(name)):
+            if unnamed.sub("", str(mine.get(name))) != unnamed.sub("", str(theirs.get(name))):
                 yield f"same: {what} of {name} differ: {_difference(mine.get(name), theirs.get(name))}"
 
 

@@ -157,6 +157,16 @@ def test_rows_of_an_owner_that_came_back_without_its_keys_are_no_cheating() -> N
         assert judged(once(world, "north", step, "kill")) == []
 
 
+@pytest.mark.parametrize("kind", ["stop", "kill"])
+def test_a_refusal_that_a_consumer_did_not_hear_is_asked_for_again_and_d_v_pays_nothing(kind: Kind) -> None:
+    # Found by seed 802714: owners refused the run as its consumer was stopped, and refused the next one, too.
+    world = world_of("winner-only-hashed (budgets)")
+    for step in range(1, quiet(world).steps["consumer-1"] + 1):
+        outcome = play(once(world, "consumer-1", step, kind))
+        assert judge(outcome) == []
+        assert not outcome.ledgers["consumer-1"]
+
+
 def test_a_run_whose_consumer_is_gone_for_good_waits_for_the_curator_s_next_start() -> None:
     # Found by seed 20665: the disk refused the record, and the store of who would ask again was damaged.
     faults = (InjectedFault("consumer-1", 16, "flip", 35), InjectedFault("curator", 29, "file", 50))
