@@ -160,7 +160,8 @@ class _Simulation:
             over = asyncio.ensure_future(process.over.wait())
             try:
                 await asyncio.wait((main, over), return_when=asyncio.FIRST_COMPLETED)
-                if main.done() and not process.over.is_set() and self._ended(party, main):
+                ended = main.done() and not process.over.is_set()
+                if (ended or _finished(main)) and self._ended(party, main):
                     if party.ends:
                         return
                     await asyncio.Event().wait()  # an owner that is out for good
@@ -232,6 +233,11 @@ class _Simulation:
             self.story,
             statuses,
         )
+
+
+def _finished(main: asyncio.Task[Any]) -> bool:
+    """Check whether a process has done its work; a death that comes behind that takes nothing back."""
+    return main.done() and not main.cancelled() and main.exception() is None
 
 
 def play(schedule: FaultSchedule) -> PlayedSchedule:
