@@ -6,7 +6,8 @@ classes are so far apart that the kernel falls to `ALIKE` of what it is,
 
     k((x, y), (x', y')) = k(x, x') ALIKE^[y != y'],
 
-an RBF kernel of longer rows: what is proven of weights (fedkme/embeddings/summary_weights.py) holds in it.
+and to `STRANGE` where one of them is a class that no row of D_v has. It is an RBF kernel of longer rows: what
+is proven of weights (fedkme/embeddings/summary_weights.py) holds in it.
 Nothing is released: this is computed where D_v is, of rows that came. docs/decisions/043.
 """
 
@@ -25,6 +26,8 @@ Rows = NDArray[np.floating[Any]]
 
 ALIKE = 0.9
 """Kernel of two rows that differ by their class alone."""
+STRANGE = 0.1
+"""The same, where D_v has rows of one of these classes and none of the other."""
 
 
 def beside_classes(
@@ -44,7 +47,11 @@ def beside_classes(
     if labels is None or theirs is None:
         return rows, validation
     count = 1 + int(max(labels.max(initial=0), theirs.max(initial=0)))
-    places = math.sqrt(-math.log(ALIKE) / (2.0 * validation.gamma)) * np.eye(count, dtype=rows.dtype)
+    near = -0.5 * math.log(ALIKE) / validation.gamma
+    squared = np.where(
+        np.bincount(theirs, minlength=count) > 0, near, -math.log(STRANGE) / validation.gamma - near
+    )
+    places = np.diag(np.sqrt(squared)).astype(rows.dtype)
     longer = np.concatenate([validation.rows, places[theirs]], axis=1)
     return np.concatenate([rows, places[labels]], axis=1), ReferenceRows(longer, validation.gamma)
 

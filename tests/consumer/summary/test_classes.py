@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from consumer.summary.classes import ALIKE, beside_classes, classes_apart
+from consumer.summary.classes import ALIKE, STRANGE, beside_classes, classes_apart
 from consumer.summary.forms import make_forms
 from consumer.summary.verdict import CHANCE, GOOD
 from fedkme.embeddings.kernels import rbf
@@ -41,6 +41,21 @@ def test_the_kernel_falls_to_alike_where_classes_differ() -> None:
     assert theirs.labels is not None
     differ = came.labels[:, None] != theirs.labels
     assert rbf(rows, seen.rows, seen.gamma) == pytest.approx(rbf(x, y, GAMMA) * ALIKE**differ, abs=1e-6)
+    ill = np.ones(20, np.int64)
+    rows, seen = beside_classes(x, ReferenceRows(y, GAMMA), came.labels, ill)
+    differ = came.labels[:, None] != ill
+    assert rbf(rows, seen.rows, seen.gamma) == pytest.approx(rbf(x, y, GAMMA) * STRANGE**differ, abs=1e-6)
+
+
+def test_a_d_v_of_one_class_is_matched_by_rows_of_it() -> None:
+    # 200 cases of fraud asked for 20 rows: a tenth of the weight was on rows that were none.
+    rng = np.random.default_rng(4)
+    came, validation = drawn(rng, 80, 0.5), drawn(rng, 200, 1.0)
+    against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
+    made = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
+    apart = classes_apart(made.weighted.labels, made.fit.weights, validation.labels, P)
+    assert apart < GOOD * CHANCE
+    assert share(made.repeats.labels) > 0.95
 
 
 def test_rows_stay_as_they_are_where_one_side_has_no_labels() -> None:
