@@ -27,7 +27,7 @@ Rows = NDArray[np.floating[Any]]
 ALIKE = 0.9
 """Kernel of two rows that differ by their class alone."""
 STRANGE = 0.1
-"""The same, where D_v has rows of one of these classes and none of the other."""
+"""Kernel of two such rows, where D_v has rows of one of the classes and none of the other."""
 
 
 def beside_classes(
