@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +76,7 @@ class Disk:
             self._synced[path] = _stamp(path)
 
     def _watched(self, path: Path) -> bool:
-        return path.is_relative_to(self._root) and ".db" not in path.name
+        return path.is_relative_to(self._root) and ".db" not in _MAKING.sub(r"\1", path.name)
 
 
 def _path(argument: object) -> Path:
@@ -88,6 +89,8 @@ def _stamp(path: Path) -> _Stamp:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
+_MAKING = re.compile(r"^\.(.*)\.[0-9a-f]{8}$")
+"""Name of a file in the making, such as ".rounds.csv.db3f0a11", which is no store's."""
 _DISKS: list[Disk] = []
 
 

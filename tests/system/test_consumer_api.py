@@ -50,10 +50,12 @@ async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
 
 async def test_a_summary_that_came_short_is_here_with_a_warning(tmp_path: Path) -> None:
     async with market(tmp_path, ["a"]) as at:
-        at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
         lab = fk.Consumer(configured(at))
+        asked = asyncio.ensure_future(asyncio.to_thread(lab.summary, progress=False))
+        await at.ear.heard("queued", 1)  # an owner that is here before is asked before D_v pays
+        at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
         with pytest.warns(fk.FedkmeWarning, match="0 of 6 rows"):
-            run = await asyncio.to_thread(lab.summary, progress=False)
+            run = await asked
         assert run.rows.empty
         assert run.verdict is None
         assert run.metrics["status"] == "incomplete"
