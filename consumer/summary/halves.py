@@ -1,12 +1,12 @@
 """MMD^2 of weights to rows of D_v that they were not fitted to.
 
 Let w be weights of the received rows by the rule of `weigh` (with classes where D_v has labels, as the forms
-are made), fitted to a random half of D_v, and B the k rows
-of the other half. Given w, w'Kw - 2 c_B'w + (mean of k over pairs of two different rows of B) is an unbiased
-estimate of |sum_i w_i phi(x_i) - mu|^2, mu the mean of D_v's law: the rows of B are draws of that law that w
-has not seen. (The rows that came follow from noisy counts of all of D_v, which hide what one row says.) Both
-halves are taken in turn, `SPLITS` times, and the mean is the estimate. It errs towards farther, at most by
-(1 - k) / m or so: the weights of the summary follow twice as many rows.
+are made), fitted to a random half of D_v, and B the k rows of the other half. Given w, w'Kw - 2 c_B'w + (mean
+of k over pairs of two different rows of B) is an unbiased estimate of |sum_i w_i phi(x_i) - mu|^2, mu the
+mean of D_v's law: the rows of B are draws of that law that w has not seen. (The rows that came follow from
+noisy counts of all of D_v, which hide what one row says.) Both halves are taken in turn, `SPLITS` times, and
+the mean is the estimate. It errs towards farther, at most by (1 - k) / m or so: the weights of the summary
+follow twice as many rows.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Judged:
     alike: Evaluation
     weighted: Evaluation
     repeats: Evaluation
-    classes: tuple[float, float, float]
+    classes: tuple[float, ...]
     by: Yardstick
     verdict: SummaryVerdict
     halves: float | None
@@ -101,8 +101,7 @@ def judge_tables(
     by = yardstick(forms.own, len(validation), p)
     found = (alike, weighted, repeats)
     listed = ((forms.summary, None), (forms.weighted, forms.fit.weights), (forms.repeats, None))
-    apart = [classes_apart(rows.labels, weights, validation.labels, p) for rows, weights in listed]
-    classes = (apart[0], apart[1], apart[2])
+    classes = tuple(classes_apart(rows.labels, weights, validation.labels, p) for rows, weights in listed)
     qualities = [
         FormQuality(of.mmd2, size, each)
         for of, size, each in zip(found, forms.effective, classes, strict=True)

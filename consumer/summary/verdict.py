@@ -118,7 +118,7 @@ def verdict_on(
     if by.expected is None:
         return SummaryVerdict("fair", "D_v has one row, which is no yardstick", "Give more rows of D_v.")
     forms = (alike, *others)
-    best = min(forms, key=lambda form: max(_ratio(form, by), form.classes / CHANCE))
+    best = min(forms, key=lambda form: _farther(form, by))
     columns, what = _ratio(best, by), "the best form, charged for uneven weights, has"
     if halves is not None and by.spread and (across := _across(halves, by)) < columns:
         columns, what = across, "weights fitted to one half of D_v have, to the other,"
@@ -137,7 +137,7 @@ def verdict_on(
     small = by.rows > SMALL * by.validation_rows
     grade: Grade = "good" if ratio <= GOOD and not small else "fair"
     advice = _SMALL if small else "" if grade == "good" else _CLASSES if mixed else _FAIR
-    if max(_ratio(alike, by), alike.classes / CHANCE) > max(GOOD, 1.25 * ratio):
+    if _farther(alike, by) > max(GOOD, 1.25 * ratio):
         advice = f"{_WEIGHTED} {advice}".rstrip()
     return SummaryVerdict(grade, sentence, advice)
 
@@ -149,6 +149,11 @@ def _ratio(form: FormQuality, by: Yardstick) -> float:
     if by.expected:
         return charged / by.expected
     return 1.0 if charged < 1e-12 else float("inf")
+
+
+def _farther(form: FormQuality, by: Yardstick) -> float:
+    """Distance of a form over its yardstick, by columns or by classes, whichever is more."""
+    return max(_ratio(form, by), form.classes / CHANCE)
 
 
 def _across(halves: float, by: Yardstick) -> float:

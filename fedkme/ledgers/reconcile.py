@@ -103,8 +103,9 @@ def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
             verdict = replace(verdict, fault="line 1: there is none, so that nothing is verified")
         verdicts.append(verdict)
         ledgers += [Found(entries[0].party, path, entries)] if not verdict.fault else []
-    if any(verdict.fault for verdict in verdicts) or all(found.party != CURATOR for found in ledgers):
-        return verdicts, [CURATOR] * all(found.party != CURATOR for found in ledgers)
+    missing = [] if any(found.party == CURATOR for found in ledgers) else [CURATOR]
+    if missing or any(verdict.fault for verdict in verdicts):
+        return verdicts, missing
     compared, absent = _compared(ledgers, records=False)
     return [*verdicts, *compared], absent
 

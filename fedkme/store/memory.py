@@ -210,8 +210,7 @@ class MemoryStore:
 
     def _open(self) -> AbstractContextManager[Any]:
         """Refuse a closed store; another thread's transaction is waited for inside."""
-        if self._closed:
-            self._check_open()
+        self._check_open()
         return self._lock
 
     def _on_undo(self, undo: Callable[[], object]) -> None:

@@ -8,11 +8,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
-from curator.releases.in_memory import OwnersInMemory
+from curator.releases.in_memory import FreshNoise
 from curator.releases.method import make_method
-from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
@@ -48,20 +46,6 @@ def people(rows: int = ROWS, seed: int = 0) -> Table:
     return Table(np.column_stack([age, income, visits, sex, region]), ill.astype(np.int64))
 
 
-class Drawing(OwnersInMemory):
-    """Owners whose noise is that of a seed, drawn afresh for every question."""
-
-    def __init__(self, table: Table, seed: int, of: Schema | None = None) -> None:
-        super().__init__(table, of or schema())
-        self._seed, self._drawn = seed, 0
-
-    @property
-    @override
-    def noise(self) -> NoiseSource:
-        self._drawn += 1
-        return simulated(self._seed, "curator", f"question-{self._drawn}")
-
-
 def released(seed: int = 0, rows: int = ROWS, **settings: Any) -> bytes:
     """The release file of a method, at epsilon 1 unless settings say otherwise."""
     return _released(seed, rows, json.dumps(settings))
@@ -70,4 +54,4 @@ def released(seed: int = 0, rows: int = ROWS, **settings: Any) -> bytes:
 @cache
 def _released(seed: int, rows: int, settings: str) -> bytes:
     method = make_method(release_settings(json.loads(settings)), schema(), people(300, 9), 1)
-    return asyncio.run(method.ask(Drawing(people(rows), seed)))
+    return asyncio.run(method.ask(FreshNoise(people(rows), schema(), seed)))

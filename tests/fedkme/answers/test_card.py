@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from curator.releases.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import usual_questions, verdict_on
@@ -15,7 +16,7 @@ from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import parts_of
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Numeric, Schema
-from tests.fedkme.answers.people import Drawing, people, schema
+from tests.fedkme.answers.people import people, schema
 
 
 def test_every_schema_suggests_questions_that_can_be_asked() -> None:
@@ -63,7 +64,7 @@ def test_answers_without_an_interval_count_against_a_release_and_those_about_row
 def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]) -> None:
     # Issue 16, item 3: "The data card prints ten such rows".
     method = make_method(release_settings(settings), schema(), None, 1)
-    release = asyncio.run(method.ask(Drawing(people(2000), 0)))
+    release = asyncio.run(method.ask(FreshNoise(people(2000), schema(), 0)))
     files = method.finish(release, lambda *_: None).files
     card = json.loads(files["synthetic.card.json"])
     assert len(card["answers"]) == 10

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from curator.releases.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.sums import SumEvidence
@@ -18,7 +19,7 @@ from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import schema_from
 from fedkme.tables.table import Table
-from tests.fedkme.answers.people import Drawing, people, released
+from tests.fedkme.answers.people import people, released
 
 TABLE = people()
 AGE, INCOME, VISITS, SEX, REGION = TABLE.values.T
@@ -104,7 +105,7 @@ def test_moments_of_rows_close_together_in_wide_bounds_are_answered_as_they_are(
     columns = [{"name": f"x{i}", "kind": "numeric", "bounds": [-10, 10]} for i in range(24)]
     schema = schema_from({"columns": columns})
     method = make_method(release_settings({"kind": "moments"}), schema, None, 1)
-    release = from_bytes(asyncio.run(method.ask(Drawing(Table(values), 0, schema))))
+    release = from_bytes(asyncio.run(method.ask(FreshNoise(Table(values), schema, 0))))
     evidence = SumEvidence(release)
     pairs = [(i, j) for i in range(24) for j in range(i)][::24]
     asked = "; ".join([f"corr(x{i}, x{j})" for i, j in pairs] + [f"var(x{i})" for i in range(12)])
