@@ -31,7 +31,7 @@ from sim.engines.inprocess import KeptRecords
 from sim.engines.trees import open_tree
 from tests.curator.sums.fake_owners import SCHEMA
 from tests.parties import caller_values, curator_values, owner_values
-from tests.region.test_trees import arrays, dealt, release_over
+from tests.region.forests import arrays, dealt, release_over
 from tests.system.market import Ear
 
 REGIONS = {"north": ("owner-00", "owner-01", "owner-02"), "south": ("owner-03", "owner-04", "owner-05")}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,61 +18,34 @@ from typer.testing import CliRunner
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
-from curator.sums.settings import SecuritySettings, SumSettings
-from fedkme.directives import Answer, Directive, Dismiss, Embed, Refusal
-from fedkme.errors import FedkmeError, LedgerError, OwnerLostError, PolicyError, StoreError
-from fedkme.heads.export import ledger_text
+from curator.sums.settings import SecuritySettings
+from fedkme.directives import Directive, Refusal
+from fedkme.errors import FedkmeError, LedgerError, PolicyError
 from fedkme.ledgers.reconcile import verify, verify_files
 from fedkme.operate.audit_cli import app
-from fedkme.party import noise_for
-from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, Disclosure, ExactStatistic, Gaussian
+from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.ledger import disclosures_in, stored_ledger
-from fedkme.protocol import CellTerms, Invitation, SumTerms
-from fedkme.releases.settings import release_settings
-from fedkme.store import Store
-from fedkme.store.memory import MemoryStore
-from fedkme.sums.values import Marginals, SumQuery
+from fedkme.protocol import CellTerms
+from fedkme.sums.values import SumQuery
 from owner.runs import RunManager
-from owner.settings import PolicySettings
-from sim.engines.inprocess import KeptRecords, SimulatedMarket, release_in_process
+from sim.engines.inprocess import KeptRecords
 from sim.engines.loopback import LoopbackMembers
-from sim.engines.owners import open_owners
-from sim.engines.trees import Tree, open_tree, region_over
-from tests.curator.sums.fake_owners import BY_CLASS, FOURIER, HERMITE, SCHEMA, table
-
-NOISE = partial(noise_for, 7)
-CARDS = ("synthetic.card.json", "synthetic.card.md")
-QUESTION = SumQuery((FOURIER, HERMITE), BY_CLASS, counts=True)
-TABLES = SumQuery((), BY_CLASS, marginals=Marginals(4, ((0,), (0, 1), (1, 2))))
-MOMENTS = release_settings({"kind": "moments", "rows": 30, "epsilon": 2.0, "seed": 3}).model_dump_json()
-
-
-class Stores(dict[tuple[str, str], MemoryStore]):
-    """Stores of regions: by party and region."""
-
-    def __call__(self, party: str, region: str) -> MemoryStore:
-        return self.setdefault((party, region), MemoryStore(party))
-
-
-def grown(owners: Mapping[str, Any], dice: random.Random, depth: int = 3) -> Tree:
-    """A random tree over owners: some stay, the others are dealt to regions."""
-    regions: dict[str, Any] = {f"r{depth}{dice.randrange(10**6)}": {} for _ in range(dice.randint(1, 3))}
-    found: dict[str, Any] = {}
-    for name, below in owners.items():
-        place = found if depth == 0 or dice.random() < 0.2 else regions[dice.choice([*regions])]
-        place[name] = below
-    return found | {name: grown(below, dice, depth - 1) for name, below in regions.items() if below}
-
-
-def dealt(owners: int, seed: int = 0) -> dict[str, Any]:
-    """Owners of 1 to 9 rows each."""
-    dice = random.Random(seed)
-    return {f"owner-{n:02}": table(dice.randint(1, 9), seed + n) for n in range(owners)}
-
-
-def invitation() -> Invitation:
-    return Invitation("run-1", SCHEMA.digest(), CONSUMER, "merf", (), SumTerms())
+from sim.engines.trees import Tree, open_tree
+from tests.curator.sums.fake_owners import SCHEMA
+from tests.region.forests import (
+    CARDS,
+    NOISE,
+    QUESTION,
+    TABLES,
+    Forest,
+    arrays,
+    dealt,
+    first_answer,
+    grown,
+    invitation,
+    release_over,
+)
 
 
 async def answers(runs: Mapping[str, RunManager], *queries: SumQuery) -> list[Any]:
@@ -120,31 +90,6 @@ def release(tree: Tree) -> KeptRecords:
     return release_over(open_tree(tree, SCHEMA, NOISE))[0]
 
 
-def release_over(
-    runs: Mapping[str, RunManager], security: SecuritySettings | None = None, seed: int = 7
-) -> tuple[KeptRecords, MemoryStore]:
-    """A release of moments over what is below a curator, with the curator's store."""
-    records, curator = KeptRecords(), MemoryStore(CURATOR)
-    market = SimulatedMarket(
-        schema=SCHEMA,
-        seeds=None,
-        seed=seed,
-        owners=sorted(runs),
-        members=LoopbackMembers(runs),
-        noise_for=partial(noise_for, seed),
-        curator=curator,
-        consumer=MemoryStore(CONSUMER),
-    )
-    asyncio.run(release_in_process(market, MOMENTS, SumSettings(security=security), records))
-    return records, curator
-
-
-def arrays(records: KeptRecords) -> list[Any]:
-    """Numbers of a release."""
-    with np.load(io.BytesIO(records.files["release.npz"])) as found:
-        return [found[name] for name in sorted(found) if name != "about"]
-
-
 def test_a_release_is_the_same_through_a_tree_and_its_curator_has_rows_of_regions_alone() -> None:
     leaves = dealt(7)
     names = sorted(leaves)
@@ -162,65 +107,6 @@ def test_a_release_is_the_same_through_a_tree_and_its_curator_has_rows_of_region
         "north": sum(len(leaves[name]) for name in names[:3]),
         "south": sum(len(leaves[name]) for name in names[3:]),
     }
-
-
-class Forest:
-    """Two regions of three owners with what they and the curator above keep.
-
-    Attributes:
-        runs: what answers for each region.
-        parties: every party's store, by its name and level.
-    """
-
-    def __init__(self, above: tuple[str, ...] = (CURATOR,)) -> None:
-        self.leaves = dealt(6)
-        names = sorted(self.leaves)
-        self.regions = {"north": names[:3], "south": names[3:]}
-        self.stores = Stores()
-        self.owners = open_owners(
-            SCHEMA, self.leaves, NOISE, {"all": PolicySettings(above=above, runs_at_once=1)}
-        )
-        self.answering = {name: owner.open() for name, owner in self.owners.items()}
-        self.runs = {name: self.region(name) for name in self.regions}
-
-    def region(self, name: str) -> RunManager:
-        """Start a region's process, again."""
-        inner = {each: self.answering[each] for each in self.regions[name]}
-        return region_over(inner, name, SCHEMA, NOISE, (CURATOR,), self.stores).open()
-
-    def released(self, security: SecuritySettings | None = None) -> tuple[KeptRecords, MemoryStore]:
-        """A release, with the curator's store."""
-        return release_over(self.runs, security)
-
-    def region_lines(self, name: str) -> list[Disclosure]:
-        """Lines that a region wrote as the curator of its owners."""
-        return disclosures_in(line.line for line in self.stores[CURATOR, name].ledger())
-
-    def files(self, curator: MemoryStore, folder: Path) -> dict[str, Path]:
-        """Everybody's ledger in a folder, by its name there."""
-        stores: dict[str, Store] = {name: each.store for name, each in self.owners.items()}
-        stores |= {f"{region}-{party}": each for (party, region), each in self.stores.items()}
-        found = {}
-        for name, store in ({"top": curator} | stores).items():
-            found[name] = folder / f"{name}.jsonl"
-            found[name].write_bytes(ledger_text(store, folder))
-        return found
-
-
-def lost(runs: RunManager, at: int, answers: bool = False) -> RunManager:
-    """An owner that is lost when it is asked for the `at`-th time; it `answers`, and that does not come."""
-    asked = iter(range(1, 1000))
-    answer = runs.answer
-
-    def answering(directive: Directive) -> Answer | None:
-        gone = next(asked) >= at
-        found = answer(directive) if answers or not gone else None
-        if gone:
-            raise OwnerLostError("its connection ended", "Start it again.")
-        return found
-
-    runs.answer = answering  # type: ignore[method-assign]
-    return runs
 
 
 def test_ledgers_of_all_levels_agree_and_a_vector_that_no_owner_gave_is_told(tmp_path: Path) -> None:
@@ -291,72 +177,6 @@ def test_an_owner_hears_of_all_curators_above_and_takes_part_where_it_allows_eac
     Forest(above=(CURATOR, "another")).released()
 
 
-def test_a_region_goes_on_without_an_owner_and_says_so() -> None:
-    forest = Forest()
-    lost(forest.answering["owner-01"], at=2)
-    records, _ = forest.released()
-    assert records.release is not None
-    sizes = {name: len(rows) for name, rows in forest.leaves.items()}
-    assert records.release.owner_rows == {
-        "north": sizes["owner-00"] + sizes["owner-02"],
-        "south": sum(sizes[name] for name in forest.regions["south"]),
-    }
-
-
-def test_a_region_charges_what_may_have_left_an_owner_that_it_lost_while_it_asked(tmp_path: Path) -> None:
-    # An owner wrote that its sums left, and its region, which had no line of it, was named as cheating.
-    forest = Forest()
-    lost(forest.answering["owner-01"], at=2, answers=True)
-    _, curator = forest.released()
-    assert {found.fault for found in verify_files([*forest.files(curator, tmp_path).values()])[0]} == {""}
-    assert {line.protected for line in forest.region_lines("north") if not line.certain} == {"owner-01"}
-    assert left_open(forest.stores[CURATOR, "north"]) == []
-
-
-@pytest.mark.parametrize("back", [True, False])
-def test_a_region_whose_disk_refused_what_came_charges_it_once_whether_or_not_it_comes_again(
-    back: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forest = Forest()
-    store = forest.stores[CURATOR, "north"]
-    query = Directive("run-1", 1, 2, Embed(QUESTION))
-
-    @contextlib.contextmanager
-    def refusing() -> Iterator[None]:
-        with MemoryStore.transaction(store):
-            yield
-            raise StoreError("the disk is full", "Make room.")
-
-    async def asked() -> None:
-        await first_answer(forest.runs["north"], Directive("run-1", 0, 1, invitation()))
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "transaction", refusing)
-            with pytest.raises(StoreError):
-                await forest.runs["north"].prepare(query)
-        if not back:
-            lost(forest.answering["owner-01"], at=1)
-        region = forest.region("north")
-        await region.prepare(query)
-        await region.prepare(Directive("run-1", 0, 3, Dismiss()))
-
-    asyncio.run(asked())
-    lines = forest.region_lines("north")
-    assert len(lines) == len({*lines}) == 3 * 2
-    assert {line.protected for line in lines if not line.certain} == (set() if back else {"owner-01"})
-    assert left_open(store) == []
-
-
-def left_open(store: Store) -> list[str]:
-    return [*store.keys("doubtful/"), *store.keys("asked/")]
-
-
-def test_a_region_that_lost_an_owner_leaves_a_secure_sum() -> None:
-    forest = Forest()
-    lost(forest.answering["owner-01"], at=2)
-    with pytest.raises(FedkmeError):
-        forest.released(SecuritySettings())
-
-
 def test_regions_sum_securely_and_each_edge_has_its_event(tmp_path: Path) -> None:
     forest = Forest()
     records, curator = forest.released(SecuritySettings())
@@ -375,36 +195,8 @@ def test_regions_sum_securely_and_each_edge_has_its_event(tmp_path: Path) -> Non
     assert isinstance(seen["owner"], ExactStatistic)
 
 
-def test_a_region_that_was_killed_gives_the_same_bits_again() -> None:
-    forest, said = Forest(), invitation()
-    query = Directive("run-1", 1, 2, Embed(QUESTION))
-
-    async def ask(runs: RunManager, directive: Directive) -> Any:
-        await runs.prepare(directive)
-        return runs.answer(directive)
-
-    async def die() -> tuple[Any, Any, Any]:
-        runs = forest.runs["north"]
-        await ask(runs, Directive("run-1", 0, 1, said))
-        first = await ask(runs, query)
-        second = await ask(forest.region("north"), query)
-        lost(forest.answering["owner-01"], at=1)
-        return first, second, await ask(forest.region("north"), query)
-
-    first, second, fewer = asyncio.run(die())
-    np.testing.assert_array_equal(first.words, second.words)
-    assert isinstance(fewer, Refusal)  # the difference of the two would be an owner's vector
-    lines = [line.line for line in forest.owners["owner-00"].store.ledger()]
-    assert len(lines) == len(set(lines)) == 2
-
-
 def test_a_region_takes_part_in_no_summary() -> None:
     said = replace(invitation(), protocol="cells", terms=CellTerms({}, 1.0, 1.0, 5))
     answer = asyncio.run(first_answer(Forest().runs["north"], Directive("run-1", 0, 1, said)))
     assert isinstance(answer, Refusal)
     assert answer.code == PolicyError.code
-
-
-async def first_answer(runs: RunManager, directive: Directive) -> Any:
-    await runs.prepare(directive)
-    return runs.answer(directive)

@@ -17,6 +17,7 @@ from consumer.releases.client import run as ask
 from curator.settings import CuratorSettings
 from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings, SumSettings
+from fedkme.ledgers.reconcile import verify
 from fedkme.releases.settings import release_settings
 from sim.release_config import load_release
 from sim.releases import simulate_release
@@ -45,6 +46,9 @@ BALOG1: Mapping[str, Any] = {
     "seed": 3,
 }
 """Settings of releases over gRPC: no network is trained."""
+ROWS = 150
+SECURE = SecuritySettings()
+TOLERANT = SecuritySettings(dropouts=1)
 
 
 def scenario(folder: Path, count: int = 400) -> Path:
@@ -193,3 +197,24 @@ def lose(patch: pytest.MonkeyPatch, phase: str, owners: Mapping[str, asyncio.Tas
 def files(folder: Path) -> dict[str, bytes]:
     """Contents of the files of a folder, by name."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def come(at: ReleaseMarket, *names: str, **changes: Any) -> dict[str, asyncio.Task[None]]:
+    """Let owners join."""
+    return {name: at.owner(name, ROWS, simulation_seed=0, **changes) for name in names or OWNERS}
+
+
+def faults(folder: Path) -> list[str]:
+    """Faults that `fedkme audit verify` finds between a curator's folder and its owners' ledgers."""
+    others = sorted(folder.glob("owner-*.jsonl"))
+    assert others
+    return [verdict.fault for verdict in verify(folder / "runs", others) if verdict.fault]
+
+
+async def calm(folder: Path, security: SecuritySettings | None = None) -> dict[str, bytes]:
+    """Files that a consumer receives of a run in which nothing happens."""
+    async with release_market(folder, security) as at:
+        come(at)
+        await at.asks()
+    assert not faults(folder)
+    return files(folder / "consumer")
