@@ -11,7 +11,8 @@ import typer
 
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import rows_of
-from fedkme.answers.grammar import CALLS
+from fedkme.answers.grammar import CALLS, separate
+from fedkme.errors import QuestionError
 from fedkme.verbs import AsJson, Verbs, console, print_json
 
 app = Verbs()
@@ -39,14 +40,27 @@ About = Annotated[
     json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method, unit",
 )
 def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJson = False) -> None:
-    """Answer questions from a release, with 95 % intervals; it costs no privacy, and asks nobody."""
+    """Answer questions from a release, with 95 % intervals; it costs no privacy, and asks nobody.
+
+    One that is not understood is named at the end, with the number of its error; all others are answered.
+    """
     from fedkme.answers.folder import AskedFolder
 
-    answers = AskedFolder(folder).ask(questions, about)
-    if as_json:
-        print_json([asdict(answer) for answer in answers])
-    else:
-        _show(answers)
+    asked, answers, failures = AskedFolder(folder), list[Answer](), list[QuestionError]()
+    texts = [each for text in questions for each in separate(text)]
+    for text in texts:
+        try:
+            answers += asked.ask(text, about)
+        except QuestionError as error:
+            failures.append(
+                QuestionError(f"{text}: {error.cause}", error.remedy) if len(texts) > 1 else error
+            )
+    if answers or not failures:
+        print_json([asdict(answer) for answer in answers]) if as_json else _show(answers)
+    for failure in failures[:-1]:
+        typer.echo(failure, err=True)
+    if failures:
+        raise failures[-1]
 
 
 ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where CONDITION and by COLUMN."

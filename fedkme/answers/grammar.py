@@ -33,6 +33,7 @@ _TOKEN = re.compile(
     |(?P<sign><=|>=|!=|<>|==|[=<>(),;]))""",
     re.VERBOSE,
 )
+_QUESTION = re.compile(r"""(?:[^;'"]|'[^']*'?|"[^"]*"?)+""")
 _ONE_COLUMN = ("mean", "sum", "var", "median")
 CALLS = ("count", "share", *_ONE_COLUMN, "quantile", "histogram", "corr")
 """Words that a question begins with."""
@@ -136,6 +137,11 @@ def parse(text: str) -> list[ParsedQuestion]:
             f"a question of {len(text)} characters is longer than {MOST_CHARACTERS}", "Ask in parts."
         )
     return _Parser(text).questions()
+
+
+def separate(text: str) -> list[str]:
+    """Texts of the questions that stand between `;`, understood or not."""
+    return [each.strip() for each in _QUESTION.findall(text) if each.strip()] or [text]
 
 
 def wrong(place: int, cause: str, remedy: str) -> QuestionError:

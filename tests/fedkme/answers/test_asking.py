@@ -73,6 +73,23 @@ def test_a_question_that_is_not_understood_ends_with_its_number_and_the_columns(
     )
 
 
+def test_one_question_that_is_not_understood_does_not_keep_others_from_their_answers(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It was: ten questions, one with a slip of the pen, and no answer at all.
+    questions = "count(); mean(vists); share(sex = 'a;b'); share(sex = 'female') by"
+    monkeypatch.setattr("sys.argv", ["fedkme", "ask", str(folder), questions, "mean(visits)", "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert end.value.code == 15
+    assert [answer["question"] for answer in json.loads(out)] == ["count()", "mean(visits)"]
+    misspelt, no_category, no_column = err.splitlines()
+    assert misspelt.startswith("error 15 (question): mean(vists): at character 6: there is no column 'vists'")
+    assert "share(sex = 'a;b'): at character 13" in no_category
+    assert "share(sex = 'female') by: at character 25" in no_column
+
+
 def test_a_program_gets_a_data_frame(folder: Path) -> None:
     rel = ReleaseResult(folder, {"method": "marginals", "rows": 300})
     frame = rel.ask(["mean(visits)", "share(sex = 'female'); count()"])
