@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 
 from fedkme.drafts.dialect import codes_for_nothing, detect_file, form_of_dates, words_for_nothing
 from fedkme.drafts.samples import ColumnSample, columns_of
-from fedkme.errors import DataError
+from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.columns import date_of, days_of
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
@@ -35,6 +36,9 @@ _ATOM = 0.1
 _SKEWED = 0.1
 """Part of the range below which half of the rows lie, where a scale is logarithmic."""
 _ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})*([.,]\d+)?")
+_HALVES = ["low", "high"]
+"""Classes of a label that is a number."""
 _PERSON = re.compile(r"(^|[_\W])(id|uuid|mrn|person|patient|subject)([_\W]|$)|Id$|ID$", re.IGNORECASE)
 
 
@@ -88,12 +92,27 @@ class Draft:
         }
         return DataFile.model_validate({**self.file.model_dump(), "columns": own})
 
+    def classes(self) -> dict[str, Any]:
+        """Keys of [label], of a number with the place where it is cut in two; empty where there is none.
+
+        Raises:
+            DataError: the label is a date.
+        """
+        spec = next((each.spec for each in self.columns if each.name == self.label), {})
+        if spec.get("kind") == "date":
+            raise DataError(f"column '{self.label}' is a date and cannot be the label", "Name another.")
+        if "bounds" in spec:  # of a dictionary
+            spec = {"categories": _HALVES, "positive_above": sum(spec["bounds"]) / 2.0}
+        if not spec:
+            return {}
+        cut = {"positive_above": spec["positive_above"]} if "positive_above" in spec else {}
+        return {"name": self.label, "classes": spec["categories"], **cut}
+
     def _values(self) -> dict[str, Any]:
         kept = [each for each in self.columns if each.spec]
         values: dict[str, Any] = {"columns": [each.spec for each in kept if each.name != self.label]}
-        for each in kept:
-            if each.name == self.label:
-                values["label"] = {"name": each.name, "classes": each.spec["categories"]}
+        if label := self.classes():
+            values["label"] = label
         if left := [each.name for each in self.columns if not each.spec]:
             values["ignore"] = left
         return values
@@ -108,10 +127,15 @@ def draft_schema(rows: Any, label: str | None = None) -> Schema:
         rows: the sample; a path or a sequence of paths for files.
         label: column that a model learns to predict; it is left out of model space.
 
+    A `FedkmeWarning` names the columns that it leaves out, and why.
+
     Raises:
         DataError: there are no rows, no column can be used, or a file cannot be read.
     """
-    return draft(rows, label).schema()
+    made = draft(rows, label)
+    if left := [f"{each.name} ({each.why})" for each in made.columns if not each.spec]:
+        warnings.warn(f"columns that the schema ignores: {', '.join(left)}", FedkmeWarning, stacklevel=2)
+    return made.schema()
 
 
 def draft(rows: Any, label: str | None = None) -> Draft:
@@ -170,15 +194,11 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
     if not counts:
         return DraftColumn(name, {}, "empty in every row", tuple(na))
     if label:
-        listed = _sorted_names(counts)
-        if sample.many or not 2 <= len(listed) <= MOST_NAMES:
-            remedy = "A label has 2 to 50 classes; a number can be cut in two by 'positive_above'."
-            raise DataError(
-                f"column '{name}' has {len(counts)} different values and cannot be the label", remedy
-            )
-        return DraftColumn(name, {"categories": listed}, "", tuple(na))
+        return DraftColumn(name, _classes(name, sample, counts, file), "", tuple(na))
     distinct = sample.many or len(counts) == filled
     numeric = sample.numbers >= filled
+    if not numeric and all(map(_NUMBER.fullmatch, counts)):
+        return DraftColumn(name, {}, "numbers with signs between thousands: write them without", tuple(na))
     if not distinct and len(counts) > MOST_NAMES and (sample.whole or not numeric) and _PERSON.search(name):
         return DraftColumn(name, {}, "names of persons?", tuple(na), most=max(counts.values()))
     if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
@@ -198,6 +218,24 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
     return DraftColumn(
         name, {"kind": "category", "name": name, "categories": listed, **nullable}, "", tuple(na)
     )
+
+
+def _classes(name: str, sample: ColumnSample, counts: Counter[str], file: DataFile) -> dict[str, Any]:
+    """Classes of a label: its names, or two of a number, which is cut at its median."""
+    listed = _sorted_names(counts)
+    few = not sample.many and len(listed) <= MOST_NAMES
+    if sample.numbers >= counts.total() and len(listed) > 2 and not (few and sample.whole):
+        values = np.array(sorted(_float(text, file) for text in counts.elements()))
+        middle = values[values < values[-1]][-1:].min(initial=np.median(values))
+        return {"categories": _HALVES, "positive_above": float(f"{middle:.12g}")}
+    if few and len(listed) >= 2:
+        return {"categories": listed}
+    remedy = "A label has 2 to 50 classes, or is a number, which is cut in two."
+    raise DataError(f"column '{name}' has {len(counts)} different values and cannot be the label", remedy)
+
+
+def _float(text: str, file: DataFile) -> float:
+    return float(text.replace(",", ".") if file.decimal == "," else text)
 
 
 def _sorted_names(counts: Iterable[str]) -> list[str]:
@@ -232,7 +270,7 @@ def _number(
     low, high, why = sample.low, sample.high, ""
     point = Counter[float]()
     for text, count in counts.items():
-        point[float(text.replace(",", ".") if file.decimal == "," else text)] += count
+        point[_float(text, file)] += count
     if not sample.many and (codes := codes_for_nothing(list(point))):
         point = Counter({value: count for value, count in point.items() if value not in codes})
         low, high, nullable = min(point), max(point), {"nullable": True, "missing_codes": codes}

@@ -63,10 +63,8 @@ def columns_of(frame: Any) -> dict[str, Cells]:
 
 def _cells(cells: Any) -> Cells:
     values = np.asarray(cells)
-    if values.dtype.kind in "iuf":
+    if values.dtype.kind in "iufb":
         return values
-    if values.dtype.kind == "b":
-        return values.astype(np.uint8)
     if values.dtype.kind == "M":
         values = values.astype("datetime64[D]")
         return ["" if np.isnat(value) else str(value) for value in values]

@@ -39,10 +39,14 @@ def _lines(made: Draft) -> Iterator[str]:
                 yield f"{key} = {toml_text(value)}{mark if key in _SEEN else ''}"
             if each.spec.get("nullable"):
                 yield "# an empty cell is told apart; `missing` in place of `nullable` fills it"
-    for each in made.columns:
-        if each.name == made.label:
-            yield from ("", "[label]", f"name = {toml_text(each.name)}")
-            yield f"classes = {toml_text(each.spec['categories'])}{mark}"
+    if label := made.classes():
+        yield from ("", "[label]")
+        cut = "positive_above" in label
+        if cut:
+            yield "# A number, cut in two: the second class is what lies above. Choose where."
+        for key, value in label.items():
+            learnt = key == ("positive_above" if cut else "classes")
+            yield f"{key} = {toml_text(value)}{mark if learnt else ''}"
     if not made.label:
         yield from (
             "",

@@ -239,7 +239,7 @@ def _numbers(cells: Cells, name: str, file: DataFile, spec: Numeric | Label, fou
     cells = _said(cells, name, file)
     dates = isinstance(spec, Numeric) and spec.kind == "date"
     if isinstance(cells, np.ndarray) and not dates:
-        return cells
+        return cells.astype(np.uint8) if cells.dtype == np.bool_ else cells
     said = texts(cells)
     read = _date_reader(file.column(name).format) if dates else _number_reader(file.decimal)
     try:
@@ -297,6 +297,8 @@ def _categories(
     index = {name: place for place, name in enumerate(spec.categories)}
     default = None if spec.missing is None else index[spec.missing]
     known = _Places({"": -1, **index})
+    if isinstance(cells, np.ndarray) and cells.dtype == np.bool_ and not {"True", "False"} & index.keys():
+        cells = cells.astype(np.uint8)  # a file would say True and False, a schema may say 0 and 1
     places = [known[cell] for cell in texts(_said(cells, spec.name, file))]
     empty = [row for row, place in enumerate(places) if place == -1] if -1 in places else []
     strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []

@@ -65,8 +65,8 @@ def _safe(site: str) -> str:
     return f"site-{name}" if fault_of_name(name, "owner") else name
 
 
-def _text(cell: str | float) -> str:
+def _text(cell: str | float | np.bool_) -> str:
     """Name of a site as a cell has it; tools write a whole number as 1.0 where its column has a gap."""
-    if isinstance(cell, str):
-        return cell
+    if isinstance(cell, str | np.bool_):
+        return str(cell)
     return "" if cell != cell else f"{cell:.15g}"

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.samples import columns_of
 from fedkme.drafts.writing import FROM_DATA, text_of
-from fedkme.errors import DataError
+from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.files import load_table, table_from_columns
-from fedkme.tables.schema import Category, Numeric, load_schema, schema_from
+from fedkme.tables.schema import Category, Label, Numeric, load_schema, schema_from
 
 HEADER = "PatNr;Alter;Blutdruck;Raucher;Aufnahme;krank"
 ROWS = [
@@ -87,6 +89,22 @@ def test_a_data_frame_is_drafted_as_its_file_is(tmp_path: Path) -> None:
     assert draft({"age": [str(n) for n in range(9)]}).schema().names == ("age",)
 
 
+def test_truth_values_of_a_frame_are_those_of_its_file(tmp_path: Path) -> None:
+    # A schema drafted of the file refused the frame that pandas reads of it: False was 0.
+    pandas = pytest.importorskip("pandas", reason="pandas makes the frame")
+    frame = pandas.DataFrame({"smoker": [True, False] * 20, "age": range(40)})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    schema = draft_schema(tmp_path / "rows.csv")
+    assert schema == draft_schema(frame)
+    again = columns_of(pandas.read_csv(tmp_path / "rows.csv"))
+    assert table_from_columns(again, schema, "north").values[:2].tolist() == [[1, 0], [0, 1]]
+    number = {"kind": "numeric", "name": "smoker", "bounds": [0, 1]}
+    coded = {"kind": "category", "name": "smoker", "categories": ["0", "1"]}
+    for spec in (number, coded):
+        told = schema_from({"columns": [spec], "ignore": ["age"]})
+        assert table_from_columns(again, told, "north").values[:2, 0].tolist() == [1, 0]
+
+
 def test_columns_that_tell_rows_apart_are_left_out() -> None:
     # Issue 14, item 2: "ids (columns to leave out)": text that differs in every row, numbers so called.
     rows = range(40)
@@ -115,6 +133,37 @@ def test_columns_that_tell_rows_apart_are_left_out() -> None:
 def test_what_cannot_be_drafted(rows: dict[str, list[str]], label: str | None, message: str) -> None:
     with pytest.raises(DataError, match=message):
         draft_schema(rows, label)
+
+
+def test_a_label_that_is_a_number_is_cut_in_two(tmp_path: Path) -> None:
+    # It was error 12: "can be cut in two by 'positive_above'", which no draft wrote.
+    path, schema_file = tmp_path / "stays.csv", tmp_path / "schema.toml"
+    lines = [f"{n % 7};{n / 2:.1f}".replace(".", ",") for n in range(200)]
+    path.write_text("\n".join(["ward;days", *lines, *["0;99,5"] * 300]) + "\n")
+    made = draft(path, label="days")
+    text = text_of(made)
+    schema_file.write_text(text, encoding="utf-8")
+    schema = load_schema(schema_file)
+    assert schema == made.schema()
+    assert schema.label is not None
+    assert schema.label.positive_above == 99.0  # the median is the largest, above which there is none
+    assert f"positive_above = 99.0  {FROM_DATA}" in text
+    labels = load_table(made.reading(), schema, "north").labels
+    assert labels is not None
+    assert np.bincount(labels).tolist() == [199, 301]
+
+
+def test_a_dictionary_has_labels_that_are_numbers_too(tmp_path: Path) -> None:
+    path = tmp_path / "dictionary.csv"
+    path.write_text("name,type,min,max,values\nage,integer,18,100,\ndays,number,0,30,\nout,date,,,\n")
+    label = draft_files([path], "days").schema().label
+    assert label == Label(name="days", classes=("low", "high"), positive_above=15.0)
+
+
+def test_a_program_hears_which_columns_a_draft_leaves_out() -> None:
+    cells = {"age": [str(n) for n in range(60)], "cost": [f"{n}.{n:03},50" for n in range(10, 70)]}
+    with pytest.warns(FedkmeWarning, match=r"ignores: note \(empty .*, cost \(numbers with signs"):
+        assert draft_schema({"note": [""] * 60, **cells}).names == ("age",)
 
 
 def test_a_schema_comes_from_plain_values() -> None:
