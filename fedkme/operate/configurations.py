@@ -10,7 +10,7 @@ from curator.settings import CuratorSettings
 from fedkme.errors import ConfigError
 from fedkme.operate.doctor.configuration import read_configuration
 from fedkme.party import PartySettings
-from fedkme.tables.data_file import Source
+from fedkme.tables.data_file import Source, as_file
 from owner.settings import OwnerSettings
 from sim.config import SimulationSettings
 from sim.scenarios import Csv
@@ -49,5 +49,8 @@ def _of_scenario(settings: SimulationSettings) -> Iterator[tuple[Source, str]]:
     match settings.scenario:
         case Csv() as own:
             yield from ((owner, owner.name) for owner in own.owners or ())
+            if own.table is not None:
+                file = as_file(own.table)
+                yield file.model_copy(update={"ignore": (*file.ignore, own.site_column)}), "table"
             named = ((own.validation, "D_v"), (own.test, "test rows"), (own.seeds, "seeds"))
             yield from ((source, what) for source, what in named if source and not isinstance(source, int))

@@ -18,6 +18,7 @@ from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Schema, load_schema, schema_from
 from fedkme.tables.table import Table
+from sim.scenarios.tables import split_by_site, tables_of_sites
 
 Rows = pd.DataFrame | Mapping[str, Any] | str | Path
 """A data frame with the schema's columns, categories by name; or a .csv, .parquet or .npz file: its path, or
@@ -66,6 +67,24 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
     raise DataError(
         f"{party}: the rows are neither a data frame nor a file", "Give a pandas.DataFrame or a path."
     )
+
+
+def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: Schema) -> dict[str, Table]:
+    """Rows of each owner by its name: as the caller has them, or of one table, by a column of sites.
+
+    Raises:
+        ConfigError: there are no owners, or the table is no frame and no file of columns with names.
+        DataError: rows do not fit the schema, or sites cannot be told apart; names party and column.
+    """
+    if site_column is None:
+        if isinstance(owners, Mapping) and owners:
+            return {name: table_of(owners[name], schema, name) for name in sorted(owners)}
+        remedy = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
+        raise ConfigError("there are no owners", remedy)
+    if isinstance(owners, pd.DataFrame):
+        return split_by_site(columns_of(owners), site_column, schema)
+    file = owners if isinstance(owners, Mapping) else {"path": owners}
+    return tables_of_sites(validate(DataFile, file, "owners"), site_column, 1, schema)
 
 
 def frame_of(table: Table, schema: Schema) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from fedkme.protocols import AUTO
 from fedkme.releases.choice import Task
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from sim.api.frames import Rows, SchemaLike, schema_of, table_of
+from sim.api.frames import Rows, SchemaLike, owners_of, schema_of, table_of
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult, load_release_result
 from sim.api.summaries import SummaryResult, load_summary
@@ -31,13 +31,14 @@ from sim.sweep.table import FILE
 
 
 def summarize(
-    owners: Mapping[str, Rows],
+    owners: Mapping[str, Rows] | Rows,
     validation: Rows,
     rows: int,
     *,
     epsilon: float = 1.0,
     delta: float = 1e-5,
     schema: SchemaLike | None = None,
+    site_column: str | None = None,
     test: Rows | None = None,
     public: Rows | None = None,
     seed: int | None = None,
@@ -49,12 +50,14 @@ def summarize(
     """Choose rows of owners that together look like a validation set; every party runs in this process.
 
     Args:
-        owners: rows of each owner by its name, a-z, 0-9 and '-': data frames or files.
+        owners: rows of each owner by its name, a-z, 0-9 and '-', data frames or files; or one of these with
+            a `site_column`.
         validation: D_v.
         rows: p, rows of the summary.
         epsilon: what a row of D_v, or an owner's towards other owners, may cost.
         delta: of that epsilon.
         schema: public columns of all rows.
+        site_column: column of one table that tells whose each row is; each of its values is an owner.
         test: held-back rows that judge the summary.
         public: rows that everybody has, D_init.
         seed: makes the call a simulation, which repeats and whose noise protects nobody; None: noise comes
@@ -77,7 +80,7 @@ def summarize(
             "baselines": _baselines(baselines, seed),
         }
         chosen = simulation_of(written, assignments_of(settings), "fedkme.summarize")
-        parties = _scenario(domain, owners, validation, test, public)
+        parties = _scenario(domain, owners_of(owners, site_column, domain), validation, test, public)
         return _summary(chosen, out, shown, parties)
 
 
@@ -110,13 +113,14 @@ def simulate(
 
 
 def release(
-    owners: Mapping[str, Rows],
+    owners: Mapping[str, Rows] | Rows,
     *,
     method: str = AUTO,
     task: Task = "rows",
     epsilon: float = 1.0,
     delta: float = 1e-5,
     schema: SchemaLike | None = None,
+    site_column: str | None = None,
     rows: int | None = None,
     test: Rows | None = None,
     public: Rows | None = None,
@@ -128,12 +132,14 @@ def release(
     """Make synthetic data with the statistics of all owners' rows; every party runs in this process.
 
     Args:
-        owners: rows of each owner by its name, a-z, 0-9 and '-': data frames or files.
+        owners: rows of each owner by its name, a-z, 0-9 and '-', data frames or files; or one of these with
+            a `site_column`.
         method: one of docs/releases.md; `auto` chooses by public facts, and the result says why.
         task: what `auto` chooses for: `rows`, or questions to a `kernel`'s embedding.
         epsilon: of the whole release, for any one row.
         delta: of that epsilon.
         schema: public columns of all rows.
+        site_column: column of one table that tells whose each row is; each of its values is an owner.
         rows: synthetic rows; default by the method.
         test: held-back rows that judge it, in a simulation.
         public: rows that everybody has.
@@ -148,7 +154,7 @@ def release(
     """
     with following("release", progress) as shown:
         domain = schema_of(schema)
-        parties = _scenario(domain, owners, None, test, public)
+        parties = _scenario(domain, owners_of(owners, site_column, domain), None, test, public)
         given: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         given |= {} if rows is None else {"rows": rows}
         write, changes = _frames(seed), assignments_of(settings)
@@ -239,18 +245,16 @@ def _baselines(asked: Sequence[Baseline] | None, seed: int | None) -> list[Basel
 
 def _scenario(
     schema: Schema,
-    owners: Mapping[str, Rows],
+    owners: Mapping[str, Table],
     validation: Rows | None,
     test: Rows | None,
     public: Rows | None,
 ) -> Scenario:
     nothing = Table(np.empty((0, schema.width)))
-    if not owners:
-        raise ConfigError("there are no owners", 'Give {"north": rows, "south": rows}.')
     return Scenario(
         name="frames",
         schema=schema,
-        owners={name: table_of(owners[name], schema, name) for name in sorted(owners)},
+        owners=owners,
         validation=nothing if validation is None else table_of(validation, schema, "validation"),
         test=nothing if test is None else table_of(test, schema, "test", private=False),
         seeds=None if public is None else table_of(public, schema, "public", private=False),

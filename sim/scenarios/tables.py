@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, Pos
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
+from fedkme.tables.conversion import PLAIN
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.files import Cells, load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema
@@ -135,12 +136,26 @@ def tables_of_sites(file: DataFile, site_column: str, least_rows: int, schema: S
     if file.path.suffix == ".npz":
         cause = f"scenario.table: {file.path} is an .npz, whose columns have no names"
         raise ConfigError(cause, "Write it as .csv or .parquet.")
-    columns = read_columns(file, "table")
+    return split_by_site(read_columns(file, "table"), site_column, schema, least_rows, file)
+
+
+def split_by_site(
+    columns: Mapping[str, Cells],
+    site_column: str,
+    schema: Schema,
+    least_rows: int = 1,
+    file: DataFile = PLAIN,
+) -> dict[str, Table]:
+    """Rows of each owner of one table's columns, which are written as `file` says; see `rows_by_site`.
+
+    Raises:
+        DataError: sites cannot be told apart, or rows do not fit the schema; names owner and column.
+    """
     sites = rows_by_site(columns, site_column, least_rows)
     described = {*schema.names, *(part.name for part in [schema.label] if part), *schema.ignore}
     described |= {own.source for own in file.columns.values() if own.source is not None}
     if site_column not in described | {part.column for part in [schema.person] if part}:
-        del columns[site_column]
+        columns = {name: cells for name, cells in columns.items() if name != site_column}
     return {
         name: table_from_columns(_taken(columns, rows), schema, name, of_persons=True, file=file)
         for name, rows in sites.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,18 @@ def test_the_path_of_a_hint_is_as_the_configuration_has_it(folder: Path) -> None
     data = said.partition("data = ")[2].splitlines()[0]
     (folder / "north" / "owner.toml").write_text(owner + f"data = {data}\n")
     assert "no faults" in typed("check", "schema.toml", "north/owner.toml")
+
+
+def test_one_table_of_all_sites_is_checked_too(folder: Path) -> None:
+    # It was "no faults" of the validation file alone; the table was read first by the run.
+    lines = Path("good.csv").read_text().splitlines()
+    table = [f"{line},{'site' if n == 0 else 'ab'[n % 2]}" for n, line in enumerate(lines)]
+    Path("all.csv").write_text("\n".join(table) + "\n")
+    scenario = '[scenario]\nkind = "csv"\nschema_file = "schema.toml"\nvalidation = "good.csv"\n'
+    Path("scenario.toml").write_text(scenario + 'table = "all.csv"\nsite_column = "site"\n[summary]\np = 2\n')
+    assert typed("check", "schema.toml", "scenario.toml").count(": 51 rows, no faults") == 2
+    Path("all.csv").write_text("\n".join([*table, re.sub(r"[^,]+", "x", table[-1])]) + "\n")
+    assert "all.csv" in typed("check", "schema.toml", "scenario.toml", code=DataError.code)
 
 
 def test_a_scenario_with_settings_gets_better_ones(folder: Path) -> None:

@@ -51,6 +51,23 @@ def test_owners_as_frames_give_rows_with_names_and_categories(tmp_path: Path) ->
     assert "12 rows in" in repr(run)
 
 
+def test_owners_may_be_one_table_with_a_column_of_sites(tmp_path: Path) -> None:
+    # As many have them; "North Clinic" is no name of a party, and was refused.
+    one = pd.concat([rows.assign(site=f"{name.title()} Clinic") for name, rows in owners().items()])
+    file = tmp_path / "all.csv"
+    one.to_csv(file, index=False)
+    given: dict[str, Any] = {"rows": 12, "schema": SCHEMA, "seed": 1, "baselines": [], **SMALL}
+    named = {f"{name}-clinic": rows for name, rows in owners().items()}
+    run = fk.summarize(named, people(40, 9), out=tmp_path / "named", **given)
+    tables: list[Any] = [one, file, {"path": str(file)}]
+    for number, table in enumerate(tables):
+        out = tmp_path / f"table-{number}"
+        same = fk.summarize(table, people(40, 9), site_column="site", out=out, **given)
+        pd.testing.assert_frame_equal(same.rows, run.rows)
+    with pytest.raises(fk.FedkmeError, match="there are no owners"):
+        fk.summarize(one, people(40, 9), out=tmp_path / "none", **given)
+
+
 def test_a_folder_gives_what_the_call_gave(tmp_path: Path) -> None:
     run = small_summary(tmp_path / "run")
     again = fk.load(tmp_path / "run")
