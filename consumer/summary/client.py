@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -37,6 +38,8 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 
+QUIET_S = 2.0
+"""Time that a person waits without a word."""
 Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
 
 
@@ -60,7 +63,8 @@ async def summarize(
 
     messages = _messages(stream, refused)
     await stream.write(pb.ConsumerMessage(request=request_to_wire(kept.document.request)))
-    plan = await _plan(messages, party.schema)
+    with _told_if_long(reporter, "", "the curator's plan; it asks owners first, who may have to approve it"):
+        plan = await _plan(messages, party.schema)
     heard()
     if plan.choice is not None and not plan.offered:
         reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
@@ -86,6 +90,17 @@ async def receive_summary(
     return await _receive(replace(plan, run=run), messages, schema, reporter, keys_for(plan, asked))
 
 
+@contextlib.contextmanager
+def _told_if_long(reporter: StatusReporter, run: str, what: str) -> Iterator[asyncio.TimerHandle]:
+    """Report what is waited for, unless it comes, or the timer is cancelled, within QUIET_S."""
+    say = partial(reporter.say, "waiting", run=run, round=0, line=what)
+    later = asyncio.get_running_loop().call_later(QUIET_S, say)
+    try:
+        yield later
+    finally:
+        later.cancel()
+
+
 async def _plan(messages: AsyncIterator[pb.CuratorMessage], schema: Schema) -> Plan:
     opening = await anext(messages, None)
     if opening is None or not opening.HasField("plan"):
@@ -105,19 +120,21 @@ async def _receive(
 ) -> Summary:
     """Progress, rows, the curator's head, and how the run ended."""
     parts = []
-    async for message in messages:
-        match message.WhichOneof("body"):
-            case "progress":
-                said = message.progress
-                counts = {"rows": said.selected, "accessed": said.points_accessed}
-                reporter.say("progress", run=plan.run, round=said.round, **counts)
-            case "summary":
-                parts.append(message.summary)
-            case "head":
-                keep(HEAD.from_wire(message.head))
-            case "outcome":
-                rows = any_rows_from_wire(parts, plan.sealed)
-                return finish(plan, rows, OUTCOME.from_wire(message.outcome), schema, keys)
+    with _told_if_long(reporter, plan.run, "owners' rows") as telling:
+        async for message in messages:
+            telling.cancel()
+            match message.WhichOneof("body"):
+                case "progress":
+                    said = message.progress
+                    counts = {"rows": said.selected, "accessed": said.points_accessed}
+                    reporter.say("progress", run=plan.run, round=said.round, **counts)
+                case "summary":
+                    parts.append(message.summary)
+                case "head":
+                    keep(HEAD.from_wire(message.head))
+                case "outcome":
+                    rows = any_rows_from_wire(parts, plan.sealed)
+                    return finish(plan, rows, OUTCOME.from_wire(message.outcome), schema, keys)
     raise ConnectionFailedError("the curator ended the call before the outcome", "Look at its last lines.")
 
 

@@ -130,6 +130,10 @@ class RunState:
             return self.fraction
         return self.done / self.rounds if self.rounds > 1 else None
 
+    def waits_for(self, lane: Lane) -> bool:
+        """Check whether an owner keeps it from going on; before it begins none does that is not asked."""
+        return self.open and lane.awaited and (self.status == "running" or lane.state != "absent")
+
     def lane(self, owner: str) -> Lane | None:
         """Lane of an owner, if it is in the run."""
         return next((lane for lane in self.lanes if lane.owner == owner), None)
@@ -273,7 +277,7 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
     """A run of the consumer's own, without owners."""
     if run.consumer != consumer:
         return None
-    waits = run.open and any(lane.awaited for lane in run.lanes)
+    waits = any(map(run.waits_for, run.lanes))
     stage = run.stage or ("waiting for owners" if waits else "")
     return RunState(
         run.run,

@@ -31,7 +31,7 @@ _STATES: Mapping[LaneState, str] = {
     "done": "took part",
 }
 _STATUSES = {
-    "asked": "waits for what its consumer offers",
+    "asked": "in preparation",
     "queued": "in the queue",
     "running": "under way",
     "over": "over",
@@ -63,8 +63,10 @@ def view_of(watched: Watched, viewer: Viewer) -> View:
 
 def waiting(run: RunState, viewer: Viewer) -> str:
     """Say for whom a run waits, and why; empty where it waits for nobody."""
-    lanes = [lane for lane in run.lanes if _waits(run, lane)]
-    if run.status == "asked" and not lanes:
+    lanes = [lane for lane in run.lanes if run.waits_for(lane)]
+    if run.status == "asked" and not lanes and not run.stage:
+        if viewer.role == "owner":
+            return ""  # the consumer is waited for, or another owner
         return f"Waiting for {run.consumer}: it has the plan, and offers what it tells of its rows next."
     if run.status == "queued":
         return "Waiting for its turn: other runs are under way."
@@ -75,11 +77,6 @@ def waiting(run: RunState, viewer: Viewer) -> str:
     lanes.sort(key=lambda lane: _ORDER[lane.state])
     alike = [lane for lane in lanes if _state(lane) == _state(lanes[0])]
     return f"Waiting for {_names([lane.owner for lane in alike])}: {_state(lanes[0])}."
-
-
-def _waits(run: RunState, lane: Lane) -> bool:
-    """Check whether an owner keeps a run from going on; before it begins none does that is not asked."""
-    return run.open and lane.awaited and (run.status == "running" or lane.state != "absent")
 
 
 def left_s(run: RunState) -> float | None:

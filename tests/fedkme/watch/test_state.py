@@ -145,6 +145,21 @@ def test_for_whom_a_run_waits_is_said_with_the_reason(
     assert waiting(replace(RUN, status=status, lanes=lanes), Viewer()) == words
 
 
+def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for() -> None:
+    # The consumer read "Waiting for lab", and every status "waits for what its consumer offers".
+    unapproved = replace(OWN, state="approval", why="none of 40 rows")
+    run = replace(RUN, status="asked", lanes=(unapproved, Lane("south", "answered")))
+    told = [view_of(state(run), viewer)["runs"][0] for viewer in (Viewer(), LAB, Viewer("owner", "south"))]
+    assert [one["waiting"] for one in told] == [
+        "Waiting for north: has not approved it: none of 40 rows.",
+        "Waiting for owners.",
+        "",
+    ]
+    assert {one["words"] for one in told} == {"in preparation"}
+    away = replace(run, lanes=(Lane("north", "absent"),))  # it is not asked yet
+    assert view_of(state(away), LAB)["runs"][0]["waiting"].startswith("Waiting for lab: it has the plan")
+
+
 def test_an_owner_is_told_that_it_is_waited_for() -> None:
     assert view_of(state(RUN), NORTH)["runs"][0]["waiting"] == "Waiting for you: asked for a bid."
 
