@@ -36,9 +36,10 @@ from fedkme.heads.log import Head
 from fedkme.ops.threads import beside
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
 from fedkme.privacy.events import OWNERS
+from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.protocols import AUTO
-from fedkme.releases.settings import settings_from_json
+from fedkme.releases.settings import ReleaseSettings, settings_from_json
 from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
 from fedkme.wire.journals import RunDocument
@@ -76,7 +77,7 @@ class Preparation:
             public_seed(context.settings.simulation_seed),
         )
         name = self._next_name()
-        self._warn_of_persons(name, self._context.settings.summary.privacy.group)
+        self._warn_of_persons(name, context.settings.summary.privacy, "privacy.group")
         return self._runs.ask(name, RunDocument(request, Plan(name, features)))
 
     async def plan_of(self, run: Run) -> Plan:
@@ -145,17 +146,24 @@ class Preparation:
             return before
         self._check_release(request)  # again: time has passed
         run = self._runs.ask(self._next_name(), RunDocument(replace(request, settings=settings)))
-        self._warn_of_persons(run.name, settings_from_json(settings).group)
+        self._warn_of_persons(run.name, settings_from_json(settings), "group")
         self._context.say("queued", run=run.name, round=0, consumer=run.consumer)
         return run
 
     def _warn(self, line: str) -> None:
         self._context.say("warning", line=line)
 
-    def _warn_of_persons(self, run: str, group: int) -> None:
-        if (rows := rows_of_person(self._context.schema)) > group:
-            line = f"epsilon holds for {group} of the {rows} rows that a person may have; see 'group'"
-            self._context.say("warning", run=run, round=0, line=line)
+    def _warn_of_persons(self, run: str, target: PrivacyTarget | ReleaseSettings, key: str) -> None:
+        rows = rows_of_person(self._context.schema)
+        if rows <= target.group or math.isinf(target.epsilon):
+            return
+        sigma = target.group / rows * gaussian_sigma(target.epsilon, target.delta)
+        line = (
+            f"epsilon {target.epsilon:g} holds for {target.group} of the {rows} rows that a person may have; "
+            f"for all of them it is about {gaussian_epsilon(sigma, target.delta):.2g}. {key} = {rows} makes "
+            f"it {target.epsilon:g} for a person, with {rows / target.group:.3g} times the noise"
+        )
+        self._context.say("warning", run=run, round=0, line=line)
 
     def head(self) -> Head | None:
         """The last head of the curator's ledger, for a consumer to keep; None before the first.

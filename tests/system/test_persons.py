@@ -87,7 +87,10 @@ def test_who_protects_rows_alone_is_told(scenario: str, tmp_path: Path) -> None:
     settings = ("engine=inprocess", "protocol=cells", "p=8")
     _, metrics = launch(tmp_path / "run", *settings, scenario=scenario, progress=progress)
     assert finite(metrics)["D_v", "owners and curator", PERSON] == pytest.approx(3.0)
-    assert progress.notes.count("epsilon holds for 1 of the 3 rows that a person may have; see 'group'") == 1
+    (said,) = (
+        note for note in progress.notes if note.startswith("epsilon 1 holds for 1 of the 3 rows that a p")
+    )
+    assert "about 3.4. privacy.group = 3 makes it 1 for a person, with 3 times the noise" in said
 
 
 @pytest.mark.processes
