@@ -47,6 +47,12 @@ class PrivacyTarget(Settings):
         return self.epsilon / self.group
 
 
+class _Written(BaseModel):
+    """The part of a table of settings that a preset reads, so that what is wrong in it has its whole path."""
+
+    privacy: PrivacyTarget = PrivacyTarget()
+
+
 def large_epsilons(settings: object, within: str = "") -> list[str]:
     """Epsilons of settings over LARGE, as `key = value`: their promise is next to nothing."""
     found = []
@@ -72,8 +78,7 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
             parameters of the preset's own mechanism need not name it.
     """
     filled = dict(values)
-    privacy = filled.get("privacy", {})
-    target = privacy if isinstance(privacy, PrivacyTarget) else PrivacyTarget.model_validate(privacy)
+    target = _Written.model_validate(filled).privacy
     if filled.get("preset", "sound") == "published":
         defaults: dict[str, dict[str, Any]] = {
             "target": {"mechanism": "mwem", "estimate": "average"},

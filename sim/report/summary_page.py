@@ -218,16 +218,15 @@ def _closeness(m: Metrics, together: str) -> str:
         )
         for name, value in alone.items()
     ]
-    caption = (
-        "Over greedy: by how much MMD² exceeds non-private greedy's. Test rows took no part in selection. "
-        "Effective rows: 1 / sum of squared weights."
-    )
+    notes = ["Over greedy: by how much MMD² exceeds non-private greedy's."] if over else []
+    notes += ["Test rows took no part in selection."] if test else []
+    notes.append("Effective rows: 1 / sum of squared weights.")
     if twins := accessed_by_twins(m):
-        caption += f" {twins.capitalize()}."
+        notes.append(f"{twins.capitalize()}.")
     header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows", ">effective rows")
-    known = [at for at in range(len(header)) if any(row[at] != "-" for row in rows)]
+    known = [at for at in range(len(header)) if any(row[at] not in ("", "-") for row in rows)]
     cells = [[row[at] for at in known] for row in rows]
-    return pair(figures) + table(caption, [header[at] for at in known], cells)
+    return pair(figures) + table(" ".join(notes), [header[at] for at in known], cells)
 
 
 def _method_bars(values: Mapping[str, float]) -> list[Bar]:

@@ -77,6 +77,14 @@ WRONG: list[tuple[type[Settings], str, Any, str]] = [
     ),
     (SimulationSettings, "scenario.owners.north.nan", ["?"], "'scenario.owners.north.nan' is not a key."),
     (SimulationSettings, "scenario.owners.North", "a.csv", "'scenario.owners.North' is wrong"),
+    # It was "'summary' is not a key. It belongs to another kind of this table."
+    (
+        SimulationSettings,
+        "summary.privacy",
+        {"epsilonn": 3},
+        "'summary.privacy.epsilonn' is not a key. Did you mean 'summary.privacy.epsilon'?",
+    ),
+    (SimulationSettings, "summary.privacy", {"epsilon": "x"}, "'summary.privacy.epsilon' is wrong"),
     (SimulationSettings, "policies", {"north": {"row": 1}}, "'policies.north.row' is not a key."),
     (Schema, "columns", [{"name": "age"}], "'columns.age.kind' is missing. Add it: category, date, numeric."),
     (

@@ -170,6 +170,15 @@ def test_the_page_says_everything_in_order(tmp_path: Path) -> None:
         assert position >= 0, text
 
 
+def test_a_run_without_baselines_has_no_column_and_no_word_of_them(tmp_path: Path) -> None:
+    # On a phone an empty column "over greedy" cut the table of every deployed run.
+    metrics = sample_metrics(mmd2={"summary": 0.02}, mmd2_counted={}, mmd2_test={}, percent_over_greedy={})
+    page = text_of(sample_run(tmp_path, metrics))
+    (table,) = (each for each in re.findall(r"<thead>.*?</thead>", page) if "MMD² to D_v" in each)
+    assert re.findall(r">([^<]+)</th>", table) == ["method", "MMD² to D_v"]
+    assert not re.search("greedy|Test rows", page.partition("What the words mean")[0])
+
+
 def test_two_methods_that_select_the_same_share_a_line_with_the_rows_that_each_accessed(
     tmp_path: Path,
 ) -> None:
