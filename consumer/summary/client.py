@@ -93,7 +93,7 @@ async def receive_summary(
 @contextlib.contextmanager
 def _told_if_long(reporter: StatusReporter, run: str, what: str) -> Iterator[asyncio.TimerHandle]:
     """Report what is waited for, unless it comes, or the timer is cancelled, within QUIET_S."""
-    say = partial(reporter.say, "waiting", run=run, round=0, line=what)
+    say = partial(reporter.say, "waiting", run=run, round=0, line=f"it waits for {what}")
     later = asyncio.get_running_loop().call_later(QUIET_S, say)
     try:
         yield later

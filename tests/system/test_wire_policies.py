@@ -129,6 +129,7 @@ SKETCHED = SummarySettings(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("curator.owners.connection.FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr("consumer.summary.client.QUIET_S", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -140,13 +141,14 @@ async def test_a_run_waits_until_it_is_approved_by_hand(tmp_path: Path, summary:
     async with market(tmp_path, ["a", "b"], summary=summary, seeds=seeds, approval_s=600) as at:
         first = at.owner("a", ear=ear, policy=MANUAL, approvals=folder)
         at.owner("b")
-        asking = at.consumer(p=4)
+        asking = at.consumer(p=4, ear=(lab := Ear()))
         assert (await ear.heard("refused"))["code"] == ApprovalError.code
         first.cancel()  # its host is started again meanwhile
         await asyncio.gather(first, return_exceptions=True)
         at.owner("a", ear=(again := Ear()), policy=MANUAL, approvals=folder)
         await again.heard("refused")
         assert not asking.done()
+        assert "owners" in (await lab.heard("waiting"))["line"]  # it was without a word, for days
         approve(folder, "consumer", summary.row.name, 4, 1)
         await asking
     record = record_of(tmp_path)
