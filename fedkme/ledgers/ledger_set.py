@@ -13,10 +13,10 @@ from pathlib import Path
 
 from fedkme.errors import ConfigError
 from fedkme.ledgers.endings import rows_of_person
-from fedkme.ledgers.located import locate
+from fedkme.ledgers.located import following_once, locate
 from fedkme.ledgers.reconcile import by_run
 from fedkme.privacy.events import REQUEST, Disclosure
-from fedkme.privacy.ledger import merged, read_ledger
+from fedkme.privacy.ledger import Follow, merged, read_ledger
 
 _SIMULATED = re.compile(r"run-\d+")
 
@@ -75,8 +75,9 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
         ConfigError: a folder holds no curator's ledger.
         LedgerError: a ledger cannot be read, or is not whole.
     """
-    files = [(path, file) for path in paths for file in _files(path)]
-    read = [(path, _home(file), read_ledger(file)) for path, file in files]
+    follow = following_once()
+    files = [(path, file) for path in paths for file in _files(path, follow)]
+    read = [(path, _home(file), read_ledger(file, follow)) for path, file in files]
     homes: dict[str, set[Path]] = {}
     for _, home, entries in read:
         for entry in entries:
@@ -115,9 +116,9 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
     )
 
 
-def _files(path: Path) -> list[Path]:
+def _files(path: Path, follow: Follow) -> list[Path]:
     """The ledgers of a run's folder, or a ledger."""
-    return [path] if path.is_file() else [file for _, file in locate(path)]
+    return [path] if path.is_file() else [file for _, file in locate(path, follow)]
 
 
 def _home(file: Path) -> Path:

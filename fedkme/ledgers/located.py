@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from fedkme.errors import ConfigError
 from fedkme.ledgers.endings import consumer_of
 from fedkme.privacy.events import CURATOR
-from fedkme.privacy.ledger import Entry, follow_chain
+from fedkme.privacy.ledger import Entry, Follow, follow_chain
 from fedkme.store.reading import party_of
 
 
@@ -22,16 +23,26 @@ class Found:
     entries: Sequence[Entry]
 
 
-def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
+def following_once() -> Follow:
+    """Make a `follow_chain` that reads each file once, and gives the same again."""
+    return functools.cache(follow_chain)
+
+
+def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
     """The ledgers of a run, or of a whole tree, with the parties that they should be of; a curator's first.
+
+    Args:
+        directory: the folder.
+        follow: reads a ledger that does not say by its place whose it is.
+        others: ledgers that are kept elsewhere.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
     """
-    stated = [(party, path) for path in others if (party := _party(path))]
+    stated = [(party, path) for path in others if (party := _party(path, follow))]
     curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
     if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
-        return [*_tree(directory), *stated]
+        return [*_tree(directory, follow), *stated]
     consumer = directory / "consumer" / "ledger.jsonl"
     owners = sorted((directory / "owners").glob("*.jsonl"))
     return [
@@ -42,21 +53,21 @@ def locate(directory: Path, others: Sequence[Path] = ()) -> list[tuple[str, Path
     ]
 
 
-def _tree(directory: Path) -> list[tuple[str, Path]]:
+def _tree(directory: Path, follow: Follow) -> list[tuple[str, Path]]:
     """The ledgers of a tree that lie anywhere below a folder, curators' first: stores, or else exports."""
     paths = sorted(directory.rglob("*.db")) or sorted(directory.rglob("*.jsonl"))
-    regional = any("@" in entry.disclosure.run for path in paths for entry in follow_chain(path)[0])
-    found = [(party, path) for path in paths if regional and (party := _party(path))]
+    regional = any("@" in entry.disclosure.run for path in paths for entry in follow(path)[0])
+    found = [(party, path) for path in paths if regional and (party := _party(path, follow))]
     if all(party != CURATOR for party, _ in found):
         raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run, or of a tree.")
     return sorted(found, key=lambda each: each[0] != CURATOR)
 
 
-def _party(ledger: Path) -> str:
+def _party(ledger: Path, follow: Follow) -> str:
     """Name of the party whose ledger a file holds; the file's if no line is whole, empty if there is none."""
     if ledger.suffix == ".db":
         return party_of(ledger)
-    entries, fault = follow_chain(ledger)
+    entries, fault = follow(ledger)
     return entries[-1].party if entries else ledger.stem if fault else ""
 
 

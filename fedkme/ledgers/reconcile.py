@@ -23,7 +23,7 @@ from pathlib import Path
 
 from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.ledgers.endings import Ends, read_record, runs_with_heads
-from fedkme.ledgers.located import Found, folder_of, locate
+from fedkme.ledgers.located import Found, folder_of, following_once, locate
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -35,7 +35,7 @@ from fedkme.privacy.events import (
     is_validation,
     validation_of,
 )
-from fedkme.privacy.ledger import Entry, follow_chain
+from fedkme.privacy.ledger import Entry, Follow
 from fedkme.privacy.told import AUCTION, MEAN
 
 
@@ -58,21 +58,25 @@ class Verdict:
     absent: str = ""
 
 
-def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) -> list[Verdict]:
+def verify(
+    directory: Path, others: Sequence[Path] = (), partial: bool = False, follow: Follow | None = None
+) -> list[Verdict]:
     """Check every chain of a run, and the curator's against each owner's and the consumer's.
 
     Args:
         directory: the run's folder.
         others: ledgers of parties that keep theirs elsewhere; their other runs are left out.
         partial: a ledger that is not here is no fault.
+        follow: reads a ledger; None: each once.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
         LedgerError: a file cannot be read.
     """
+    follow = follow or following_once()
     verdicts, ledgers = [], list[Found]()
-    for party, path in locate(directory, others):
-        verdict, entries = _chain(path)
+    for party, path in locate(directory, follow, others):
+        verdict, entries = _chain(path, follow)
         if not verdict.fault:
             found = Found(party, path, entries)
             verdict = replace(verdict, fault=_misplaced(found) or _cut(found))
@@ -87,8 +91,10 @@ def verify(directory: Path, others: Sequence[Path] = (), partial: bool = False) 
     return [*verdicts, *compared]
 
 
-def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
+def verify_files(paths: Sequence[Path], follow: Follow | None = None) -> tuple[list[Verdict], list[str]]:
     """Check every chain of some ledgers, and the curator's against the others where it is among them.
+
+    For `follow` see `verify`.
 
     Returns:
         What was found; and the parties whose ledgers tell of the same and were not given.
@@ -96,9 +102,10 @@ def verify_files(paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
     Raises:
         LedgerError: a file cannot be read.
     """
+    follow = follow or following_once()
     verdicts, ledgers = [], list[Found]()
     for path in paths:
-        verdict, entries = _chain(path)
+        verdict, entries = _chain(path, follow)
         if not verdict.fault and not entries:  # an emptied file looks like a new one
             verdict = replace(verdict, fault="line 1: there is none, so that nothing is verified")
         verdicts.append(verdict)
@@ -196,9 +203,9 @@ def _begun(ledgers: Iterable[Found]) -> set[str]:
     return {about.run for about in lines if not is_validation(about.protected)}
 
 
-def _chain(path: Path) -> tuple[Verdict, Sequence[Entry]]:
+def _chain(path: Path, follow: Follow) -> tuple[Verdict, Sequence[Entry]]:
     """Finding about a ledger by itself, and its entries where there is no fault."""
-    entries, fault = follow_chain(path)
+    entries, fault = follow(path)
     if fault is not None:
         return Verdict(str(path), f"line {fault.line}: {fault.what}"), ()
     return Verdict(str(path), lines=len(entries)), entries

@@ -19,11 +19,14 @@ from fedkme.heads.notes import Checkpoint, check_signature, read_note, roots_of
 from fedkme.ledgers.reconcile import Verdict
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
-from fedkme.privacy.ledger import Entry, follow_chain
+from fedkme.privacy.ledger import Entry, Follow, follow_chain
 
 
 def check_files(
-    ledgers: Sequence[Path], others: Sequence[Path] = (), authority: bytes | None = None
+    ledgers: Sequence[Path],
+    others: Sequence[Path] = (),
+    authority: bytes | None = None,
+    follow: Follow = follow_chain,
 ) -> list[Verdict]:
     """Hold ledgers against the heads beside them, and against those of others.
 
@@ -31,6 +34,7 @@ def check_files(
         ledgers: files of lines with heads in a file beside them, or stores.
         others: files of heads whose ledgers were not given.
         authority: see `check_heads`.
+        follow: reads a ledger.
 
     Raises:
         LedgerError: a file cannot be read. A broken chain is left to `follow_chain`.
@@ -39,7 +43,7 @@ def check_files(
     for ledger in ledgers:
         if (path := heads_beside(ledger)).is_file() and path not in others:
             read.append(read_heads(path))
-            lines, fault = follow_chain(ledger)
+            lines, fault = follow(ledger)
             if fault is None:
                 entries[str(path)] = lines
     return check_heads(entries, [*read, *map(read_heads, others)], authority)

@@ -15,7 +15,7 @@ from rich.table import Table
 from fedkme.errors import LedgerError, NotVerifiedError
 from fedkme.heads.files import SUFFIX
 from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.located import locate
+from fedkme.ledgers.located import following_once, locate
 from fedkme.ledgers.reconcile import verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.ledgers.witnesses import are_signed, check_files
@@ -71,12 +71,13 @@ def verify_runs(
     heads = [path for path in paths if path.suffix == SUFFIX]
     files = [path for path in paths if path.is_file() and path not in heads]
     folders = [path for path in paths if not path.is_file()]
-    verdicts = [verdict for folder in folders for verdict in verify(folder, files, partial)]
+    follow = following_once()
+    verdicts = [verdict for folder in folders for verdict in verify(folder, files, partial, follow)]
     absent: list[str] = []
     if not folders:
-        verdicts, absent = verify_files(files)
-    ledgers = sorted({*files, *(path for folder in folders for _, path in locate(folder))})
-    verdicts += check_files(ledgers, heads, None if authority is None else authority.read_bytes())
+        verdicts, absent = verify_files(files, follow)
+    ledgers = sorted({*files, *(path for folder in folders for _, path in locate(folder, follow))})
+    verdicts += check_files(ledgers, heads, None if authority is None else authority.read_bytes(), follow)
     absent = sorted({*absent, *(verdict.absent for verdict in verdicts if verdict.absent)})
     unsigned = authority is None and are_signed(ledgers, heads)
     faults = sum(bool(verdict.fault) for verdict in verdicts)

@@ -68,6 +68,9 @@ class ChainFault:
     what: str
 
 
+Follow = Callable[[Path], tuple[list[Entry], ChainFault | None]]
+"""Reads a ledger, as `follow_chain` does."""
+
 Write = Callable[[Sequence[str]], None]
 """Keeps lines, without line ends; when it returns, what they describe may leave."""
 
@@ -245,13 +248,13 @@ def disclosures_in(lines: Iterable[str]) -> list[Disclosure]:
     return [entry.disclosure for entry in entries if isinstance(entry, Entry)]
 
 
-def read_ledger(path: Path) -> list[Entry]:
-    """Every entry of a whole chain.
+def read_ledger(path: Path, follow: Follow | None = None) -> list[Entry]:
+    """Every entry of a whole chain; `follow` reads the file.
 
     Raises:
         LedgerError: the file cannot be read, or the chain has a fault.
     """
-    return read_chain(_text(path), str(path))
+    return _whole((follow or follow_chain)(path), str(path))
 
 
 def read_chain(text: bytes, where: str) -> list[Entry]:
@@ -260,7 +263,11 @@ def read_chain(text: bytes, where: str) -> list[Entry]:
     Raises:
         LedgerError: the chain has a fault.
     """
-    entries, fault = _follow(text)
+    return _whole(_follow(text), where)
+
+
+def _whole(followed: tuple[list[Entry], ChainFault | None], where: str) -> list[Entry]:
+    entries, fault = followed
     if fault is not None:
         raise LedgerError(f"{where}, line {fault.line}: {fault.what}", _REMEDY)
     return entries

@@ -25,7 +25,7 @@ from fedkme.ledgers.reconcile import verify, verify_files
 from fedkme.operate.audit_cli import app
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.ledger import disclosures_in, stored_ledger
+from fedkme.privacy.ledger import ChainFault, Entry, disclosures_in, follow_chain, stored_ledger
 from fedkme.protocol import CellTerms
 from fedkme.sums.values import SumQuery
 from owner.runs import RunManager
@@ -133,6 +133,23 @@ def test_ledgers_of_all_levels_agree_and_a_vector_that_no_owner_gave_is_told(tmp
     ]
     assert len(faults) == 1
     assert "has no vector of an owner of the region" in faults[0]
+
+
+@pytest.mark.parametrize("verb", ["verify", "ledger"])
+def test_each_ledger_of_a_folder_of_all_levels_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    forest = Forest()
+    _, curator = forest.released()
+    files, read = forest.files(curator, tmp_path), list[Path]()
+
+    def follow(path: Path) -> tuple[list[Entry], ChainFault | None]:
+        read.append(path)
+        return follow_chain(path)
+
+    monkeypatch.setattr("fedkme.ledgers.located.follow_chain", follow)
+    CliRunner().invoke(app, [verb, str(tmp_path)], catch_exceptions=False)
+    assert sorted(read) == sorted(files.values())
 
 
 def test_a_folder_of_all_levels_tells_what_a_region_asked_its_owners_for_itself(tmp_path: Path) -> None:
