@@ -75,7 +75,6 @@ class Forms:
         counts: how often each of these is there, (s,), > 0.
         least: MMD^2 to D_v of the best weights over all rows received; where D_v has labels, of rows with
             their classes (classes.py).
-        own: mean of the kernel over all pairs of rows of D_v.
         listed: rows of the summary and rows with weights, each once.
     """
 
@@ -85,7 +84,6 @@ class Forms:
     repeats: Table
     counts: NDArray[np.int64]
     least: float
-    own: float
     listed: ListedRows
 
     @property
@@ -134,7 +132,6 @@ def make_forms(
         repeats,
         counts[counts > 0],
         about.least,
-        validation.own,
         listed,
     )
 

@@ -98,7 +98,7 @@ def judge_tables(
     alike = against.evaluate_table(schema, forms.summary)
     weighted = against.evaluate_table(schema, forms.weighted, forms.fit.weights)
     repeats = against.evaluate_table(schema, forms.repeats)
-    by = yardstick(forms.own, len(validation), p)
+    by = yardstick(against.validation.own, len(validation), p)
     found = (alike, weighted, repeats)
     listed = ((forms.summary, None), (forms.weighted, forms.fit.weights), (forms.repeats, None))
     classes = tuple(classes_apart(rows.labels, weights, validation.labels, p) for rows, weights in listed)

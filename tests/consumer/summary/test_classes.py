@@ -83,7 +83,6 @@ def test_forms_have_the_classes_of_d_v(seed: int) -> None:
         against.mmd2(SCHEMA.encode(of.weighted.values), of.fit.weights) for of in (blind, made)
     )
     assert mmd2 < blind_mmd2 + 0.2 * (1.0 - against.own) / P  # the columns are nearly as near
-    assert made.own == blind.own == against.own
 
 
 def test_class_shares_of_fresh_rows_are_good_but_for_one_in_a_hundred() -> None:
