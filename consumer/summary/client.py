@@ -54,6 +54,7 @@ async def summarize(
 
     Raises:
         BudgetError: D_v cannot pay for what the plan asks for; nothing of it was computed.
+        ProtocolError: rows came for an offer that the store, hence the ledger, does not know.
         FedkmeError: the curator's refusal or failure, in its own words.
     """
 
@@ -74,7 +75,13 @@ async def summarize(
     elif kept.document.offer is not None:
         party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for
     keep = partial(party.keep_head, plan.run)
-    return await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
+    summary = await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
+    if kept.document.plan is None:
+        raise ProtocolError(
+            f"the curator says that it has D_v for {plan.run}, and this consumer's store knows of no offer",
+            "Bring back the newest store; else give the request up by another 'output'.",
+        )
+    return summary
 
 
 async def receive_summary(

@@ -27,7 +27,7 @@ from fedkme.privacy.ledger import read_ledger
 from fedkme.wire import codecs
 from fedkme.wire.summaries import plan_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
-from fedkme.wire.v1 import summaries_pb2_grpc
+from fedkme.wire.v1 import summaries_pb2_grpc, types_pb2
 from tests import forked
 from tests.parties import HERE, WAIT_S, consumer_values, write_config
 from tests.system.market import SCHEMA, Ear
@@ -124,6 +124,18 @@ async def lab(folder: Path, curator: Hostile) -> AsyncIterator[Lab]:
         yield Lab(folder, f"127.0.0.1:{port}")
     finally:
         await server.stop(None)
+
+
+class Giver(Hostile):
+    """Sends rows and an outcome behind its plan, whatever was offered for it."""
+
+    async def Summarize(self, request_iterator: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
+        self.requests.append((await context.read()).request.request_id)
+        said = plan_to_wire(next(self._plans), codecs.VERSIONS.newest)
+        await context.write(pb.CuratorMessage(plan=said))
+        rows = [types_pb2.Row(values=row) for row in np.eye(3)]
+        await context.write(pb.CuratorMessage(summary=types_pb2.Rows(rows=rows, last=True)))
+        await context.write(pb.CuratorMessage(outcome=pb.Outcome(status=pb.Outcome.STATUS_COMPLETE)))
 
 
 class Silent(Hostile):

@@ -16,7 +16,7 @@ from fedkme.errors import BudgetError, ConnectionFailedError, ProtocolError, Quo
 from fedkme.exchange import Plan
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
-from tests.hostile.labs import LOST, Hostile, Silent, lab, plan
+from tests.hostile.labs import LOST, Giver, Hostile, Silent, lab, plan
 
 
 async def test_a_request_draws_once_whatever_the_curator_plans(tmp_path: Path) -> None:
@@ -54,6 +54,19 @@ async def test_another_plan_for_a_request_gets_nothing_and_its_own_the_same_byte
             await at.ask_here()
     assert len(curator.offers) == 2
     assert len(set(curator.requests)) == len(set(curator.offers)) == at.drawn() == 1
+
+
+async def test_rows_for_an_offer_that_the_store_does_not_know_are_refused(tmp_path: Path) -> None:
+    # A curator that lies, or a consumer's store that was put back: what D_v paid for them is in no ledger.
+    curator = Giver(itertools.repeat(plan(0, offered=True)))
+    async with lab(tmp_path, curator) as at:
+        for _ in range(2):
+            status, lines = await at.ask()
+            assert status == ProtocolError.code
+            assert "says that it has D_v for run-1-0badf00d" in lines[-1]
+        assert at.drawn() == 0
+    assert len(set(curator.requests)) == 1
+    assert not (tmp_path / "out" / "summary.npz").exists()
 
 
 async def test_each_draw_is_a_line_and_a_budget_ends_them(tmp_path: Path) -> None:
