@@ -53,4 +53,6 @@ def test_every_subject_and_every_protocol_has_an_entry() -> None:
     found = entries().values()
     assert {name for entry in found for name in named(entry["Audit"])} == set(SUBJECTS)
     assert {name for entry in found for name in named(entry["Replay"])} == set(PROTOCOLS) - NOT_REPLAYED
+    # What is attacked and replayed with another alone would not be missed by that.
+    assert {"D_v shared with the curator", "Heads of ledgers"} <= set(entries())
     assert len(entries()) > 15
