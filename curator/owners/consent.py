@@ -1,47 +1,75 @@
-"""Consent of the owners that are here to a summary, before its D_v draws anything.
+"""Consent of owners to a summary, before its D_v draws anything.
 
 A sketch of owners' rows asks for it itself (`SumTerms.ahead`). For every other summary this asks, and begins
-nothing: whoever says yes decides again by the invitation. Nobody is waited for who is not here, and whoever
-does not answer, or is of an earlier release and does not know the question, decides by the invitation alone.
+nothing: whoever says yes decides again by the invitation. It asks those who are here, and waits for further
+ones only as long as too few of them said yes: D_v pays for no run that nobody came for. Whoever comes later
+decides by the invitation alone, as does who is of an earlier release and does not know the question.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from curator.owners.connection import Connection, Traffic
 from curator.owners.roster import Fault
 from curator.runs.context import RunContext
 from curator.runs.queue import Run
 from fedkme.directives import Directive, Limits, Refusal
-from fedkme.errors import BudgetError, OwnerFaultError, OwnerLostError, PolicyError, QuorumError
+from fedkme.errors import (
+    BudgetError,
+    MissingOwnersError,
+    OwnerFaultError,
+    OwnerLostError,
+    PolicyError,
+    QuorumError,
+)
 from fedkme.protocol import Consider, IntendedSummary
 
 
 async def ask_owners(context: RunContext, run: Run) -> None:
-    """Ask those who are here whether they will take part in a run.
+    """Ask owners whether they will take part in a run, until there are enough of them.
 
     Raises:
-        QuorumError: too few of all owners are left that might; D_v has paid for nothing.
+        MissingOwnersError: too few came in time.
+        QuorumError: too few of those who came will take part; D_v has paid for nothing.
     """
-    settings, members = context.summary_of(run.document), context.members
-    here, quorum = members.here(), max(settings.quorum, 1)
-    everybody = max(len(here) + len(members.missing()), quorum)
-    question = Directive(f"{run.name}/considered", 0, 1, _question(context, run, len(here)))
-    asked = (_refusal(members.connection(name), question) for name in here)
-    refusals = [fault for fault in await asyncio.gather(*asked) if fault is not None]
-    if (left := everybody - len(refusals)) >= quorum:
-        return
-    for fault in refusals:
-        context.left(run.name, fault)
-    raise QuorumError(
-        f"{left} owners may take part and the quorum is {quorum}; {refusals[-1].line.rstrip('.')}",
+    members, quorum = context.members, context.summary_of(run.document).quorum
+    asked, refusals = set[str](), list[Fault]()
+    while True:
+        here = members.here()
+        question = Directive(f"{run.name}/considered", 0, 1, _question(context, run))
+        new = [members.connection(name) for name in here if name not in asked]
+        answers = await asyncio.gather(*(_refusal(owner, question) for owner in new))
+        refusals += [fault for fault in answers if fault is not None]
+        asked |= {owner.name for owner in new}
+        if (willing := len(asked) - len(refusals)) >= quorum:
+            return
+        if not asked.issuperset(members.here()):
+            continue  # somebody came while others answered
+        try:
+            if asked and not members.missing():
+                raise _too_few(willing, quorum, refusals)
+            context.say("waiting", run=run.name, round=0, owners=willing, quorum=quorum)
+            await members.gather(quorum + len(refusals), context.settings.connect_s)
+        except (MissingOwnersError, QuorumError) as error:
+            for fault in refusals:
+                context.left(run.name, fault)
+            raise (_too_few(willing, quorum, refusals) if refusals else error) from None
+
+
+def _too_few(willing: int, quorum: int, refusals: Sequence[Fault]) -> QuorumError:
+    last = max(refusals, key=lambda fault: fault.owner, default=None)  # whoever came first
+    why = "" if last is None else f"; {last.line.rstrip('.')}"
+    return QuorumError(
+        f"{willing} owners may take part and the quorum is {quorum}{why}",
         "Ask again when more owners take part; D_v has paid for nothing.",
     )
 
 
-def _question(context: RunContext, run: Run, owners: int) -> Consider:
-    settings, document = context.summary_of(run.document), run.document
+def _question(context: RunContext, run: Run) -> Consider:
+    settings, document, members = context.summary_of(run.document), run.document, context.members
+    owners = max(len(members.here()) + len(members.missing()), settings.quorum)
     row, rows, choice = settings.row, document.summary.rows, document.planned.choice
     cells = row.family == "cells"
     asked = round(settings.cells.rho * rows) if cells else settings.drawn(rows)
@@ -52,11 +80,11 @@ def _question(context: RunContext, run: Run, owners: int) -> Consider:
 
 
 async def _refusal(owner: Connection, question: Directive) -> Fault | None:
-    """Ask one owner, and give its refusal, if any."""
+    """Ask one owner, and say why it will not take part, if so."""
     try:
         answer = await owner.exchange(question, Limits(), Traffic())
-    except (OwnerLostError, OwnerFaultError):
-        return None
+    except (OwnerLostError, OwnerFaultError) as gone:
+        return Fault(0, owner.name, gone.code, str(gone))
     error = answer.error() if isinstance(answer, Refusal) else None
     if not isinstance(error, (BudgetError, PolicyError)):
         return None

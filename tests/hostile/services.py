@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from curator.access.names import NameRegister
 from curator.consumers.admission import ConsumerAdmission
 from curator.consumers.summary_service import SummaryService
+from curator.owners.connection import OwnerConnection
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
 from curator.runs.context import RecordFolder, RunContext
@@ -24,6 +25,7 @@ from curator.settings import CuratorSettings
 from fedkme.privacy.events import CURATOR
 from fedkme.store import open_store
 from fedkme.tables.table import Table
+from fedkme.wire.v1 import owners_pb2 as pb
 from tests.system.market import SCHEMA, curator_settings
 
 
@@ -55,6 +57,21 @@ class Call:
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
         self.status = code
         raise grpc.aio.AbortError(details)
+
+
+class Willing:
+    """An owner that says it will take part in any run, and then has no rows for it."""
+
+    def __init__(self, connection: OwnerConnection) -> None:
+        self._connection = connection
+
+    async def write(self, directive: pb.Directive) -> None:
+        rows = 1000 if directive.WhichOneof("body") == "consider" else 0
+        said = pb.OwnerMessage(at=directive.at, accepted=pb.Accepted(rows=rows))
+        asyncio.get_running_loop().call_soon(self._connection.deliver, self, said)
+
+    def cut(self) -> None:
+        """Stay."""
 
 
 class Services:
@@ -89,11 +106,14 @@ class Services:
 
 @contextlib.asynccontextmanager
 async def services(folder: Path, seeds: Table | None = None, **changes: Any) -> AsyncIterator[Services]:
-    """The services of a curator that waits for nobody."""
+    """The services of a curator that waits for nobody; where it expects no owner, a willing one is here."""
     settings = curator_settings(folder, **{"connect_s": 0.01, "grace_s": 0.01, **changes})
     settings.directory.mkdir(exist_ok=True)
     with contextlib.closing(open_store(":memory:", CURATOR, "process")) as store:
         made = Services(settings, store, seeds)
+        if not settings.owners:
+            connection = made.members.connection("willing")
+            await connection.attach(Willing(connection))
         try:
             yield made
         finally:

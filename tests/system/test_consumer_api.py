@@ -10,11 +10,15 @@ import pytest
 
 import fedkme as fk
 from consumer.settings import ConsumerSettings
+from fedkme.errors import PolicyError
 from fedkme.tables.files import save_table
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
 from sim.config import plain
 from tests.parties import write_config
 from tests.system.market import Market, market, rows
 from tests.system.release_market import OWNERS, ReleaseMarket, release_market
+from tests.system.test_wire_owners import hello
 
 
 def configured(at: Market, p: int = 6) -> Path:
@@ -49,11 +53,15 @@ async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
 
 
 async def test_a_summary_that_came_short_is_here_with_a_warning(tmp_path: Path) -> None:
-    async with market(tmp_path, ["a"]) as at:
+    async with market(tmp_path, ["a"]) as at, at.attend() as stream:
         lab = fk.Consumer(configured(at))
         asked = asyncio.ensure_future(asyncio.to_thread(lab.summary, progress=False))
-        await at.ear.heard("queued", 1)  # an owner that is here before is asked before D_v pays
-        at.owner("a", policy={"approval": "manual"}, approvals=tmp_path / "approvals")
+        await stream.write(hello("a"))
+        await stream.read()
+        considered = await stream.read()  # an owner that says yes, and then no
+        await stream.write(pb.OwnerMessage(at=considered.at, accepted=pb.Accepted(rows=20)))
+        refusal = codecs.fault_to_wire(PolicyError("a has changed its mind", "Ask another."))
+        await stream.write(pb.OwnerMessage(at=(await stream.read()).at, fault=refusal))
         with pytest.warns(fk.FedkmeWarning, match="0 of 6 rows"):
             run = await asked
         assert run.rows.empty

@@ -50,7 +50,9 @@ async def test_rows_of_d_v_are_read_beside_the_loop_of_the_curator(
     )
     asked = request()
     asked.request.validation_rows = len(values)
-    async with market(tmp_path, ["a"]) as at:
+    async with market(tmp_path, ["a", "b"]) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
         async with at.summarize() as stream:
             await stream.write(asked)
             assert (await stream.read()).plan.packs
@@ -60,22 +62,22 @@ async def test_rows_of_d_v_are_read_beside_the_loop_of_the_curator(
             await at.ear.heard("queued")
             assert len(threads) == len(parts)
             assert threading.main_thread() not in threads
-        at.owner("a")
+        at.owner("b")
         await at.ear.heard("ended")
         assert at.ended()["status"] == "complete"
 
 
 async def test_a_consumer_sends_no_more_of_d_v_than_its_quota_over_all_open_runs(tmp_path: Path) -> None:
     quota = {"most_values": 60}
-    async with market(tmp_path, ["a"], quota=quota) as at:
+    async with market(tmp_path, ["a", "b"], quota=quota) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
         asking: dict[str, Any] = {"share": "rows", "journal": str(tmp_path / "b.store")}
-        waiting = at.consumer(
-            share="rows", output=tmp_path / "first"
-        )  # 15 rows of 3 columns; no owner is here
+        waiting = at.consumer(share="rows", output=tmp_path / "first")  # 15 rows of 3 columns
         await at.ear.heard("queued")
         with pytest.raises(QuotaError, match="D_v of 90 numbers in all and may send 60"):
             await at.consumer(output=tmp_path / "second", **asking)
-        at.owner("a")
+        at.owner("b")  # for which the run waits
         await waiting
         await at.consumer(output=tmp_path / "second", **asking)  # there is room, and the same request goes on
 

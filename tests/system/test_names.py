@@ -102,6 +102,8 @@ async def test_an_owner_and_a_consumer_of_one_name(tmp_path: Path) -> None:
             assert "is the name of an owner" in str(await fault_of(stream, asked("a")))
         async with at.summarize() as stream:
             await stream.write(asked("b"))
+            yes = owners_pb2.Accepted(rows=20)
+            await owner.write(owners_pb2.OwnerMessage(at=(await owner.read()).at, accepted=yes))
             assert (await stream.read()).HasField("plan")
         async with at.attend() as stream:
             assert "is the name of a consumer" in str(await fault_of(stream, hello("b")))

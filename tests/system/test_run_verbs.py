@@ -27,9 +27,11 @@ async def test_a_consumer_lists_watches_and_cancels_its_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # "Several runs at once on one curator, a queue, cancel, list, watch": two runs, of which one can be under
-    # way, and no owner yet.
+    # way, and waits for an owner.
     watched = tmp_path / "watched"
-    async with market(tmp_path, ["a"], runs_at_once=1) as at:
+    async with market(tmp_path, ["a", "b"], runs_at_once=1) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
         first = at.consumer(output=tmp_path / "first")
         await at.ear.heard("queued", 1)
         second = at.consumer(output=tmp_path / "second", journal=str(tmp_path / "second" / "own.db"))
@@ -46,7 +48,7 @@ async def test_a_consumer_lists_watches_and_cancels_its_runs(
         with pytest.raises(CancelledRunError, match="over already"):
             await cancelling("run-2")(at.asking(output=watched), Ear())
         watch = asyncio.ensure_future(watching("run-1")(at.asking(output=watched), Ear()))
-        at.owner("a")
+        at.owner("b")
         await first
         await watch
         ours, theirs = (np.load(tmp_path / folder / "summary.npz") for folder in ("watched", "first"))
@@ -88,14 +90,17 @@ async def test_a_run_that_is_watched_ends_as_for_whoever_asked_for_it(tmp_path: 
 
 async def test_a_quota_is_kept_to_before_anything_is_computed(tmp_path: Path) -> None:
     # "Quotas per consumer", of open runs here: the second request waits for nobody, and is refused.
-    async with market(tmp_path, ["a"], quota={"most_open_runs": 1}, quotas={"lab": {"most_rows": 2}}) as at:
+    quotas: dict[str, Any] = {"quota": {"most_open_runs": 1}, "quotas": {"lab": {"most_rows": 2}}}
+    async with market(tmp_path, ["a", "b"], **quotas) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
         first = at.consumer(output=tmp_path / "first")
         await at.ear.heard("queued", 1)
         with pytest.raises(QuotaError, match="2 open runs and may have 1"):
             await at.consumer(output=tmp_path / "second", journal=str(tmp_path / "second" / "own.db"))
         with pytest.raises(QuotaError, match="rows of one summary"):
             await at.consumer(output=tmp_path / "third", name="lab")
-        at.owner("a")
+        at.owner("b")
         await first
 
 

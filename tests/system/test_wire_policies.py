@@ -10,14 +10,17 @@ import pytest
 
 from curator.cells.settings import CellsSettings
 from curator.summary.settings import SummarySettings
-from fedkme.errors import ApprovalError, PolicyError, QuorumError
+from fedkme.errors import ApprovalError, MissingOwnersError, PolicyError, QuorumError
 from fedkme.privacy.ledger import read_ledger
 from fedkme.tables.files import save_table
+from fedkme.wire import codecs
+from fedkme.wire.v1 import owners_pb2 as pb
 from owner.consent.approvals import approve
 from owner.settings import PeriodBudget
 from tests.system.cell_market import SMALL, record_of
 from tests.system.launches import read_json
 from tests.system.market import Ear, market, request, rows
+from tests.system.test_wire_owners import hello
 
 
 async def test_a_refusal_is_logged_on_both_sides_and_the_others_go_on(tmp_path: Path) -> None:
@@ -110,15 +113,75 @@ async def test_a_consumer_that_did_not_hear_of_the_refusal_hears_it_when_it_asks
         assert said[0].plan.offered
 
 
-async def test_nobody_waits_for_the_answer_of_an_owner_that_is_not_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize("summary", [CLOCK, UNIFORM, SEEDS])
+@pytest.mark.parametrize("first", [[], ["a"]])
+async def test_d_v_pays_nothing_for_owners_that_come_later_and_refuse(
+    tmp_path: Path, summary: SummarySettings, first: list[str]
+) -> None:
+    # A request was planned, and D_v drew, as soon as an owner might still come.
+    save_table(tmp_path / "seeds.npz", rows(8, 4))
+    async with market(tmp_path, ["a", "b"], summary=summary, seeds=tmp_path / "seeds.npz") as at:
+        for name in first:
+            at.owner(name, policy={"rows": "none"})
+        if first:
+            await at.ear.heard("owner_joined")
+        asking = at.consumer(p=4)
+        await at.ear.heard("waiting")
+        for name in {"a", "b"}.difference(first):
+            at.owner(name, policy={"rows": "none"})
+        with pytest.raises(QuorumError, match=r"0 owners may take part and the quorum is 1; [ab], round 0"):
+            await asking
+    assert not read_ledger(tmp_path / "consumer.db")
+
+
+@pytest.mark.parametrize("summary", [CLOCK, UNIFORM, SEEDS])
+async def test_d_v_pays_nothing_where_nobody_comes(tmp_path: Path, summary: SummarySettings) -> None:
+    save_table(tmp_path / "seeds.npz", rows(8, 4))
+    seeds = tmp_path / "seeds.npz"
+    async with market(tmp_path, ["a"], summary=summary, seeds=seeds, connect_s=0.2) as at:
+        with pytest.raises(MissingOwnersError, match="a did not join within"):
+            await at.consumer(p=4)
+    assert not read_ledger(tmp_path / "consumer.db")
+
+
+async def test_who_refuses_is_replaced_by_who_comes_later(tmp_path: Path) -> None:
     async with market(tmp_path, ["a", "b"], summary=CLOCK) as at:
         at.owner("a", policy={"rows": "none"})
+        await at.ear.heard("owner_joined")
+        asking = at.consumer(p=4)
+        await at.ear.heard("waiting")
+        at.owner("b")
+        await asking
+    assert [fault["owner"] for fault in record_of(tmp_path)["faults"]] == ["a"]
+
+
+async def test_who_comes_while_others_answer_is_asked(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a", "b"], summary=CLOCK) as at, at.attend() as stream:
+        await stream.write(hello("a"))
+        await stream.read()
+        asking = at.consumer(p=4)
+        question = await stream.read()
+        assert question.HasField("consider")
+        at.owner("b")
+        await at.ear.heard("owner_joined", 2)
+        refusal = codecs.fault_to_wire(PolicyError("a takes part in nothing", "Ask another."))
+        await stream.write(pb.OwnerMessage(at=question.at, fault=refusal))
+        while (directive := await stream.read()).WhichOneof("body") != "invite":
+            pass
+        await stream.write(pb.OwnerMessage(at=directive.at, fault=refusal))
+        await asking
+    assert [fault["owner"] for fault in record_of(tmp_path)["faults"]] == ["a"]
+
+
+async def test_nobody_waits_for_an_owner_that_is_not_here_where_enough_are(tmp_path: Path) -> None:
+    async with market(tmp_path, ["a", "b"], summary=CLOCK) as at:
+        at.owner("a")
         await at.ear.heard("owner_joined")
         asking = at.consumer(p=4)
         await at.ear.heard("queued")
         at.owner("b")
         await asking
-    assert [fault["owner"] for fault in record_of(tmp_path)["faults"]] == ["a"]
+    assert record_of(tmp_path)["faults"] == []
 
 
 SKETCHED = SummarySettings(
