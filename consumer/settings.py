@@ -43,7 +43,7 @@ class RequestSettings(Settings):
     """Protection of g~, the mean of h1 over D_v."""
     share: Literal["embedding", "rows"] = "embedding"
     """`embedding`: the curator receives g~ alone. `rows`: it is trusted with D_v, as in the paper, and |D_v|
-    points count as accessed."""
+    points count as accessed; by cells also with its classes, where it has labels."""
 
     @model_validator(mode="before")
     @classmethod

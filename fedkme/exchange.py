@@ -169,6 +169,7 @@ class Offer:
         target: g~, the released mean of h1 over D_v, (d,).
         histogram: D_v by cells with the consumer's noise, (B,).
         validation: D_v itself in schema columns, (m, c), where the curator is trusted with it and prunes.
+        validation_classes: of these rows, (m,), where they have labels and summaries are made by them.
         disclosures: lines of the consumer's ledger about this request.
         gifts: the group secret by owner, where rows go sealed.
         reference: h1 of random rows, by which auctions set prices, (r, d), where the draw of h1 is secret.
@@ -182,6 +183,7 @@ class Offer:
     gifts: Mapping[str, Gift] = field(default_factory=dict)
     reference: Features | None = None
     picks: tuple[int, ...] = ()
+    validation_classes: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.results import CSV
-from consumer.summary.classes import beside_classes
 from fedkme.embeddings.mmd import ReferenceRows
-from fedkme.embeddings.summary_weights import WeightedRows, received, repeat, weigh
+from fedkme.embeddings.summary_weights import WeightedRows, beside_classes, received, repeat, weigh
 from fedkme.tables.files import table_bytes
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Schema

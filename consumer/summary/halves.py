@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.summary.classes import Labels, beside_classes
+from consumer.summary.classes import Labels
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned
-from fedkme.embeddings.summary_weights import WeightedRows, received, weigh
+from fedkme.embeddings.summary_weights import WeightedRows, beside_classes, received, weigh
 
 Rows = NDArray[np.floating[Any]]
 
-LEAST = 30
+LEAST = 60
 """Rows of D_v from which halves say more than noise."""
 MOST_RECEIVED = 5000
 """Rows received up to which eight more fits take seconds."""

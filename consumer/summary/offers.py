@@ -13,7 +13,6 @@ from consumer.gate import ConsumerGate
 from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from consumer.settings import KernelSettings, RequestSettings
-from consumer.summary.classes import beside_classes
 from consumer.summary.spending import counting
 from fedkme.cells.asks import deviation_of_asks
 from fedkme.cells.codebook import code_book_from_json
@@ -23,6 +22,7 @@ from fedkme.cells.noise import on_integers
 from fedkme.embeddings.kernels import domain_gamma, median_gamma
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune
+from fedkme.embeddings.summary_weights import beside_classes
 from fedkme.errors import ConfigError
 from fedkme.exchange import CellsPlan, Offer, Outcome, Plan, SummaryRequest
 from fedkme.features.fourier import RandomFourier
@@ -120,7 +120,7 @@ def make_offer(
     """
     h1 = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
     reference = None if keys is None or h1 is None else keys.reference(h1, schema)
-    target, histogram, rows = None, None, None
+    target, histogram, rows, classes = None, None, None, None
     if request.share == "rows" and h1 is not None:
         raise ConfigError(
             "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
@@ -141,9 +141,10 @@ def make_offer(
         gate.pass_target(plan.run, target, cost)
     if request.share == "rows":
         rows = validation.values.astype(np.float64)
+        classes = None if plan.cells is None else validation.labels  # other protocols choose by columns alone
         gate.pass_rows(plan.run, len(rows))
     given = {gift.taker: gift for gift in gifts}
-    return Offer(target, histogram, rows, tuple(gate.declared), given, reference, picks)
+    return Offer(target, histogram, rows, tuple(gate.declared), given, reference, picks, classes)
 
 
 def _count(

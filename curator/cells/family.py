@@ -94,6 +94,7 @@ class CellsFamily:
             "" if document.planned.choice is None else document.planned.choice.line,
             declared_noise(offer),
             document.coalitions,
+            offer.validation_classes,
         )
         return lambda sessions, record, observer: run_cells(
             task, sessions, settings.quorum, record, observer, gate

@@ -30,7 +30,8 @@ from fedkme.cells.codebook import CodeBook
 from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.directives import FillOrder
-from fedkme.embeddings.summary_weights import in_some_form
+from fedkme.embeddings.mmd import ReferenceRows
+from fedkme.embeddings.summary_weights import beside_classes, in_some_form
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
 from fedkme.ops.threads import beside
@@ -69,6 +70,7 @@ class CellTask:
         expected: of the plan's choice, in a line that owners are told.
         validation_noise: of `histogram`, where its consumer declared it.
         coalitions: owners that have counted together, and what; nobody is asked for a histogram then.
+        validation_classes: of the rows of `validation`, (m,), where D_v has labels.
     """
 
     run: str
@@ -89,6 +91,7 @@ class CellTask:
     expected: str = ""
     validation_noise: CountNoise | None = None
     coalitions: tuple[Coalition, ...] = ()
+    validation_classes: IntArray | None = None
 
     @property
     def asked(self) -> int:
@@ -254,11 +257,17 @@ def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> 
 
 async def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
     """Places of the rows that the consumer gets: those of some form of the summary, or all without D_v."""
-    plain = [row.values for _, row in received if isinstance(row, Row)]
+    plain = [row for _, row in received if isinstance(row, Row)]
     if task.validation is None or len(plain) <= task.rows:
         return list(range(len(received)))
-    rows = task.schema.encode(np.array(plain))
-    kept = await beside(in_some_form, rows, task.validation, task.rows, task.gamma)
+    labels = [row.label for row in plain if row.label is not None]
+    rows, seen = beside_classes(
+        task.schema.encode(np.array([row.values for row in plain])),
+        ReferenceRows(task.validation, task.gamma),
+        np.array(labels, np.int64) if len(labels) == len(plain) else None,
+        task.validation_classes,
+    )
+    kept = await beside(in_some_form, rows, seen, task.rows)
     return [int(place) for place in kept]
 
 

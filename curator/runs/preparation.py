@@ -118,14 +118,14 @@ class Preparation:
         if offer.validation is not None:
             if len(offer.validation) != document.summary.validation_rows:
                 raise ProtocolError("D_v has another size than the request said")
-            table = Table(offer.validation, None)
+            table = Table(offer.validation, offer.validation_classes)
             await beside(context.schema.check, table, "the validation set")
         if document.planned.sealed:
             check_gifts(document.planned, offer.gifts, run.consumer, context.identity())
         self._lifecycle.family(document).check(document, offer)
         async with run.lock:
             if run.status == "asked" and offer.validation is not None:
-                await asyncio.to_thread(self._runs.keep_rows, run, offer.validation)
+                await asyncio.to_thread(self._runs.keep_rows, run, table)
             if run.status == "asked":  # it may have been cancelled meanwhile
                 run.document = replace(document, offer=offer)
                 self._runs.enqueue(run)

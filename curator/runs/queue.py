@@ -10,14 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, FedkmeError, StoreError
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
 from fedkme.privacy.ledger import last_seq
 from fedkme.store import RunRow, Store
-from fedkme.tables.npz import npz_arrays, npz_bytes
+from fedkme.tables.files import table_bytes
+from fedkme.tables.npz import npz_arrays
+from fedkme.tables.table import Table
 from fedkme.wire.journals import RunDocument
 
 AnyProgress: TypeAlias = RoundProgress | StageProgress
@@ -192,13 +191,13 @@ class RunQueue:
         self._queue.append(run)
         self.start()
 
-    def keep_rows(self, run: Run, validation: NDArray[np.float64]) -> None:
-        """Write rows of D_v itself down, (m, c), for a run that waits for them; any thread may call this.
+    def keep_rows(self, run: Run, validation: Table) -> None:
+        """Write rows of D_v itself down, for a run that waits for them; any thread may call this.
 
         Raises:
             StoreError: they could not be.
         """
-        self._store.put(_ROWS + run.name, npz_bytes({"x": validation}))
+        self._store.put(_ROWS + run.name, table_bytes(validation))
 
     def forget_rows(self, run: Run) -> None:
         """Forget rows of D_v of a run that ended while they were written down."""
@@ -239,10 +238,11 @@ class RunQueue:
 
     def _with_rows(self, run: str, document: RunDocument) -> RunDocument:
         """A document with the rows of D_v that are kept beside it, if there are any."""
-        kept = self._store.get(_ROWS + run)
-        if kept is None or document.offer is None:
+        kept, offer = self._store.get(_ROWS + run), document.offer
+        if kept is None or offer is None:
             return document
-        return replace(document, offer=replace(document.offer, validation=npz_arrays(kept, run)["x"]))
+        rows = npz_arrays(kept, run)
+        return replace(document, offer=replace(offer, validation=rows["x"], validation_classes=rows.get("y")))
 
     def _index_requests(self) -> None:
         """Note the runs of every request, once: an earlier release did not."""

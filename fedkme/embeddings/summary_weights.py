@@ -15,11 +15,19 @@ MMD^2 of as many uniform rows with weights, and so of any p of these with equal 
 Never worse than equal weights: a summary keeps at most p rows, by a heuristic; what it is compared with at
 the end are the best weights of the p rows that pruning keeps, of which equal weights are one choice.
 
+Classes: the kernel is of columns and knows no label: rows that match D_v by it may be of other classes, and a
+model that is trained on them learns other shares. So where D_v has labels a class is one more block of
+coordinates (`beside_classes`), in which rows of two classes are so far apart that the kernel falls to `ALIKE`
+of what it is, k((x, y), (x', y')) = k(x, x') ALIKE^[y != y'], and to `STRANGE` of it where one of them is a
+class that no row of D_v has. It is an RBF kernel of longer rows: all of the above holds in it
+(docs/decisions/043).
+
 Nothing is released: the solver runs where D_v is, and nobody is told of its result.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +51,10 @@ SPREAD_ROWS = 4096
 """Rows that a ridge spreads weight over at most: more of it gives each row some, and the time is cubic."""
 _WORTH = 1e-3
 """MMD^2 that p exchanges of repeated rows together must gain, in the same units, lest they end."""
+ALIKE = 0.9
+"""Kernel of two rows that differ by their class alone."""
+STRANGE = 0.1
+"""Kernel of two such rows, where D_v has rows of one of the classes and none of the other."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -119,6 +131,32 @@ class Received:
         return max(float(value), 0.0)
 
 
+def beside_classes(
+    rows: Rows, validation: ReferenceRows, labels: IntArray | None, theirs: IntArray | None
+) -> tuple[Rows, ReferenceRows]:
+    """Put classes beside encoded rows and those of D_v; without labels on both sides they stay as they are.
+
+    Args:
+        rows: (r, n).
+        validation: D_v, (m, n).
+        labels: of the rows, (r,), or None.
+        theirs: of D_v, (m,), or None.
+
+    Returns:
+        Both, with C more columns.
+    """
+    if labels is None or theirs is None:
+        return rows, validation
+    count = 1 + int(max(labels.max(initial=0), theirs.max(initial=0)))
+    near = -0.5 * math.log(ALIKE) / validation.gamma
+    squared = np.where(
+        np.bincount(theirs, minlength=count) > 0, near, -math.log(STRANGE) / validation.gamma - near
+    )
+    places = np.diag(np.sqrt(squared)).astype(rows.dtype)
+    longer = np.concatenate([validation.rows, places[theirs]], axis=1)
+    return np.concatenate([rows, places[labels]], axis=1), ReferenceRows(longer, validation.gamma)
+
+
 def received(rows: Rows, validation: ReferenceRows) -> Received:
     """Kernel values of received rows (r, n), r >= 1, and D_v."""
     seen = candidates(rows, validation.rows, validation.gamma)
@@ -154,18 +192,17 @@ def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
     return best.rows(about)
 
 
-def in_some_form(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray:
+def in_some_form(rows: Rows, validation: ReferenceRows, p: int) -> IntArray:
     """Rows that some form of a summary has: the p that pruning keeps first, then others that have weight.
 
     Where a curator holds D_v, these go to the consumer, who makes the forms of them, and no other row does.
 
     Args:
         rows: received, (r, n), r >= 1.
-        validation: D_v, (m, n), m >= 1.
+        validation: D_v.
         p: rows of a summary.
-        gamma: of the kernel.
     """
-    about = received(rows, ReferenceRows(validation, gamma))
+    about = received(rows, validation)
     kept = pruned(about.seen, p)
     weighted = np.union1d(weigh(about, p, kept).indices, np.flatnonzero(repeat(about, p)))
     return np.concatenate([kept, np.setdiff1d(weighted, kept)])

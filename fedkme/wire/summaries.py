@@ -112,6 +112,8 @@ def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMes
         first.reference = hashes_to_wire(offer.reference)
     if offer.validation is None:
         return [first]
+    if offer.validation_classes is not None:
+        first.validation_classes.extend(offer.validation_classes.tolist())
     rows = (Row(index, values, None) for index, values in enumerate(offer.validation))
     parts = codecs.values_to_wire(offer.validation) if packed else codecs.rows_to_wire(rows)
     return [first, *(pb.ConsumerMessage(validation=part) for part in parts)]
@@ -137,10 +139,12 @@ def offer_from_messages(
             reference = hashes_from_wire(first.reference, REFERENCE_HASHES, plan.features.dimension)
     elif first.HasField("histogram"):
         histogram, picks = codecs.cells_from_wire(first.histogram.cells), tuple(first.picks)
+    classes = np.array(first.validation_classes, np.int64) if first.validation_classes else None
     parts = [message.validation for message in messages if message.HasField("validation")]
     if parts:
         validation = np.concatenate([codecs.values_from_wire(part, columns) for part in parts])
-    return Offer(target, histogram, validation, disclosures, gifts if plan.sealed else {}, reference, picks)
+    gifts = gifts if plan.sealed else {}
+    return Offer(target, histogram, validation, disclosures, gifts, reference, picks, classes)
 
 
 CHOICE = FieldCodec(

@@ -20,6 +20,7 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CURATOR
 from fedkme.store import RunRow, Store, open_store
 from fedkme.tables.row import Row
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.journals import RunDocument
 from fedkme.wire.v1 import summaries_pb2 as pb
@@ -105,20 +106,22 @@ async def carried_out(_: object) -> None:
 
 
 async def test_lists_of_runs_read_no_rows_and_a_restart_has_them(tmp_path: Path) -> None:
-    values = rows(1000, 1).values
+    values, classes = rows(1000, 1).values, np.arange(1000) % 2
     offer = Offer(np.zeros(DIMENSION, dtype=np.int32), None, values)
     with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
         runs = RunQueue(store, carried_out, 1)
         runs.hold()
         run = runs.ask("run-1", asked(1))
         run.document = RunDocument(run.document.request, PLAN, offer)
-        runs.keep_rows(run, values)
+        runs.keep_rows(run, Table(values, classes))
         runs.enqueue(run)
         assert document(store) < 1000
         again = RunQueue(store, carried_out, 1)
         (left,) = again.left_open()
         assert left.document.offered.validation is not None
         assert np.array_equal(left.document.offered.validation, values)
+        assert left.document.offered.validation_classes is not None
+        assert np.array_equal(left.document.offered.validation_classes, classes)
         again.cancel(left)
         assert store.keys("d_v/") == [], "rows of D_v go with the run"
 

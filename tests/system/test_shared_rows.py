@@ -45,9 +45,10 @@ def test_an_offer_keeps_the_draw_and_the_rows(tmp_path: Path) -> None:
         Offer(target, None, rows_of),
         Offer(None, np.arange(4), rows_of),
         Offer(None, None, rows_of),
+        Offer(None, np.arange(4), rows_of, validation_classes=np.array([1, 0, 1])),
     ):
         kept = offer_from_messages(offer_to_messages(offer), plan)
-        for name in ("target", "histogram", "validation"):
+        for name in ("target", "histogram", "validation", "validation_classes"):
             there, again = getattr(offer, name), getattr(kept, name)
             assert (there is None) == (again is None)
             assert there is None or np.array_equal(there, again)

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ConsumerMessage(_message.Message):
-    __slots__ = ("request", "target", "validation", "histogram", "attach", "disclosures", "gifts", "reference", "with_validation", "picks")
+    __slots__ = ("request", "target", "validation", "histogram", "attach", "disclosures", "gifts", "reference", "with_validation", "picks", "validation_classes")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     VALIDATION_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class ConsumerMessage(_message.Message):
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     WITH_VALIDATION_FIELD_NUMBER: _ClassVar[int]
     PICKS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_CLASSES_FIELD_NUMBER: _ClassVar[int]
     request: SummaryRequest
     target: _types_pb2.MeanVector
     validation: _types_pb2.Rows
@@ -30,7 +31,8 @@ class ConsumerMessage(_message.Message):
     reference: bytes
     with_validation: bool
     picks: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ..., with_validation: bool = ..., picks: _Optional[_Iterable[int]] = ...) -> None: ...
+    validation_classes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[_Union[SummaryRequest, _Mapping]] = ..., target: _Optional[_Union[_types_pb2.MeanVector, _Mapping]] = ..., validation: _Optional[_Union[_types_pb2.Rows, _Mapping]] = ..., histogram: _Optional[_Union[_types_pb2.Histogram, _Mapping]] = ..., attach: _Optional[_Union[RunQuery, _Mapping]] = ..., disclosures: _Optional[_Iterable[str]] = ..., gifts: _Optional[_Iterable[_Union[_types_pb2.Gift, _Mapping]]] = ..., reference: _Optional[bytes] = ..., with_validation: bool = ..., picks: _Optional[_Iterable[int]] = ..., validation_classes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SummaryRequest(_message.Message):
     __slots__ = ("versions", "rows", "schema_digest", "gamma", "gamma_from_seeds", "validation_rows", "name", "request_id", "labelled", "count_deviation")

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from consumer.summary.classes import ALIKE, STRANGE, beside_classes, classes_apart
+from consumer.summary.classes import classes_apart
 from consumer.summary.forms import make_forms
 from consumer.summary.verdict import CHANCE, GOOD
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune
+from fedkme.embeddings.summary_weights import ALIKE, STRANGE, beside_classes
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import curator.cells.run
 from curator.cells.disclosures import CellDisclosures
@@ -20,6 +21,7 @@ from fedkme.errors import OwnerLostError
 from fedkme.party import noise_for
 from fedkme.protocol import Closing
 from fedkme.sealed import AnyRow
+from fedkme.tables.row import Row
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
@@ -40,8 +42,10 @@ class Port(OwnerSession):
         self.at_once = False
 
 
-async def run(*ports: OwnerSession) -> SummaryRecord:
-    task = CellTask(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(4, 5), 20, VALIDATION)
+async def run(*ports: OwnerSession, classes: NDArray[np.int64] | None = None) -> SummaryRecord:
+    task = CellTask(
+        *(RUN, 4, 2.0, SCHEMA, BOOK, 1.0, NOISE, np.full(4, 5), 20, VALIDATION), validation_classes=classes
+    )
     record = SummaryRecord()
     async with asyncio.timeout(WAIT_S):
         await run_cells(task, ports, 1, record, SilentObserver(), CellDisclosures(RUN, None, "consumer"))
@@ -69,6 +73,24 @@ async def test_owners_are_let_go_before_anybody_prunes(monkeypatch: pytest.Monke
     assert done == ["close", "dismiss"] * 2 + ["prune"]
     assert sum(record.closings.values()) == len(record.accesses)
     assert record.status == "complete"
+
+
+@pytest.mark.parametrize("of_d_v", [0, 1])
+async def test_rows_are_chosen_by_the_classes_of_d_v_too(of_d_v: int) -> None:
+    # Issue 13, item 3: where a curator prunes it does what the consumer would.
+    came: list[int] = []
+
+    class Told(Port):
+        async def fill_order(self, *order: Any) -> Sequence[AnyRow]:
+            rows = await super().fill_order(*order)
+            came.extend(int(row.label == of_d_v) for row in rows if isinstance(row, Row))
+            return rows
+
+    ports = (Told("a", 1), Told("b", 2))
+    record = await run(*ports, classes=np.full(len(VALIDATION), of_d_v))
+    assert 0 < sum(came) < len(came) == 8
+    alike = [chosen.label for chosen in record.selected[:4]]
+    assert alike.count(of_d_v) == min(4, sum(came))
 
 
 async def test_an_owner_does_not_wait_for_the_answer_of_another() -> None:
