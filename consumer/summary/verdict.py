@@ -24,7 +24,7 @@ GOOD = 1.25
 """MMD^2 over the yardstick up to which a summary is good."""
 FAIR = 2.0
 """MMD^2 over the yardstick up to which a summary is fair."""
-SMALL = 2.5
+SMALL = 1.0
 """p over m above which no summary is good: a perfect fit to D_v is 1/m from its law, and p fresh rows 1/p."""
 LOSS = 1.1
 """MMD^2 over that of uniform rows from which a run is behind them: draws of these differ by as much."""
