@@ -106,6 +106,7 @@ class RunManager:
         self._failed = failed
         self._consider = consider
         self._handlers: dict[str, RunHandler] = {}
+        self._unkept: dict[str, Refusal] = {}  # by run: of this stream, whose answer the disk refused
         # An earlier process kept nothing of those that waited for an approval.
         self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
 
@@ -131,6 +132,8 @@ class RunManager:
                     return self._shown(run.removesuffix(EXCHANGE), known, origin)
                 case KeepHead(head):
                     return self._heads.cosign(self._heads.keep(head, CURATORS))
+            if run in self._unkept:
+                return self._unkept[run]  # the curator goes on without this owner: nothing may leave now
             handler = self._handlers.get(run) or self._opened(directive)
             if not handler.is_new(directive):
                 return handler.again(directive)
@@ -191,7 +194,8 @@ class RunManager:
         return self._heads.show(known, origin)
 
     def welcome(self, runs: Iterable[str]) -> None:
-        """Forget every run but those in which the curator still has this owner."""
+        """Forget every run but those in which the curator still has this owner: a new stream begins."""
+        self._unkept.clear()
         kept = set(runs)
         for row in self._store.runs(OPEN):
             if row.run not in kept:
@@ -277,16 +281,19 @@ class RunManager:
             with self._ledger.together(self._store):
                 self._journal.append(run, entry)
                 self._ledger.extend(self._outbox.lines)
-        except StoreError:
-            # what is in memory is ahead of what is on disk: the handler is made anew when it is asked again
+        except StoreError as error:
+            # what is in memory is ahead of what is on disk: the handler is made anew when it is asked again,
+            # over another stream, as the curator may not have heard of the refusal
             self._handlers.pop(run, None)
             self._sent.count = left
+            self._unkept[run] = Refusal.of(error)
             raise
         finally:
             self._outbox.lines.clear()
 
     def _forget(self, run: str) -> None:
         self._handlers.pop(run, None)
+        self._unkept.pop(run, None)
         self._refused.discard(run)
         row = self._store.run(run)
         if row is not None and row.status == OPEN:

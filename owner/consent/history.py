@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -152,12 +153,16 @@ class ArchivedRun:
 def read_archived(store: Store) -> tuple[dict[str, Told], dict[str, ArchivedRun]]:
     """Read what archived lines told, by run; and of those runs the ones that are over."""
     told, over = json.loads(store.get(_ARCHIVED) or b"[{},{}]")
+    files: dict[str, bytes] = {}  # runs are many, and files and admissions that differ are few
     return (
         {
             run: Told(rows, sums, line, last, [(*at, disclosure_from_json(about)) for *at, about in heard])
             for run, (rows, sums, line, last, heard) in told.items()
         },
-        {run: ArchivedRun(end, bytes.fromhex(data), fact) for run, (end, data, fact) in over.items()},
+        {
+            run: ArchivedRun(end, files.setdefault(data, bytes.fromhex(data)), sys.intern(fact))
+            for run, (end, data, fact) in over.items()
+        },
     )
 
 
@@ -195,9 +200,13 @@ class History:
         self._store = store
         files = DataFiles(store)
         self._apart = files.apart(files.in_hand if data is None else data)
-        self.readings = Readings(store)
-        self._tip = tip(store)
-        self.told, self.archived = read_archived(store)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Hold what archives tell, and nothing of the lines that they have."""
+        self._tip = tip(self._store)
+        self.readings = Readings(self._store)
+        self.told, self.archived = read_archived(self._store)
         self.admitted = {
             run: self._admission(run, each.admitted.encode("ascii"))
             for run, each in self.archived.items()
@@ -211,11 +220,11 @@ class History:
             StoreError: a fact is not one that this release wrote.
             LedgerError: a line is no entry of a ledger.
         """
+        if tip(self._store) != self._tip:  # archived meanwhile
+            self._begin()
         for key in self._store.keys(_ADMITTED):
             if (run := key.removeprefix(_ADMITTED)) not in self.admitted:
                 self.admitted[run] = self._admission(run, self._store.get(key) or b"")
-        if (last := tip(self._store)) != self._tip:  # archived meanwhile: facts about ends went
-            self._tip, (_, self.archived) = last, read_archived(self._store)
         self.take(self._store.ledger(self.readings.last))
 
     def take(self, lines: Iterable[LedgerLine]) -> None:

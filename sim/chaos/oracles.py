@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from fedkme.privacy.ledger import disclosures_in
 from sim.chaos.faults import GENTLE, InjectedFault
@@ -124,7 +124,8 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
     """Find what is charged twice: a line that stands more often than where nothing failed.
 
     Where an owner leaves, others may be asked the same again, of which some lines say it in the same words:
-    once for each that leaves.
+    once for each that leaves. A run of which a curator whose store was put back knew nothing, and its owners
+    did, is refused once D_v has paid; who is stopped then asks anew.
     """
     left = {each.party for each in outcome.happened if not _leaves_bits(each, world)} & set(world.owners)
     for party, lines in outcome.ledgers.items():
@@ -135,15 +136,18 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
             if count > most * (1 + (len(left) if about.nonce == "counts" else 0)):
                 yield f"once: {party} wrote {count} times: {about}"
         if party.startswith("consumer"):
-            usual = _paid(undisturbed.ledgers[party])
-            for what, count in _paid(lines).items():
+            usual, lost = _paid(undisturbed.ledgers[party]), set[str]()
+            if "curator" in _distrusted(outcome):
+                lost = {run for run, status in outcome.statuses.items() if status in _REFUSED}
+            for what, count in _paid(lines, lost).items():
                 if count > max(1, usual[what]):  # noise decides whether there is a second pick
                     yield f"once: {party} paid {count} times: {' for '.join(what)}"
 
 
-def _paid(lines: Sequence[str]) -> Counter[tuple[str, str]]:
+def _paid(lines: Sequence[str], without: Collection[str] = ()) -> Counter[tuple[str, str]]:
     """Count draws of D_v by what they were for, whichever request they were of, and who sees them."""
-    return Counter((about.nonce.rpartition(" ")[0], about.observer) for about in disclosures_in(lines))
+    draws = [about for about in disclosures_in(lines) if about.run not in without]
+    return Counter((about.nonce.rpartition(" ")[0], about.observer) for about in draws)
 
 
 def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:

@@ -20,10 +20,10 @@ current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("proces
 
 
 def owned(
-    loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None
+    loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None, **more: Any
 ) -> asyncio.Task[Any]:
-    """Make tasks known to the process in whose context they run: a task factory."""
-    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context)
+    """Make tasks known to the process in whose context they run: a task factory; 3.14 tells it more."""
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context, **more)
     process = current.get() if context is None else context.get(current)
     if process is not None:
         process.add(task)

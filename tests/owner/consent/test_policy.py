@@ -383,5 +383,7 @@ def test_an_owner_hears_of_its_own_full_disk(tmp_path: Path, monkeypatch: pytest
             patched.setattr(at.store, "append", fails)
             assert at.bid("run-1").HasField("fault")
         assert [(run, error.code) for run, error in at.said] == [("run-1", StoreError.code)]
+        assert at.bid("run-1").HasField("fault"), "what was refused does not leave when it is asked twice"
+        at.wired.welcome(["run-1"])  # another stream: the curator may not have heard the refusal
         assert at.bid("run-1").HasField("counts")
         assert len(at.said) == 1

@@ -240,7 +240,9 @@ def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: p
         with monkeypatch.context() as patched:
             patched.setattr(at.store, "append", fails)
             assert type(curator.embed(1)) is StoreError
+        assert type(curator.embed(1, seq=2)) is StoreError
         assert nonces(at) == []
+        at.wired.welcome(["r"])
         assert isinstance(curator.embed(1, seq=2), np.ndarray)
         assert nonces(at) == ["sums 1", "release 0"]
 
@@ -265,6 +267,7 @@ def test_masks_that_could_not_be_written_down_do_not_leave(
             patched.setattr(at.store, "append", fourth)
             assert type(fault_of(curator.mask(1, parameters()))) is StoreError
         assert nonces(at) == []
+        at.wired.welcome(["r"])
         assert type(fault_of(curator.step(1, curator.seq, delivery={}))) is SecureAggregationError
 
 

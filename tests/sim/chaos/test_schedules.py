@@ -200,9 +200,48 @@ def test_what_came_in_an_attempt_that_is_not_on_disk_is_charged_if_it_does_not_c
     assert charged
 
 
+def test_d_v_pays_again_for_a_run_that_a_curator_forgot_and_its_owners_refuse() -> None:
+    # Found by seed 2003399: the consumer heard the refusal, was stopped, and asked anew: two requests.
+    stopped = InjectedFault("consumer-1", 15, "stop")
+    put_back = InjectedFault("curator", 136, "restore", 59)
+    outcome = play(FaultSchedule(2003399, schedule_of(2003399).world, (stopped, put_back)))
+    assert judge(outcome) == []
+    assert len({line.run for line in disclosures_in(outcome.ledgers["consumer-1"])}) == 2
+    trusted = replace(outcome, happened=[fault for fault in outcome.happened if fault.kind != "restore"])
+    assert "once" in oracles(judge(trusted))
+
+
+def test_an_answer_that_an_owner_s_disk_refused_is_not_given_when_its_question_comes_twice() -> None:
+    # Found by seed 2000115: the curator had heard the refusal, and dropped the row that came behind it.
+    world = world_of("clock (a small budget)")
+    for step in range(50, 90, 2):
+        faults = (InjectedFault("curator", step, "twice"), InjectedFault("owner-3", 29, "full"))
+        assert judged(FaultSchedule(2000115, world, faults)) == []
+
+
 def doubtful(outcome: PlayedSchedule, owner: str) -> list[Disclosure]:
     lines = disclosures_in(outcome.ledgers["curator"])
     return [line for line in lines if line.protected == owner and not line.certain]
+
+
+def test_an_error_that_comes_with_the_garbage_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Garbage is collected once behind many schedules; what a future in a cycle says then is of its schedule.
+    close = RunQueue.close
+
+    def forgetful(self: RunQueue, run: Run, status: Any) -> None:
+        lost = asyncio.get_running_loop().create_future()
+        lost.set_exception(ValueError("nobody looks at this"))
+        cycle: list[Any] = [lost]
+        cycle.append(cycle)
+        close(self, run, status)
+
+    world = world_of("cells (any policy)")
+    seeds = [seed for seed in range(5 * len(turns())) if turns()[seed % len(turns())] == world][:2]
+    assert not play_all(seeds).failures
+    monkeypatch.setattr(RunQueue, "close", forgetful)
+    found = [failure.found for failure in play_all(seeds).failures]
+    assert len(found) == len(seeds)
+    assert all(any("nobody looks at this" in line for line in lines) for lines in found)
 
 
 def losing(self: RunQueue, run: Run, status: Any) -> None:
