@@ -16,8 +16,9 @@ import pytest
 from sim.chaos.worlds import menu
 from sim.engines.template import AVAILABLE
 from tests.system import failing_disk
+from tests.system.chaos.remains import play_processes
+from tests.system.chaos.schedules import BOTH, WORLDS, drawn
 from tests.system.failing_disk import KINDS, DiskFault, begin_power, lose_power, operations, variables
-from tests.system.process_schedules import BOTH, WORLDS, drawn, play_processes
 
 pytestmark = pytest.mark.skipif(
     not (AVAILABLE and failing_disk.COMPILER), reason="disks fail by a library that is preloaded on Linux"

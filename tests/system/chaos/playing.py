@@ -1,0 +1,156 @@
+"""Service manager of a deployment: it starts again who ended, until all consumers are served."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from consumer.releases.client import OPEN
+from fedkme.tables.files import load_table
+from sim.chaos.faults import InjectedFault, Kind
+from tests.system import failing_disk
+from tests.system.chaos.deployment import PATIENCE_S, Deployment
+from tests.system.chaos.party import Party
+from tests.system.chaos.schedules import role
+
+_LIVES = 20
+_AGAIN = (35, 53, 55, 57)  # errors after which the same command goes on
+_SIMULATED: Mapping[failing_disk.Kind, Kind] = {
+    "kill": "kill",
+    "torn": "kill",
+    "power": "kill",
+    "stop": "stop",
+    "freeze": "slow",
+    "full": "full",
+    "sync": "doubt",
+    "short": "slow",
+}
+"""Kinds of sim/chaos after which the same must hold."""
+
+
+class PlayedProcesses:
+    """Schedule that is played, and what came of it.
+
+    Attributes:
+        world: of sim/chaos.
+        story: seconds, party, what befell it or what it said.
+        found: what must not be.
+        happened: faults of lives, as sim/chaos calls them.
+        kinds: of those, as they are called here.
+        results: of consumers.
+        parties: by name.
+    """
+
+    def __init__(self, deployment: Deployment, release: str = "") -> None:
+        """Begin with a deployment; `release` is the folder of an earlier release that takes part."""
+        self.world = deployment.world
+        self.story: list[tuple[float, str, str]] = []
+        self.found: list[str] = []
+        self.happened: list[InjectedFault] = []
+        self.kinds = Counter[str]()
+        self.results: dict[str, Any] = {}
+        self.parties = deployment.parties
+        self._deployment = deployment
+        self._release = release
+        self._preloaded = str(failing_disk.library())
+        self._began = time.monotonic()
+
+    def play(self) -> None:
+        """Play it to its end."""
+        try:
+            for party in self.parties.values():
+                self._start(party)
+            consumers = [self.parties[name] for name in self.world.consumers]
+            while not all(party.done for party in consumers) and not self._is_stuck(consumers):
+                time.sleep(0.02)
+                for party in self.parties.values():
+                    self._look_at(party)
+            self._stop()
+        finally:
+            for party in self.parties.values():
+                party.kill()
+
+    def _say(self, party: str, line: str) -> None:
+        self.story.append(
+            (time.monotonic() - self._began, party, line.replace(str(self._deployment.folder), ""))
+        )
+
+    def _start(self, party: Party) -> None:
+        if party.faults and party.faults[0].kind == "power":
+            failing_disk.begin_power(party.home)
+        party.start(self._preloaded, self._release)
+        self._say(party.name, f"starts{', of the earlier release' if party.earlier else ''}")
+
+    def _is_stuck(self, consumers: Sequence[Party]) -> bool:
+        waiting = [party.name for party in consumers if not party.done]
+        restless = [party.name for party in self.parties.values() if party.lives > _LIVES]
+        if stuck := restless or (waiting if time.monotonic() - self._began > PATIENCE_S else []):
+            self.found.append(f"stuck: {', '.join(stuck)}")
+            for name in stuck:
+                for line in self.parties[name].last_words():
+                    self._say(name, line)
+        return bool(stuck)
+
+    def _look_at(self, party: Party) -> None:
+        if party.done or (status := party.ended()) is None:
+            return
+        self._tell(party, status)
+        if role(party.name) == "consumer" and self._is_served(party, status):
+            party.done = True
+            return
+        if self._release:
+            # a release that refuses what it finds is not tried again at once
+            party.earlier = not party.earlier if status > 0 else self._deployment.chance.random() < 0.5
+        self._start(party)
+
+    def _tell(self, party: Party, status: int) -> None:
+        """Note what befell a process that ended, and what it said if nothing did."""
+        fault, words = party.fault if failing_disk.operations(party.home) else None, party.last_words()
+        if fault is not None:
+            self._say(party.name, str(fault))
+            self.kinds[fault.kind] += 1
+            self.happened.append(
+                InjectedFault(party.name, fault.operation, _SIMULATED[fault.kind], fault.many)
+            )
+            if fault.kind == "power":
+                failing_disk.lose_power(party.home)
+        failed = [line for line in words if '"failed"' in line or line.startswith("error ")]
+        said = f": {failed[-1]}" if failed and status > 0 else ""
+        self._say(party.name, f"ends with {status}{said}")
+        expected = status == 0 or (fault is not None and -status in (signal.SIGKILL, signal.SIGTERM))
+        if not expected and not (status > 9 and failed):
+            self.found += [f"unforeseen: {party.name} ended with {status}: {' | '.join(words[-12:])}"]
+
+    def _is_served(self, party: Party, status: int) -> bool:
+        if status > 0 and status not in _AGAIN and party.fault is None and not self._release:
+            self.results[party.name] = (status,)
+            return True
+        if status:
+            return False
+        out = party.home / "out"
+        if self.world.case.summary is None:
+            files = sorted(path for path in out.iterdir() if path.name != OPEN)
+            self.results[party.name] = {path.name: path.read_bytes() for path in files}
+        else:
+            table = load_table(out / "received.npz", self._deployment.schema, party.name)
+            labels = None if table.labels is None else table.labels.tolist()
+            self.results[party.name] = (table.values.tolist(), labels)
+        return True
+
+    def _stop(self) -> None:
+        """Stop everybody, as a service manager does."""
+        running = [party for party in self.parties.values() if not party.done]
+        for party in running:
+            party.process.send_signal(signal.SIGCONT)
+            party.process.terminate()
+        until = time.monotonic() + 60.0
+        while running and time.monotonic() < until:
+            time.sleep(0.02)
+            running = [party for party in running if party.ended() is None]
+        self.found += [f"stuck: {party.name} does not stop" for party in running]
+        for party in self.parties.values():
+            if not party.done and party not in running:
+                self._tell(party, party.process.poll())
