@@ -92,7 +92,7 @@ def _names(path: Path, query: str) -> list[str]:
             sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         ) as connection:
             return [name for (name,) in connection.execute(query)]
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         raise StoreError(f"{path} is not a store that can be read", "Name the journal of a party.") from None
 
 

@@ -262,6 +262,8 @@ class SqliteStore(SqlStore):
         _warm(self)
         try:
             return self._connection.execute(statement, parameters).fetchall()
+        except UnicodeDecodeError:  # SQLite's own words, where they quote what is no text any more
+            raise self._damaged() from None
         except sqlite3.Error as error:
             raise self._explanation(error) from None
 

@@ -121,6 +121,7 @@ class PlayedProcesses:
         said = f": {failed[-1]}" if failed and status > 0 else ""
         self._say(party.name, f"ends with {status}{said}")
         expected = status == 0 or (fault is not None and -status in (signal.SIGKILL, signal.SIGTERM))
+        expected |= status == -signal.SIGTERM and not words  # told to stop as its interpreter began
         if not expected and not (status > 9 and failed):
             self.found += [f"unforeseen: {party.name} ended with {status}: {' | '.join(words[-12:])}"]
 
