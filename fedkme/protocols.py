@@ -306,6 +306,11 @@ def is_hashed(protocol: str) -> bool:
     return (row := PROTOCOLS.get(protocol)) is not None and row.hashed
 
 
+def is_blind(protocol: str) -> bool:
+    """Check whether no question of a protocol depends on values of rows; of an unknown name any may."""
+    return (row := PROTOCOLS.get(protocol)) is not None and row.family == "uniform"
+
+
 def keeps_to(protocol: str, rows: RowsLeave) -> bool:
     """Check that a protocol lets no more of a row leave than an owner allows."""
     return PROTOCOLS[protocol].rows in _ALLOWED[rows]

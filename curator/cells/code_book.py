@@ -185,12 +185,15 @@ async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells
     """
     deviation = settings.coalition_noise(cells.sketch_share).deviation
     text = json.dumps(cells.book.to_json(), sort_keys=True, separators=(",", ":"))
-    tables = await pool.cells(CellCounts(text, cells.classes, cells.groups), deviation)
+    question = CellCounts(text, cells.classes, tuple(group[0] for group in cells.groups))
+    tables = await pool.cells(question, deviation)
     rows, noise = pool.contributions, deviation * pool.noise_ratio
+    members: list[list[str]] = [[] for _ in cells.groups]
+    for name in sorted(rows.keys() | {name for group in cells.groups for name in group}):
+        members[question.coalition_of(name)].append(name)  # who comes back after a restart counted, too
+    counts = [tuple(np.rint(table).astype(int).tolist()) for table in tables]
     coalitions = tuple(
-        Coalition(
-            group, sum(rows.get(name, 0) for name in group), tuple(np.rint(table).astype(int).tolist()), noise
-        )
-        for group, table in zip(cells.groups, tables, strict=True)
+        Coalition(tuple(group), sum(rows.get(name, 0) for name in group), own, noise)
+        for group, own in zip(members, counts, strict=True)
     )
     return replace(cells, coalitions=tuple(each for each in coalitions if each.rows))

@@ -222,7 +222,7 @@ class OwnerSums:
     async def cells(self, cells: CellCounts, sigma: float) -> NDArray[np.float64]:
         """Ask for counts of coalitions with noise sigma on each, (coalitions, L B)."""
         found = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
-        return found[0][0].reshape(len(cells.coalitions), -1)
+        return found[0][0].reshape(len(cells.firsts), -1)
 
     def skip_to(self, number: int) -> None:
         """Ask the next question under this number at least: an earlier process proposed those before."""

@@ -31,12 +31,16 @@ Durability = Literal["power", "process"]
 """Failures that writes survive: a loss of power, or only the death of the process."""
 
 MEMORY = ":memory:"
+BESIDE = ("-wal", "-shm", ".lock")
+"""Files beside that of a store, by what follows its name."""
 _SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
 _EARLIEST = (3, 37)  # STRICT tables
-_STATEMENTS = 24
-"""Statements kept prepared: those of a run are fewer; each takes 1 to 4 KB of every store of a process."""
 _WARM = 128
 """Stores of a process that keep pages in memory, 256 KiB at most each; others read them again when used."""
+_STATEMENTS, _FEW = 24, 6
+"""Statements that a store keeps prepared, and one beyond the first `_WARM` of a process: those of a run, and
+those of a round. Each takes 1 to 4 KB."""
+_CHECK = "PRAGMA main.quick_check(1)"  # of all, it would open a database of temporary tables, and keep 90 KB
 _SMALL = 4096  # pages: a file of 16 MiB keeps what archives leave free, for later runs
 
 
@@ -82,8 +86,9 @@ class SqliteStore(SqlStore):
                 self._hold(undo, self._path)
             target = MEMORY if self._path is None else str(self._path)
             # Another thread may write: SqlStore lets one at a time.
+            kept = _STATEMENTS if len(_stores) < _WARM else _FEW
             self._connection = self._connect(
-                target, timeout=0, check_same_thread=False, cached_statements=_STATEMENTS
+                target, timeout=0, check_same_thread=False, cached_statements=kept
             )
             undo.callback(self._connection.close)
             self._prepare(_SYNCHRONOUS[durability], steps)
@@ -129,6 +134,8 @@ class SqliteStore(SqlStore):
         with self._lock:
             if not self._closed:
                 self._closed = True
+                with _storing:
+                    _stores.pop(weakref.ref(self), None)
                 self._held.close()
 
     @override
@@ -207,13 +214,15 @@ class SqliteStore(SqlStore):
             connection: sqlite3.Connection = sqlite3.connect(target, isolation_level=None, **options)
         except sqlite3.Error as error:
             raise self._explanation(error) from None
+        # one for all statements: a connection remembers up to 200 cursors that were used once
+        self._cursor = connection.cursor()
         return connection
 
     def _prepare(self, synchronous: str, steps: tuple[Step, ...]) -> None:
         version = self._version()
         current = is_current(version, steps, self._where)
         if version and self._path is not None:
-            found = self._execute("PRAGMA quick_check(1)")
+            found = self._execute(_CHECK)
             if found != [("ok",)]:
                 raise self._damaged()
         if version:
@@ -261,7 +270,7 @@ class SqliteStore(SqlStore):
             raise self._is_closed()
         _warm(self)
         try:
-            return self._connection.execute(statement, parameters).fetchall()
+            return self._cursor.execute(statement, parameters).fetchall()
         except UnicodeDecodeError:  # SQLite's own words, where they quote what is no text any more
             raise self._damaged() from None
         except sqlite3.Error as error:
@@ -271,7 +280,7 @@ class SqliteStore(SqlStore):
         if self._closed:
             raise self._is_closed()
         try:
-            self._connection.executemany(statement, many)
+            self._cursor.executemany(statement, many)
         except sqlite3.Error as error:
             raise self._explanation(error) from None
 

@@ -43,7 +43,7 @@ class CoalitionCounts:
                 "Give all parties the same schema file.",
             )
         self._counting = Counting(book, query.classes)
-        self.length = len(query.coalitions) * self._counting.size
+        self.length = len(query.firsts) * self._counting.size
 
     def of(self, table: Table, owner: str) -> IntArray:
         """An owner's vector: its rows in its own coalition's block, zeros elsewhere, (length,) int64.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
@@ -51,34 +52,36 @@ class Marginals:
 class CellCounts:
     """Counts of rows by the cells of a code book, one block for each coalition of owners (decision 019).
 
+    The question is the same to all owners, and its size does not grow with their number: coalitions are
+    neighbours in the order of names.
+
     Attributes:
         code_book: as `CodeBook.to_json` has it, one JSON object in a text.
         classes: of the label by which each cell is counted; 0 for cells alone.
-        coalitions: names of owners; an owner counts in its own coalition's part of the vector.
+        firsts: name of each coalition's first owner, ascending; an owner counts in the part of the vector of
+            the last that is not behind its own name.
 
     Raises:
-        ConfigError: on construction: no coalition, an empty one, or an owner in two.
+        ConfigError: on construction: no coalition, or coalitions out of order.
     """
 
     code_book: str
     classes: int
-    coalitions: tuple[tuple[str, ...], ...]
+    firsts: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        names = [name for group in self.coalitions for name in group]
-        if not names or not all(self.coalitions) or len(set(names)) < len(names) or self.classes < 0:
-            raise ConfigError("coalitions are none, empty, or share an owner", "Name each owner once.")
+        if not self.firsts or list(self.firsts) != sorted(set(self.firsts)) or self.classes < 0:
+            raise ConfigError("coalitions are none, or out of order", "Name the first owner of each.")
 
     def coalition_of(self, owner: str) -> int:
         """Place of an owner's coalition.
 
         Raises:
-            ConfigError: it is in none.
+            ConfigError: it is before the first.
         """
-        for place, group in enumerate(self.coalitions):
-            if owner in group:
-                return place
-        raise ConfigError(f"{owner} is in no coalition that counts", "Look at the curator's software.")
+        if owner < self.firsts[0]:
+            raise ConfigError(f"{owner} is in no coalition that counts", "Look at the curator's software.")
+        return bisect_right(self.firsts, owner) - 1
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ class SumQuery:
     def digest(self) -> str:
         """SHA-256 of the canonical spelling, in hexadecimal: two questions are one where theirs are equal.
 
-        Found once: it may name all owners, and each of those in a process asks for it.
+        Found once: each owner of a process asks for it.
         """
         return hashlib.sha256(self.canonical()).hexdigest()
 

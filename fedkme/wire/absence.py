@@ -20,7 +20,7 @@ from fedkme.wire.dial import OwnIdentity, dial
 
 T = TypeVar("T")
 
-FIRST_RETRY_S, LAST_RETRY_S = 0.02, 5.0
+FIRST_RETRY_S, LAST_RETRY_S = 0.005, 5.0
 """Times between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
 LEAST_DIAL_S = 1.0
 """Time that the last attempt has: a curator that takes the call says better why it fails than a clock."""

@@ -91,8 +91,8 @@ def query_from_wire(message: pb.Query) -> SumQuery:
 
 
 def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
-    groups = tuple(tuple(str(name) for name in group) for group in plain["coalitions"])
-    return CellCounts(str(plain["code_book"]), int(plain["classes"]), groups)
+    firsts = tuple(str(name) for name in plain["firsts"])
+    return CellCounts(str(plain["code_book"]), int(plain["classes"]), firsts)
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:

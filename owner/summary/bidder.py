@@ -13,7 +13,7 @@ from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier,
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.told import AUCTION
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
-from fedkme.protocols import is_hashed, is_sealed
+from fedkme.protocols import is_blind, is_hashed, is_sealed
 from fedkme.sealed import AnyRow, check_same
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.row import Row
@@ -61,7 +61,7 @@ class Bidder:
         self._hashed = False
 
     def invite(self, invitation: Invitation) -> int:
-        """Compute h1 of every row once, block by block; forget earlier runs.
+        """Compute h1 of every row once, block by block, where a question is about it; forget earlier runs.
 
         Returns:
             How many rows of this owner the run may have.
@@ -100,7 +100,6 @@ class Bidder:
 
     def _load(self, invitation: Invitation) -> None:
         terms = _terms(invitation)
-        h1 = self._map(terms.features)
         self._run = invitation.run
         self._sealed_for = invitation.consumer if is_sealed(invitation.protocol) else ""
         table = self._offered = self._gate.offered(self._table)
@@ -111,12 +110,16 @@ class Bidder:
         self._rows.clear()
         self._tokens.clear()
         self._hashed = is_hashed(invitation.protocol)
+        self._scored = None if is_blind(invitation.protocol) else self._score(terms)
+
+    def _score(self, terms: AuctionTerms) -> ScoredFeatures:
+        h1, table = self._map(terms.features), self._offered
         scored = ScoredFeatures(terms.features.dimension, terms.target, capacity=len(table))
         step = h1.block_rows()
         for start in range(0, len(table), step):
             block = self._schema.encode(table.values[start : start + step])
             scored.append(h1.fixed_point(block))
-        self._scored = scored
+        return scored
 
     @property
     def rows_named(self) -> int:

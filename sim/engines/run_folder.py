@@ -15,6 +15,7 @@ from fedkme.errors import ConfigError, on_disk
 from fedkme.heads.files import write_heads
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store, open_store
+from fedkme.store.sqlite import BESIDE
 from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
 
@@ -127,8 +128,8 @@ def adopt_ledger(journal: Path, party: str, target: Path) -> None:
     """
     with contextlib.closing(open_store(journal, party, "process")) as store:
         _write(store, target)
-    for file in journal.parent.glob(f"{journal.name}*"):
-        file.unlink()
+    for suffix in ("", *BESIDE):  # by name: to look for them reads the whole folder, once for each owner
+        journal.with_name(f"{journal.name}{suffix}").unlink(missing_ok=True)
 
 
 def _write(store: Store, target: Path) -> None:

@@ -45,7 +45,7 @@ _NAMES = tuple(name for group in _GROUPS for name in group)
 def question() -> SumQuery:
     """Counts by class and cell of two coalitions."""
     book = json.dumps(BOOK.to_json(), sort_keys=True)
-    return SumQuery((), Layout(), cells=CellCounts(book, 2, _GROUPS))
+    return SumQuery((), Layout(), cells=CellCounts(book, 2, tuple(group[0] for group in _GROUPS)))
 
 
 def honest(table: Table, owner: str) -> Ints:

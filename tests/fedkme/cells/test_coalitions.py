@@ -7,6 +7,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedkme.cells.coalitions import MANY, coalition_noise, coalition_rows, coalitions_of, pools_help
 from fedkme.cells.codebook import kmeans_book
@@ -25,7 +27,7 @@ SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(0, 1), count=2),), label=Label(name="y", classes=("no", "yes"))
 )
 BOOK = kmeans_book(np.random.default_rng(0).random((20, 2)), 4, spec_for(SCHEMA, 1), SCHEMA, 1)
-COUNTS = CellCounts(json.dumps(BOOK.to_json()), 2, (("north", "south"), ("east", "west")))
+COUNTS = CellCounts(json.dumps(BOOK.to_json()), 2, ("east", "north"))
 QUERY = SumQuery((), Layout(), cells=COUNTS)
 
 
@@ -85,10 +87,12 @@ def test_an_owner_counts_in_its_own_coalition() -> None:
     joint = np.array(rows.labels) * 4 + BOOK.cells_of(SCHEMA.encode(rows.values))
     exact = np.bincount(joint, minlength=8)
     assert vector.length == 16
-    assert vector.of(rows, "south").tolist() == [*exact, *[0] * 8]
-    assert vector.of(rows, "east").tolist() == [*[0] * 8, *exact]
+    for name in ("east", "middle"):
+        assert vector.of(rows, name).tolist() == [*exact, *[0] * 8]
+    for name in ("north", "west"):
+        assert vector.of(rows, name).tolist() == [*[0] * 8, *exact]
     with pytest.raises(ConfigError, match="in no coalition"):
-        vector.of(rows, "nobody")
+        vector.of(rows, "anybody")
     with pytest.raises(DataError, match="no labels"):
         vector.of(Table(rows.values), "south")
 
@@ -110,21 +114,19 @@ def test_a_question_travels_as_it_is() -> None:
     back = query_from_wire(query_to_wire(QUERY))
     assert back == QUERY
     assert back.digest == QUERY.digest
-    other = dataclasses.replace(COUNTS, coalitions=(("north", "east"), ("south", "west")))
+    other = dataclasses.replace(COUNTS, firsts=("east", "south"))
     assert SumQuery((), Layout(), cells=other).digest != QUERY.digest
 
 
-def test_a_question_that_names_all_owners_is_spelled_once() -> None:
-    """Each owner of a process asks for its digest; spelling it each time grew with their square."""
+def test_a_question_is_spelled_once() -> None:
+    """Each owner of a process asks for its digest."""
     query = dataclasses.replace(QUERY)
     assert SumVector(query, SCHEMA).digest is query.digest is query.digest
     assert query.digest == QUERY.digest
     assert query == QUERY
 
 
-@pytest.mark.parametrize(
-    "said", ['{"coalitions": 3}', "[", '{"code_book": "", "classes": 0, "coalitions": []}']
-)
+@pytest.mark.parametrize("said", ['{"firsts": 3}', "[", '{"code_book": "", "classes": 0, "firsts": []}'])
 def test_what_is_no_question_is_refused(said: str) -> None:
     message = query_to_wire(QUERY)
     message.cells = said
@@ -132,10 +134,22 @@ def test_what_is_no_question_is_refused(said: str) -> None:
         query_from_wire(message)
 
 
-@pytest.mark.parametrize("groups", [(), ((),), (("a",), ("a",))])
-def test_coalitions_name_each_owner_once(groups: tuple[tuple[str, ...], ...]) -> None:
+@pytest.mark.parametrize("firsts", [(), ("a", "a"), ("b", "a")])
+def test_coalitions_stand_in_the_order_of_names(firsts: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="coalitions"):
-        CellCounts("{}", 0, groups)
+        CellCounts("{}", 0, firsts)
+
+
+@given(
+    st.dictionaries(st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True), st.integers(1, 99), min_size=1)
+)
+def test_the_first_of_each_tells_every_owner_its_coalition(sizes: dict[str, int]) -> None:
+    # Issue 15: a question that named all owners to each of them grew with their square.
+    groups = coalitions_of(sizes, 90)
+    question = CellCounts("{}", 0, tuple(group[0] for group in groups))
+    assert {name: question.coalition_of(name) for name in sizes} == {
+        name: place for place, group in enumerate(groups) for name in group
+    }
 
 
 def test_counts_are_a_question_of_their_own() -> None:
@@ -146,4 +160,4 @@ def test_counts_are_a_question_of_their_own() -> None:
 @pytest.mark.parametrize(("book", "classes"), [("{}", 0), ("[", 0), (json.dumps(BOOK.to_json()), 3)])
 def test_a_book_or_classes_that_do_not_fit_are_refused(book: str, classes: int) -> None:
     with pytest.raises(ConfigError):
-        SumVector(SumQuery((), Layout(), cells=CellCounts(book, classes, (("a",),))), SCHEMA)
+        SumVector(SumQuery((), Layout(), cells=CellCounts(book, classes, ("a",))), SCHEMA)

@@ -268,6 +268,30 @@ def test_of_many_stores_those_that_nobody_uses_give_back_their_pages(
     assert (cold.get("key"), cold.get("more")) == (20 * SECRET, SECRET)
 
 
+def test_a_store_that_is_opened_again_and_left_keeps_few_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Issue 15, item 2: a check of all databases opened one of temporary tables, which kept 20 pages for good.
+    monkeypatch.setattr("fedkme.store.sqlite._WARM", 1)
+    monkeypatch.setattr("fedkme.store.sqlite._stores", {})
+    with contextlib.closing(SqliteStore(tmp_path / "cold", "cold")) as new:
+        new.open_run("run", "peer", b"")
+    before = _bytes_of_sqlite()
+    with contextlib.closing(SqliteStore(tmp_path / "other", "other")) as other:
+        other.put("key", b"")
+        others = _bytes_of_sqlite() - before
+        with contextlib.closing(SqliteStore(tmp_path / "cold", "cold")) as cold:
+            for number in range(3):
+                with cold.transaction():
+                    cold.append("run", "kind", b"entry")
+                    cold.extend_ledger([f"line {number}"])
+                cold.put(f"key {number}", b"")
+                assert cold.entries("run")
+                assert cold.runs()
+            other.put("key", SECRET)
+            assert _bytes_of_sqlite() < before + others + 70_000
+
+
 def _bytes_of_sqlite() -> int:
     used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
     used.restype = ctypes.c_int64

@@ -209,6 +209,23 @@ def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
     assert peak < features + scores + working < 4 * count * dimension
 
 
+def test_an_owner_of_whom_rows_are_drawn_computes_no_features() -> None:
+    # Issue 15, item 2: of 10,000 owners in a process, each kept h1 of its rows, for which nobody asks.
+    count, dimension = 2_000, 256
+    schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=4),))
+    owner = Bidder("a", Table(np.zeros((count, 4))), schema, noise_for(0, "a")("draw"), OwnerGate("a"))
+    terms = AuctionTerms(
+        FourierSpec("paired", dimension, 0.1, 4, 1), np.ones(dimension, dtype=np.int32), count
+    )
+    tracemalloc.start()
+    owner.invite(Invitation("run-1", schema.digest(), "c", "uniform", (), terms))
+    rows = owner.draw(1, 5)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(rows) == 5
+    assert peak < 200 * count < 2 * count * dimension
+
+
 def test_of_equal_rows_as_many_are_sold_as_were_counted_at_the_price() -> None:
     # Issue 13, item 7: of 2,000 copies twice as many are worth the price each time that it falls by a spread;
     # the next process of the owner sells the same ones. Chance: constants are those of an empty secret.

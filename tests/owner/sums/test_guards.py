@@ -41,7 +41,7 @@ from tests.owner.sums.owner_parties import (
 MARGINALS = SumQuery((), Layout(), weights=(1, 2), marginals=Marginals(4, ((0,), (0, 4))))
 SKETCH = SumQuery((), Layout(2), sketch=spec_for(SCHEMA, 7, 3))
 BOOK = kmeans_book(np.eye(2, SCHEMA.encoded_width), 2, spec_for(SCHEMA, 1), SCHEMA, 1)
-CELLS = SumQuery((), Layout(), cells=CellCounts(json.dumps(BOOK.to_json()), 0, ((NAME,), ("south",))))
+CELLS = SumQuery((), Layout(), cells=CellCounts(json.dumps(BOOK.to_json()), 0, (NAME, "south")))
 QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH, CELLS)
 
 

@@ -1,0 +1,29 @@
+"""Folder of a run: what a finished engine leaves in it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+from fedkme.store import open_store
+from sim.engines.run_folder import adopt_owner_journals
+
+
+def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> None:
+    # Owner a was killed: the log beside its journal has what the journal has not yet.
+    owners, killed = tmp_path / "owners", tmp_path / "killed"
+    owners.mkdir()
+    with contextlib.closing(open_store(owners / "a.db", "a", "process")) as store:
+        store.extend_ledger(["line of a"])
+        shutil.copytree(owners, killed)
+    shutil.rmtree(owners)
+    killed.rename(owners)
+    assert {file.name for file in owners.iterdir()} == {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"}
+    with contextlib.closing(open_store(owners / "b.db", "b", "process")) as store:
+        store.extend_ledger(["line of b"])
+    adopt_owner_journals(tmp_path)
+    assert {file.name: file.read_text() for file in owners.iterdir()} == {
+        "a.jsonl": "line of a\n",
+        "b.jsonl": "line of b\n",
+    }
