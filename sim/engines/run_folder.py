@@ -11,10 +11,11 @@ from typing import Any
 
 from fedkme import durable
 from fedkme.config import dump_toml
-from fedkme.errors import ConfigError, on_disk
+from fedkme.errors import ConfigError, StoreError, on_disk
 from fedkme.heads.files import write_heads
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store, open_store
+from fedkme.store.reading import SqliteReader
 from fedkme.store.sqlite import BESIDE
 from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
@@ -121,15 +122,23 @@ def adopt_consumer_journal(directory: Path) -> None:
 
 
 def adopt_ledger(journal: Path, party: str, target: Path) -> None:
-    """The ledger in a party's journal as a file of lines; the journal goes.
+    """The ledger in the journal of a party that has ended, as a file of lines; the journal goes.
 
     Raises:
-        StoreError: the journal cannot be read, or its process still has it.
+        StoreError: the journal cannot be read.
     """
-    with contextlib.closing(open_store(journal, party, "process")) as store:
+    with contextlib.closing(_opened(journal, party)) as store:
         _write(store, target)
     for suffix in ("", *BESIDE):  # by name: to look for them reads the whole folder, once for each owner
         journal.with_name(f"{journal.name}{suffix}").unlink(missing_ok=True)
+
+
+def _opened(journal: Path, party: str) -> Store:
+    """Open a journal for reading, which is half the work; as its party would, if that died making it."""
+    try:
+        return SqliteReader(journal, party, unchanged=True)
+    except StoreError:
+        return open_store(journal, party, "process")
 
 
 def _write(store: Store, target: Path) -> None:

@@ -11,7 +11,7 @@ from sim.engines.run_folder import adopt_owner_journals
 
 
 def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> None:
-    # Owner a was killed: the log beside its journal has what the journal has not yet.
+    # Owner a was killed: what its journal has not yet is in the log beside it. So was c, as it began one.
     owners, killed = tmp_path / "owners", tmp_path / "killed"
     owners.mkdir()
     with contextlib.closing(open_store(owners / "a.db", "a", "process")) as store:
@@ -22,8 +22,10 @@ def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> No
     assert {file.name for file in owners.iterdir()} == {"a.db", "a.db-wal", "a.db-shm", "a.db.lock"}
     with contextlib.closing(open_store(owners / "b.db", "b", "process")) as store:
         store.extend_ledger(["line of b"])
+    (owners / "c.db").touch()
     adopt_owner_journals(tmp_path)
     assert {file.name: file.read_text() for file in owners.iterdir()} == {
         "a.jsonl": "line of a\n",
         "b.jsonl": "line of b\n",
+        "c.jsonl": "",
     }
