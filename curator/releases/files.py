@@ -18,8 +18,9 @@ from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
+from fedkme.tables.columns import GAP, GAPS
 from fedkme.tables.npz import npz_bytes
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
@@ -58,11 +59,23 @@ def synthetic_files(table: Table, card: DataCard) -> dict[str, bytes]:
     Raises:
         DataError: the rows do not fit the card's schema, or their number is not the card's.
     """
+    table = with_gaps(table, card.schema)
     card.schema.check(table, "synthetic data")
     if len(table) != card.rows:
         raise DataError("the data card is about other rows", "Make the card from the table that you write.")
     arrays = {"x": table.values} if table.labels is None else {"x": table.values, "y": table.labels}
     return _named("synthetic", arrays, columns_of(table, card.schema), card)
+
+
+def with_gaps(table: Table, schema: Schema) -> Table:
+    """Rows with the public value that stands in for a gap wherever their marks say so, as owners have."""
+    values, names = table.values.copy(), schema.names
+    numbers = {each.name: each for each in schema.columns if isinstance(each, Numeric)}
+    for mark in schema.columns:
+        if isinstance(mark, Category) and mark.gaps_of is not None:
+            gaps = values[:, names.index(mark.name)] == GAPS.index(GAP)
+            values[gaps, names.index(mark.gaps_of)] = numbers[mark.gaps_of].missing
+    return Table(values, table.labels)
 
 
 def weighted_files(table: Table, weights: FloatArray, gamma: float, card: DataCard) -> dict[str, bytes]:

@@ -23,12 +23,12 @@ from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
 from fedkme.privacy.events.groups import for_group
-from fedkme.tables.columns import date_of
+from fedkme.tables.columns import GAP, GAPS, date_of
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
 from fedkme.tables.text import csv_text
 
-Cell = str | int | float
+Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,20 @@ def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
     """Columns of a file by name: categories and classes by name, dates and whole numbers as such.
 
     A label of kind `positive_above` stands in a file as a number, which a class does not determine: it
-    becomes the threshold itself for the first class and one more for the second.
+    becomes the threshold itself for the first class and one more for the second. A gap of a nullable number
+    is an empty cell, as in the files that it comes from.
     """
     columns: dict[str, list[Cell]] = {}
     source = 0
     for spec in schema.columns:
         for name in spec.names:
-            columns[name] = _cells(spec, table.values[:, source])
+            values = table.values[:, source]
             source += 1
+            if isinstance(spec, Numeric) or spec.gaps_of is None:
+                columns[name] = _cells(spec, values)
+            else:
+                numbers, gaps = columns[spec.gaps_of], values == GAPS.index(GAP)
+                columns[spec.gaps_of] = [None if gap else x for gap, x in zip(gaps, numbers, strict=True)]
     if schema.label is not None and table.labels is not None:
         label = schema.label
         if label.positive_above is None:

@@ -1,15 +1,18 @@
-"""One answer from several synthetic tables of a release (Raghunathan, Reiter and Rubin 2003).
+"""One answer from several synthetic tables of a release.
 
-Copies (`copies` of a marginals release) are samples of populations as they may be, given the release. With
-q_i and v_i the estimate in copy i of m and its variance as if the rows were real, q the mean of the q_i and b
-their variance, and v the mean of the v_i, the estimate q has variance
+A copy (`copies` of a marginals release) differs from the release as the release does from the population:
+q_i = q + e_i where q = Q + e, Q being what the population has, q what the release would have with as many
+rows as one likes, and e, e_1, ..., e_m independent with one law: noise of the release, and drawing N rows.
+Where e is normal, the mean of the m estimates is off from Q by a variance (1 + 1/m) s^2, and b, the variance
+of the estimates, is s^2 chi^2(m - 1) / (m - 1), independent of it. So
 
-    T = (1 + 1/m) b - v,
+    (mean - Q) / sqrt((1 + 1/m) b)
 
-b having the doubt about the population and, once too often, that of drawing the rows. Where few copies make T
-negative it is v (Reiter 2002). Intervals have Student's law with (m - 1) (1 - m v / ((m + 1) b))^2 degrees of
-freedom, and are longer than need be where copies are few. They cover as far as the model holds: what was not
-counted together is independent in each copy.
+has Student's law with m - 1 degrees of freedom, exactly, as the prediction of one more normal number has. The
+variance within a copy does not matter: each has as many rows as were released. (Rules for fully synthetic
+data, Raghunathan, Reiter and Rubin 2003, take rows that are drawn once more off again: with few copies the
+difference is often near 0 or negative.) Intervals cover as far as the model holds: what was not counted
+together is independent in each copy.
 """
 
 from __future__ import annotations
@@ -37,31 +40,23 @@ class Combined:
 
     estimate: float
     deviation: float
-    freedom: float
+    freedom: int
     low: float
     high: float
 
 
-def combined(estimates: Sequence[float], variances: Sequence[float]) -> Combined:
-    """Combine estimates in m >= 2 copies, each with its variance as if the copy's rows were real.
+def combined(estimates: Sequence[float]) -> Combined:
+    """Combine estimates in m >= 2 copies.
 
     Raises:
-        ConfigError: there are fewer than two copies, or not as many variances.
+        ConfigError: there are fewer than two copies.
     """
     count = len(estimates)
-    if count < 2 or len(variances) != count:
-        raise ConfigError(
-            "there are not two copies or more, each with a variance", "Make a release with copies."
-        )
+    if count < 2:
+        raise ConfigError("there are not two copies or more", "Make a release with copies.")
     from scipy.stats import t
 
-    between, within = float(np.var(estimates, ddof=1)), float(np.mean(variances))
-    total = (1.0 + 1.0 / count) * between - within
-    freedom = float(count - 1)
-    if total > 0.0:
-        freedom *= (1.0 - within / ((1.0 + 1.0 / count) * between)) ** 2
-    else:
-        total = within
-    deviation, estimate = math.sqrt(total), float(np.mean(estimates))
-    half = float(t.ppf(0.975, max(freedom, 1.0))) * deviation
-    return Combined(estimate, deviation, freedom, estimate - half, estimate + half)
+    estimate = float(np.mean(estimates))
+    deviation = math.sqrt((1.0 + 1.0 / count) * float(np.var(estimates, ddof=1)))
+    half = float(t.ppf(0.975, count - 1)) * deviation
+    return Combined(estimate, deviation, count - 1, estimate - half, estimate + half)

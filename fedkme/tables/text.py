@@ -51,7 +51,7 @@ def harmless(cell: str) -> str:
     return cell
 
 
-def csv_text(columns: Mapping[str, Sequence[str | float]]) -> str:
+def csv_text(columns: Mapping[str, Sequence[str | float | None]]) -> str:
     """Columns of equal length as a .csv file has them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

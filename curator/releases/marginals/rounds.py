@@ -1,4 +1,4 @@
-"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/037).
+"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/037, 041).
 
 No exact answer is looked at, so the noise can be added under secure aggregation and the curator need not be
 trusted:
@@ -45,6 +45,9 @@ from fedkme.releases.counts import Measurement
 
 COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE = 0.1, 0.25, 0.2
 """Shares of the budget: all columns, the tables that are always kept, all other pairs, by which to choose."""
+WEAK, WEAK_PART = 0.02, 0.1
+"""Pairs whose rough table would tell nothing of a model's error: those where the deviation of the estimate is
+above this part of N^2. They have this part of what others cost, for answers alone, and are never chosen."""
 ROUNDS = 5
 """Rounds that share what is left."""
 TABLES = 0.5
@@ -85,7 +88,7 @@ async def rounds(
         return await independent(oracle, sizes, rows, epsilon, delta)
     budget = BudgetFilter(epsilon, delta)
     told("measuring", "all columns and pairs", 0.0)
-    fitted, rough = await _first(oracle, budget, sizes, kept)
+    fitted, rough, weak = await _first(oracle, budget, sizes, rows, kept)
     model = fit(sizes, fitted, rows, _ITERATIONS)
     for number in range(ROUNDS):
         piece = budget.left / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
@@ -99,27 +102,30 @@ async def rounds(
         fitted += [each for each in rough if tree.holds(each.clique)]
         rough = [each for each in rough if not tree.holds(each.clique)]
         model = fit(sizes, fitted, rows, _ITERATIONS, model)
-    return finished(sizes, ITERATIONS, model, fitted, rows, budget, rough)
+    return finished(sizes, ITERATIONS, model, fitted, rows, budget, [*rough, *weak])
 
 
 async def _first(
     oracle: NoisyOracle,
     budget: BudgetFilter,
     sizes: Sequence[int],
+    rows: int,
     kept: Sequence[Clique],
-) -> tuple[list[Measurement], list[Measurement]]:
-    """All columns and kept tables, and all other pairs."""
+) -> tuple[list[Measurement], list[Measurement], list[Measurement]]:
+    """All columns and kept tables; all other pairs, and those of them that are weak."""
     columns = [(column,) for column in range(len(sizes))]
     pairs = [pair for pair in itertools.combinations(range(len(sizes)), 2) if pair not in kept]
-    shares = (COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE)
-    cliques, sigmas = list[Clique](), list[float]()
-    groups: tuple[Sequence[Clique], ...] = (columns, kept, pairs)
-    for group, share in zip(groups, shares, strict=True):
-        cliques += group
-        sigmas += [measurement_sigma(share * budget.total / len(group)) for _ in group]
-    answers = await measure(oracle, budget, cliques, sigmas, sizes)
-    many = len(columns) + len(kept)
-    return answers[:many], answers[many:]
+    cost = PAIRS_SHARE * budget.total / max(1, len(pairs))
+    most = (WEAK * rows**2 / measurement_sigma(cost) ** 2) ** 2 / 2.0  # cells
+    strong = [pair for pair in pairs if sizes[pair[0]] * sizes[pair[1]] <= most]
+    weak = [pair for pair in pairs if pair not in set(strong)]
+    costs = [COLUMNS_SHARE * budget.total / len(columns)] * len(columns)
+    costs += [KEPT_SHARE * budget.total / max(1, len(kept))] * len(kept)
+    costs += [cost] * len(strong) + [WEAK_PART * cost] * len(weak)
+    sigmas = [measurement_sigma(each) for each in costs]
+    answers = await measure(oracle, budget, [*columns, *kept, *strong, *weak], sigmas, sizes)
+    first, second = len(columns) + len(kept), len(columns) + len(kept) + len(strong)
+    return answers[:first], answers[first:second], answers[second:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
 from fedkme.releases.settings import MarginalsSettings
 from fedkme.sums.values import Marginals
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
 FloatArray = NDArray[np.float64]
@@ -140,8 +140,13 @@ class MarginalsMethod:
             ways = min(self.settings.ways, len(sizes))
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, oracle.tell, ways)
         if mechanism == "rounds":
-            label = len(sizes) - 1
+            label, names = len(sizes) - 1, self._binning.names
             kept = [(column, label) for column in range(label)] if self._schema.label is not None else []
+            # Where a number is empty, so is what it says: a model without this pair would mix them up.
+            marks = [c for c in self._schema.columns if isinstance(c, Category) and c.gaps_of is not None]
+            for mark in marks:
+                number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
+                kept.append((number, gap))
             return await rounds(counts, sizes, rows, epsilon, delta, kept, told=oracle.tell)
         return await independent(counts, sizes, rows, epsilon, delta)
 
@@ -180,7 +185,7 @@ class MarginalsMethod:
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
         codes = model.sample(count, generator)
-        table, fine = self._rows(stored, codes, generator)
+        table = self._rows(stored, codes, generator)
         card = DataCard(
             NAMES[stored.mechanism],
             self._schema,
@@ -198,24 +203,21 @@ class MarginalsMethod:
         files = {"release.npz": release, **synthetic_files(table, card)}
         for number in range(1, self.settings.copies + 1):
             tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)
-            other = redrawn(stored, codes, fine, generator)
-            again = fit(sizes, other.fitted, rows, _COPY_ITERATIONS, model).sample(count, generator)
-            copy = sampled(self._rows(other, again, generator)[0], generator)
+            other = redrawn(stored, generator)
+            again = fit(sizes, other.fitted, rows, _COPY_ITERATIONS, model).sample(rows, generator)
+            copy = sampled(self._rows(other, again, generator), generator)
             files[f"copy-{number}.csv"] = csv_bytes(columns_of(copy, self._schema))
         return Finished(files, count)
 
-    def _rows(
-        self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator
-    ) -> tuple[Table, IntArray]:
-        """Rows of codes, and the codes with those of fine bins where numbers were counted so."""
+    def _rows(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
+        """Rows of codes, in fine bins where numbers were counted so."""
         table, evidence = self._binning.decode(codes, generator), CountEvidence(stored)
-        fine = codes.copy()
         for each in stored.fine:
             if (known := evidence.fine(each.clique)) is not None:
                 (place,) = each.clique
-                fine[:, place] = known.drawn(codes[:, place], generator)
-                table.values[:, place] = stored.finer.numbers(place, fine[:, place], generator)
-        return table, fine
+                fine = known.drawn(codes[:, place], generator)
+                table.values[:, place] = stored.finer.numbers(place, fine, generator)
+        return table
 
 
 @dataclass(frozen=True, eq=False)

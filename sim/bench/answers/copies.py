@@ -7,6 +7,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,9 @@ _MEANS: Mapping[str, Callable[[Columns], NDArray[np.float64]]] = {
 
 def covered_by_copies(rows: int, epsilon: float, releases: Iterable[int], seed: int) -> Tallies:
     """Intervals for the population of means that an analyst takes in COPIES copies of each release."""
-    settings = {"kind": "marginals", "bins": 8, "rows": rows, "copies": COPIES, "iterations": 300}
+    settings = {"kind": "marginals", "bins": 8, "copies": COPIES, "iterations": 300}
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
-    truths = {name: float(of(_columns(_population())).mean()) for name, of in _MEANS.items()}
+    truths = _truths()
     for number in releases:
         method = make_method(
             release_settings({**settings, "epsilon": epsilon, "seed": seed + number}), SCHEMA, None, 1
@@ -48,16 +49,18 @@ def covered_by_copies(rows: int, epsilon: float, releases: Iterable[int], seed: 
         files = method.finish(release, lambda *_: None).files
         copies = [_read(data) for name, data in files.items() if name.startswith("copy-")]
         for name, of in _MEANS.items():
-            values = [of(copy) for copy in copies]
-            found = combined([v.mean() for v in values], [v.var(ddof=1) / len(v) for v in values])
+            found = combined([float(of(copy).mean()) for copy in copies])
             tally = tallies[name, "population"]
             tally.tight, tally.held = tally.tight + 1, tally.held + (found.low <= truths[name] <= found.high)
             tally.widths.append(found.high - found.low)
     return dict(tallies)
 
 
-def _population() -> Table:
-    return sampled(_LARGE, np.random.default_rng(99))
+@cache
+def _truths() -> Mapping[str, float]:
+    """Means of a sample that is far larger than a release."""
+    population = _columns(sampled(_LARGE, np.random.default_rng(99)))
+    return {name: float(of(population).mean()) for name, of in _MEANS.items()}
 
 
 def _columns(table: Table) -> Columns:

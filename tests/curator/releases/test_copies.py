@@ -30,11 +30,11 @@ def files(release: bytes, **changes: int) -> Mapping[str, bytes]:
     return method.finish(release, lambda *_: None).files
 
 
-def test_copies_differ_by_the_noise_and_by_the_sampling_of_the_release() -> None:
-    # fedkme.releases.combining: b - v is the doubt about the population. Its deviation over 16 copies is a
-    # fifth of b, so that half and twice are five of them away where b is 2 v.
+def test_copies_have_as_many_rows_as_the_release_and_differ_by_its_noise_and_sampling() -> None:
+    # fedkme.releases.combining: b has the noise of a release and the drawing of as many rows. Its deviation
+    # over 16 copies is a third of it, so that a third and three times are two and six away.
     release = released(**SETTINGS)
-    made = files(release, copies=COPIES)
+    made = files(release, copies=COPIES, rows=100)
     (answer,) = ask(evidence_of(release), "share(sex = 'male')")
     shares = [
         np.mean(
@@ -42,7 +42,8 @@ def test_copies_differ_by_the_noise_and_by_the_sampling_of_the_release() -> None
         )
         for i in range(1, COPIES + 1)
     ]
-    doubt = float(np.var(shares, ddof=1)) - answer.estimate * (1 - answer.estimate) / 4000
+    doubt = float(np.var(shares, ddof=1))
+    assert [made[name].count(b"\n") for name in ("synthetic.csv", "copy-1.csv")] == [101, 4001]
     known = answer.noise**2 + answer.sampling**2
     assert 0.3 * known < doubt < 3.0 * known
     assert abs(np.mean(shares) - answer.estimate) < 3.0 * np.sqrt(known / COPIES) + 0.01

@@ -245,3 +245,18 @@ async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> N
         await rounds(TrustedNoise(empty, noise), wide, 1, 1.0, 1e-5)
     with pytest.raises(ConfigError, match="are the limit"):
         fit((200,) * 4, [Measurement((0, 1, 2, 3), np.zeros(1), 1.0)], 1, 1)
+
+
+def test_pairs_whose_rough_tables_tell_nothing_are_answered_and_not_chosen() -> None:
+    # Decision 041: at this N a table of 256 cells is all noise; one of 4 tells of a model's error.
+    sizes, rows = (16, 16, 2, 2), 1500
+    rng = np.random.default_rng(5)
+    codes = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
+    noisy = TrustedNoise(PooledOracle([codes], sizes), simulated(2, "curator", "weak"))
+    made = asyncio.run(rounds(noisy, sizes, rows, 0.5, 1e-5))
+    others = {each.clique: each.sigma for each in made.others}
+    assert (0, 1) in others
+    assert (0, 1) not in made.cliques
+    small = [each.sigma for each in (*made.measurements, *made.others) if each.clique == (2, 3)]
+    assert others[0, 1] == pytest.approx(max(small) * 10**0.5)
+    assert Sound().epsilon([made.event], 1e-5).epsilon == pytest.approx(0.5, rel=1e-6)

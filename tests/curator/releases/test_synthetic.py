@@ -89,6 +89,17 @@ def test_a_label_by_threshold_is_a_number_on_its_side_of_it(tmp_path: Path) -> N
     np.testing.assert_array_equal(back.labels, [0, 1])
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+def test_a_made_gap_is_an_empty_cell_whatever_number_was_made_for_it(suffix: str, tmp_path: Path) -> None:
+    # docs/own-data.md: rows that owners have with empty cells are made with empty cells.
+    temp = {"name": "temp", "kind": "numeric", "bounds": [30, 44], "nullable": True}
+    schema = schema_from({"columns": [temp]})
+    write(tmp_path, Table(np.array([[36.5, 0.0], [39.0, 1.0]]), None), card(2, schema=schema))
+    assert (tmp_path / "synthetic.csv").read_text() == 'temp\n36.5\n""\n'
+    back = load_table(tmp_path / f"synthetic{suffix}", schema, "reader")
+    np.testing.assert_array_equal(np.nan_to_num(back.values, nan=37.0), [[36.5, 0.0], [37.0, 1.0]])
+
+
 def test_rows_without_a_label_have_no_such_column() -> None:
     assert "income" not in columns_of(Table(TABLE.values), SCHEMA)
 
