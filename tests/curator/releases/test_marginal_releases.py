@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from curator.releases.in_memory import FreshNoise
 from curator.releases.marginals import (
     MarginalRelease,
     PooledOracle,
@@ -21,13 +22,16 @@ from curator.releases.marginals import (
 )
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
+from curator.releases.method import make_method
 from fedkme.errors import CancelledRunError, ConfigError, DataError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, IntArray, marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
-from fedkme.releases.counts import Measurement
-from fedkme.tables.schema import Category, Schema
+from fedkme.releases.counts import Measurement, counts_from_bytes
+from fedkme.releases.settings import release_settings
+from fedkme.tables.schema import Category, Schema, schema_from
+from fedkme.tables.table import Table
 
 SIZES = (3, 3, 2, 2)
 ROWS = 4000
@@ -260,3 +264,18 @@ def test_pairs_whose_rough_tables_tell_nothing_are_answered_and_not_chosen() -> 
     small = [each.sigma for each in (*made.measurements, *made.others) if each.clique == (2, 3)]
     assert others[0, 1] == pytest.approx(max(small) * 10**0.5)
     assert Sound().epsilon([made.event], 1e-5).epsilon == pytest.approx(0.5, rel=1e-6)
+
+
+def test_a_number_and_its_gaps_are_counted_together_whatever_else_is() -> None:
+    # Decision 041. Nothing else of these rows hangs together, and there is too much noise to choose by.
+    columns: list[dict[str, object]] = [
+        {"name": name, "kind": "numeric", "bounds": [0, 1], "nullable": name == "b"} for name in "abc"
+    ]
+    schema, rng = schema_from({"columns": columns}), np.random.default_rng(6)
+    gaps = (rng.random(300) < 0.3).astype(float)
+    a, b, c = rng.random((3, 300))
+    table = Table(np.column_stack([a, np.where(gaps > 0, np.nan, b), gaps, c]))
+    method = make_method(release_settings({"kind": "marginals", "epsilon": 0.3, "seed": 1}), schema, None, 1)
+    made = counts_from_bytes(asyncio.run(method.ask(FreshNoise(table, schema, 1))))
+    assert (1, 2) in {each.clique for each in made.fitted}
+    assert {(0, 1), (1, 3), (0, 3)} <= {each.clique for each in made.others}
