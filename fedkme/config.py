@@ -164,10 +164,11 @@ def _suggestion(model: type[Settings] | Kinds[Any], written: Sequence[str]) -> s
         return "It belongs to another kind of this table."
     table = ".".join(tables)
     here = [path for path in known if path.rpartition(".")[0] == table]
-    for candidates, likeness in ((here, 0.6), (known, 0.8)):
-        by_name = {path.rpartition(".")[2]: path for path in reversed(candidates)}
-        if close := difflib.get_close_matches(written[-1], by_name, n=1, cutoff=likeness):
-            return f"Did you mean '{by_name[close[0]]}'?"
+    for candidates, likeness in ((here, 0.6), (known, 0.65)):
+        last = sorted({path.rpartition(".")[2] for path in candidates})
+        for close in difflib.get_close_matches(written[-1], last, n=1, cutoff=likeness):
+            meant = [path for path in candidates if path.rpartition(".")[2] == close]
+            return "Did you mean {}?".format(" or ".join(f"'{path}'" for path in meant))
     return f"Known keys: {', '.join(here)}."
 
 

@@ -332,7 +332,7 @@ class Policy:
         what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
         raise ApprovalError(
             f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
-            f"Let the owner run '{asked.command()}', and ask again.",
+            f"Let the owner run '{asked.command()}': a run that waits goes on then; else ask again.",
         )
 
 

@@ -137,6 +137,8 @@ def test_a_wrong_scenario(tmp_path: Path, refused: Refused, before: str, after: 
         ("p", "there is no '='"),
         ("=3", "there is no '='"),
         ("quorun=3", "'quorun' is not a key. Did you mean 'summary.quorum'?"),
+        ("pp=3", "'pp' is not a key. Did you mean 'summary.p'?"),
+        ("gama=3", "'gama' is not a key. Did you mean 'summary.kernel.gamma'?"),
         ("p.q=3", "'p' is not a table"),
         ("seed.x.y=3", "'seed' is wrong"),
         ("engine.x=1", "'engine' is not a table"),
