@@ -96,6 +96,7 @@ class Members:
         self._tickets: dict[str, int] = {}
         self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
+        self._missed = set[str]()  # waited for in vain, and not here since
         self._changed = asyncio.Condition()
 
     def connection(self, name: str) -> OwnerConnection:
@@ -176,6 +177,7 @@ class Members:
         if hello.rows is not None:
             self._sizes[name] = hello.rows
         await connection.attach(stream)
+        self._missed.discard(name)
         async with self._changed:
             self._changed.notify_all()
         return connection
@@ -191,14 +193,15 @@ class Members:
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
         """Wait `connect_s` for all expected owners, then begin with `minimum` at least; their names, sorted.
 
+        A run that began without an owner waited for it: none does again before that owner has been here.
+
         Raises:
             MissingOwnersError: too few came in time.
         """
-        everybody = max(len(self._expected), minimum)
         async with self._changed:
             try:
                 async with asyncio.timeout(connect_s):
-                    await self._changed.wait_for(lambda: self._are_here(everybody))
+                    await self._changed.wait_for(lambda: self._are_here(minimum))
             except TimeoutError:
                 here = self.here()
                 if len(here) < minimum or not here:
@@ -207,10 +210,12 @@ class Members:
                         f"{who} did not join within {connect_s:g} s",
                         "Start them, or raise 'connect_s'; their own log says why they could not.",
                     ) from None
+                self._missed.update(self.missing())
             return self.here()
 
-    def _are_here(self, count: int) -> bool:
-        """Tell whether so many owners are here; asked at each that joins, so it looks at all of them late."""
+    def _are_here(self, minimum: int) -> bool:
+        """Tell whether all are here; asked at each that joins, so it looks at all of them late."""
+        count = max(len(self._expected) - len(self._missed), minimum)
         return len(self._connections) >= count and len(self.here()) >= count
 
     async def end(self) -> None:

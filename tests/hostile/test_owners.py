@@ -21,6 +21,7 @@ from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
     FencedError,
+    MissingOwnersError,
     OwnerFaultError,
     OwnerLostError,
     ProtocolError,
@@ -271,6 +272,25 @@ async def test_a_process_that_could_not_be_counted_has_not_come() -> None:
     assert at.connection("a").stream is later
     assert before.was_cut
     assert later.heard[0].welcome.epoch == 3
+
+
+async def test_an_owner_that_is_gone_is_waited_for_once() -> None:
+    # A run waited `connect_s` for it before its sketch, again for itself, and so did every run after it.
+    at = Members(["a", "b"], 60, 0)
+    await at.join(Wire(), hello(b"1"))
+    assert await at.gather(1, 0.01) == ["a"]
+    assert await asyncio.wait_for(at.gather(1, 600), 60) == ["a"]
+    with pytest.raises(MissingOwnersError):
+        await at.gather(2, 0.01)
+    wire = Wire()
+    back = await at.join(wire, hello(b"2", "b"))
+    assert await asyncio.wait_for(at.gather(1, 600), 60) == ["a", "b"]
+    back.detach(wire)  # it was here, and may come back
+    waiting = asyncio.create_task(at.gather(1, 600))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    await at.join(Wire(), hello(b"2", "b"))
+    assert await asyncio.wait_for(waiting, 60) == ["a", "b"]
 
 
 async def test_an_owner_that_makes_rows_of_its_own_huge(tmp_path: Path) -> None:
