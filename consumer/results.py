@@ -1,4 +1,4 @@
-"""Results in a consumer's output folder: whole, and on the disk before anything is said of them."""
+"""Results in a consumer's output folder: whole, its user's alone, on disk before anything is said of them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def make_folder(output: Path) -> None:
         ConfigError: it cannot be made.
     """
     with on_disk(f"{output} cannot be made", "Correct 'output'."):
-        make_durably(output)
+        make_durably(output, 0o700)
 
 
-def write_result(path: Path, data: bytes, mode: int | None = None) -> None:
+def write_result(path: Path, data: bytes) -> None:
     """Write a file, or leave the one that is there.
 
     Raises:
         ConfigError: it cannot be written.
     """
     try:
-        replace(path, data, mode)
+        replace(path, data, 0o600)
     except OSError as error:
         raise unwritten(path, error) from None
 

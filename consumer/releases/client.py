@@ -129,7 +129,7 @@ class Request:
                     )
                 return
             make_folder(settings.output)
-            write_result(self._path, release_request_to_bytes(self.request), 0o600)
+            write_result(self._path, release_request_to_bytes(self.request))
         except DecodeError:
             raise ConfigError(
                 f"{self._path} is not what this release writes", "Move it away to make a new request."
@@ -278,7 +278,7 @@ class Incoming:
         self.name = name
         self._path = folder / name
         with self._writing():
-            self._file = PartialFile(self._path)
+            self._file = PartialFile(self._path, 0o600)
 
     def __enter__(self) -> Incoming:
         return self

@@ -124,21 +124,24 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         plan = await self._preparation.plan_of(run)
         await self._tell_plan(call.line, plan, version)
         if not plan.offered:
-            await self._preparation.accept(run, await self._hear_offer(call.line, run, plan))
+            with contextlib.ExitStack() as room:  # until the run has them
+                await self._preparation.accept(run, await self._hear_offer(call.line, run, plan, room))
         return run
 
     async def _tell_plan(self, line: ConsumerCall, plan: Plan, version: int) -> None:
         await line.tell(pb.CuratorMessage(plan=summaries.plan_to_wire(plan, version)))
 
-    async def _hear_offer(self, line: ConsumerCall, run: Run, plan: Plan) -> Offer:
-        """Hear what the consumer offers; D_v itself comes in parts."""
+    async def _hear_offer(
+        self, line: ConsumerCall, run: Run, plan: Plan, room: contextlib.ExitStack
+    ) -> Offer:
+        """Hear what the consumer offers; D_v itself comes in parts, and takes room."""
         first = await line.hear("target" if plan.cells is None else "histogram")
         offer = summaries.offer_from_messages([first], plan)
         if not first.with_validation:
             return offer
         rows = run.document.summary.validation_rows
-        with self._room(run.consumer, rows * self._columns):
-            return replace(offer, validation=await self._hear_rows(line, rows))
+        room.enter_context(self._room(run.consumer, rows * self._columns))
+        return replace(offer, validation=await self._hear_rows(line, rows))
 
     @contextlib.contextmanager
     def _room(self, consumer: str, values: int) -> Iterator[None]:

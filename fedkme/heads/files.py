@@ -72,7 +72,7 @@ def write_heads(store: Store, ledger: Path) -> None:
     file = ledger.with_suffix(SUFFIX)
     with on_disk(f"{file} cannot be written", "Name another file."):
         if text := "".join(f"{line}\n" for line in lines_of(store)):
-            replace(file, text.encode("ascii"))
+            replace(file, text.encode("ascii"), 0o600)  # openings say what commitments hide
 
 
 @dataclass(frozen=True, slots=True)

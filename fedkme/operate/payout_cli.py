@@ -173,7 +173,7 @@ def keep(directory: Path, kept: Path, inputs: PayoutInputs, found: Payout) -> Pa
             said = json.dumps(found.to_json(), sort_keys=True)
             nonce = f"payout {found.method} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
             ledger.append(Disclosure(inputs.run, 0, OWNERS, OWNERS, found.event, "replace-one", None, nonce))
-    replace(kept, (json.dumps(found.to_json(), indent=2) + "\n").encode())
+    replace(kept, (json.dumps(found.to_json(), indent=2) + "\n").encode(), 0o600)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
 from consumer.releases.client import run as ask_release
 from consumer.requests import KeptRequest, Requests
-from consumer.results import EVALUATION, SUMMARY
+from consumer.results import EVALUATION, SUMMARY, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run as ask_summary
 from fedkme.config import assignments_of, load_toml, override, validate
@@ -150,9 +150,8 @@ def _summary_of(settings: ConsumerSettings) -> SummaryResult:
     rows, asked = len(arrays["x"]), kept.document.request.rows
     privacy = _statements(settings, plan.run)
     metrics = received_metrics(settings.name, plan, asked, rows, evaluation, privacy)
-    (output / "report.html").write_text(
-        render_received(metrics, arrays, modified(output / SUMMARY)), encoding="utf-8"
-    )
+    page = render_received(metrics, arrays, modified(output / SUMMARY))
+    write_result(output / "report.html", page.encode("utf-8"))
     return SummaryResult(output, output, schema, metrics)
 
 
@@ -182,5 +181,5 @@ def _release_of(settings: ReleaseConsumerSettings) -> ReleaseResult:
     metrics = received_release(settings.name, settings.release.kind, read_object(cards[0]))
     metrics["files"] = [file.name for file in sorted(settings.output.glob("*.*")) if file.suffix != ".html"]
     page = page_of_release(settings.output, metrics, {})
-    (settings.output / "report.html").write_text(page, encoding="utf-8")
+    write_result(settings.output / "report.html", page.encode("utf-8"))
     return ReleaseResult(settings.output, metrics)

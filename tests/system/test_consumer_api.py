@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,20 @@ def configured(at: Market, p: int = 6) -> Path:
     return write_config(at.folder / "lab.toml", plain(settings))
 
 
+@pytest.fixture
+def notebook() -> Iterator[None]:
+    """A process whose files others may read, unless it says otherwise: any but fedkme's own."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def readable(folder: Path) -> list[Path]:
+    """Files in a folder, and itself, that users other than its own may open."""
+    return [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o077]
+
+
+@pytest.mark.usefixtures("notebook")
 async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> None:
     async with market(tmp_path, ["a", "b"]) as at:
         for name in ("a", "b"):
@@ -44,6 +60,7 @@ async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
         assert {"summary", "fresh_rows"} <= set(run.compare().index)
         assert set(run.privacy["protected"]) == {"D_v"}
         assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == run.report
+        assert not readable(tmp_path / "out")
         with pytest.raises(fk.FedkmeError, match="not known whose rows"):
             run.plot_access()
         last = lab.last()
@@ -82,6 +99,7 @@ async def test_a_refusal_is_the_curators_error(tmp_path: Path) -> None:
         assert refused.value.code == 20
 
 
+@pytest.mark.usefixtures("notebook")
 async def test_a_release_of_a_deployment_is_the_same_object(tmp_path: Path) -> None:
     async with release_market(tmp_path) as at:
         assert isinstance(at, ReleaseMarket)
@@ -97,3 +115,4 @@ async def test_a_release_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
         assert "<iframe" in release._repr_html_()
         assert isinstance(lab.last(), fk.ReleaseResult)
         assert release.privacy["epsilon"].max() <= 5.0 + 1e-9
+        assert not readable(tmp_path / "out")

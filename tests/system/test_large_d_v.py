@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from functools import partial
@@ -24,6 +25,7 @@ from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.journals import RunDocument
 from fedkme.wire.v1 import summaries_pb2 as pb
+from tests.parties import WAIT_S
 from tests.system.market import DIMENSION, SCHEMA, market, request, rows
 from tests.system.test_wire_consumers import TARGET
 
@@ -81,6 +83,33 @@ async def test_a_consumer_sends_no_more_of_d_v_than_its_quota_over_all_open_runs
         at.owner("b")  # for which the run waits
         await waiting
         await at.consumer(output=tmp_path / "second", **asking)  # there is room, and the same request goes on
+
+
+async def test_rows_of_d_v_count_while_they_are_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Three times 38.6 MB that came one after another were over the default quota, and all taken.
+    begun, go_on = threading.Event(), threading.Event()
+    keep = RunQueue.keep_rows
+
+    def slowly(queue: RunQueue, run: Run, validation: Table) -> None:
+        if not begun.is_set():  # the first of them
+            begun.set()
+            assert go_on.wait(WAIT_S)
+        keep(queue, run, validation)
+
+    monkeypatch.setattr(RunQueue, "keep_rows", slowly)
+    async with market(tmp_path, ["a"], quota={"most_values": 60}) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
+        first = asyncio.ensure_future(at.consumer(share="rows", output=tmp_path / "first"))
+        assert await asyncio.to_thread(begun.wait, WAIT_S)
+        try:
+            with pytest.raises(QuotaError, match="D_v of 90 numbers in all and may send 60"):
+                await at.consumer(share="rows", output=tmp_path / "second", journal=str(tmp_path / "b.store"))
+        finally:
+            go_on.set()
+        await first
 
 
 def test_open_runs_of_a_consumer_are_limited_unless_a_curator_says_otherwise() -> None:

@@ -377,12 +377,12 @@ async def test_an_owner_that_is_started_again_before_the_run_leaves_it_with_the_
         tasks = {name: at.owner(name, count) for name, count in OWNERS.items()}
         kept = curator.consumers.summary_service.SummaryService._hear_offer
 
-        async def interrupted(self: Any, line: Any, run: Any, plan: Any) -> Offer:  # no offer has come
+        async def interrupted(self: Any, *heard: Any) -> Offer:  # no offer has come
             tasks["east"].cancel()
             await asyncio.gather(tasks["east"], return_exceptions=True)
             at.owner("east", OWNERS["east"])
             await at.ear.heard("owner_joined", 3)
-            return await kept(self, line, run, plan)
+            return await kept(self, *heard)
 
         monkeypatch.setattr(curator.consumers.summary_service.SummaryService, "_hear_offer", interrupted)
         await at.consumer(P, target=GaussianSettings())

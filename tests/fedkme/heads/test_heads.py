@@ -108,6 +108,8 @@ def test_a_whole_village_agrees(village: Village, tmp_path: Path) -> None:
     paths = village.write(tmp_path)
     assert faults(tmp_path) == ([], [])
     assert len(paths) == 8
+    # a head's openings say what its commitments hide
+    assert not [file for file in tmp_path.glob("*.heads") if file.stat().st_mode & 0o077]
     checkpoint, signatures = read_note(
         next(note for note in _notes(tmp_path / "curator.heads", CURATOR)[-1:])
     )
