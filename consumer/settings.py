@@ -29,14 +29,14 @@ class KernelSettings(Settings):
 class RequestSettings(Settings):
     """Settings of a summary that the consumer decides."""
 
-    p: int = Field(ge=1)
+    p: int = Field(ge=1, lt=2**63)
     """Rows of the summary."""
     kernel: KernelSettings = KernelSettings()
     preset: Preset = "sound"
     """Source of a mechanism that is not written down: `sound` derives it from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that D_v may cost."""
-    asks: int = Field(1, ge=1)
+    asks: int = Field(1, ge=1, lt=2**31)
     """Requests that D_v is meant for, each of which costs `privacy`: its counts by cells get the noise that
     costs least over so many, Gaussian in place of discrete Laplace from two on."""
     target: AnyTarget = GaussianSettings()

@@ -106,6 +106,7 @@ def test_an_inconsistent_schema(tmp_path: Path, refused: Refused, schema: str, w
     ("before", "after", "words"),
     [
         ("seeds = 10", "sedes = 10", "'scenario.sedes' is not a key. Did you mean 'scenario.seeds'?"),
+        ("p = 12", f"p = {10**30}", "'summary.p' is wrong: it should be less than 9223372036854775808"),
         ("p = 12", "p = 12\nquorun = 2", "'summary.quorun' is not a key. Did you mean 'summary.quorum'?"),
         ("p = 12", "", "'summary.p' is missing"),
         ("p = 12", "p = 0", "'summary.p' is wrong"),
