@@ -13,7 +13,7 @@ from curator.access.error_masking import masks_errors
 from curator.access.names import NameRegister
 from curator.owners.members import Members
 from fedkme.directives import Hello
-from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
+from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.wire.channel import receive
 from fedkme.wire.directives import end_to_wire, hello_from_wire
 from fedkme.wire.tls import Role
@@ -119,7 +119,10 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             return  # it was gone before it was welcome
         except FedkmeError as error:
             self._say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
-            await stream.end(error)
+            if not isinstance(
+                error, StoreError
+            ):  # of this store: the owner did nothing wrong, and comes back
+                await stream.end(error)
             return
         self._say("owner_joined", owner=connection.name)
         try:

@@ -165,9 +165,11 @@ class Process:
         return [task for task in self._known() if not task.done()]
 
     def unheard(self) -> list[BaseException]:
-        """Errors of tasks that ended, and at which nobody looked."""
+        """Errors of tasks that ended, and at which nobody looked, or is about to look."""
+        awaited = [getattr(task, "_fut_waiter", None) for task in self.tasks()]
         ended = [task for task in self._known() if task.done() and task._log_traceback]
-        return [error for task in ended if isinstance(error := task.exception(), Exception)]
+        unseen = [task for task in ended if task not in awaited]
+        return [error for task in unseen if isinstance(error := task.exception(), Exception)]
 
     async def end(self, gently: asyncio.Task[Any] | None = None) -> None:
         """End all its tasks; with a main task, that may first end as one that was told to stop."""

@@ -14,6 +14,7 @@ import pytest
 
 from curator.owners import members
 from curator.owners.connection import OwnerConnection, Traffic
+from curator.owners.head_exchange import HeadExchange
 from curator.owners.members import Members
 from curator.owners.session import OwnerSession
 from fedkme.directives import Directive, DrawRows, Hello, Limits, Rows
@@ -272,6 +273,28 @@ async def test_a_process_that_could_not_be_counted_has_not_come() -> None:
     assert at.connection("a").stream is later
     assert before.was_cut
     assert later.heard[0].welcome.epoch == 3
+
+
+async def test_an_owner_comes_back_to_a_curator_whose_disk_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Seed 731004577: it ended with error 53, the curator's, and with it the keys of a sealed run.
+    full, admit = [True], HeadExchange.admit
+
+    def admits(exchange: HeadExchange, hello: Hello) -> None:
+        if full and full.pop():
+            raise StoreError("journal.db: the disk is full", "Make room.")
+        admit(exchange, hello)
+
+    monkeypatch.setattr(HeadExchange, "admit", admits)
+    async with market(tmp_path, ["a"]) as at:
+        own = Ear()
+        joined, here = at.owner("a", ear=own), asyncio.ensure_future(at.ear.heard("owner_joined"))
+        await asyncio.wait((joined, here), return_when=asyncio.FIRST_COMPLETED)
+        assert not joined.done()
+        await here
+        assert (await at.ear.heard("refused"))["code"] == StoreError.code
+        assert "full" not in str(own.said)
 
 
 async def test_an_owner_that_is_gone_is_waited_for_once() -> None:
