@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -34,6 +35,8 @@ Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
 """The option of a party's verb that says that a launcher started it."""
 
 LINE_LIMIT = 2**20
+_MOST_HEAPS = -8
+"""M_ARENA_MAX of glibc's malloc.h."""
 ENDS_S = 3.0
 """Time that a party takes to finish what it is about when it is told to stop; the rest of 5 s is to end."""
 
@@ -231,6 +234,7 @@ def _run_party(
 ) -> int:
     reporter = StatusReporter("", supervised)
     reporter.say("imported")
+    _share_heap()
     before = os.umask(0o077)
     try:
         settings = load()
@@ -257,6 +261,16 @@ def _run_party(
     finally:
         os.umask(before)
     return 0
+
+
+def _share_heap() -> None:
+    """Let all threads to come allocate from one heap.
+
+    glibc gives each of many threads a heap of its own, and what one frees is of no use to the others: what
+    a party held grew from run to run (docs/decisions/046).
+    """
+    with contextlib.suppress(AttributeError):  # another system's library
+        ctypes.CDLL(None).mallopt(_MOST_HEAPS, 1)
 
 
 async def _main(

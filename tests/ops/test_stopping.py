@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import signal
 import subprocess
 import sys
@@ -112,3 +113,31 @@ def test_a_process_that_computes_ends_when_it_is_told_to() -> None:
     assert process.wait(WAIT_S) == 0
     assert "stopped" in process.stderr.read()
     process.stderr.close()
+
+
+SHARED = """
+import asyncio, ctypes, os, sys
+from fedkme.ops.supervision import run_party
+from fedkme.ops.threads import beside
+from curator.settings import CuratorSettings
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+def heaps():
+    reading, writing = os.pipe()
+    stream = ctypes.c_void_p(libc.fdopen(writing, b"w"))
+    libc.malloc_info(0, stream)
+    libc.fclose(stream)
+    return os.read(reading, 2**16).count(b"<heap ")
+async def work(settings, reporter):
+    await asyncio.gather(*(beside(lambda: [bytes(1000) for _ in range(10**5)]) for _ in range(8)))
+    print(heaps())
+load = lambda: CuratorSettings(plaintext=True, directory="runs", schema_file="schema.toml")
+sys.exit(run_party(load, False, work))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries have one heap")
+def test_threads_of_a_party_allocate_from_one_heap() -> None:
+    # Issue 17, item 11: an owner's free blocks, one heap for each thread, grew by 9 to 21 MB in 1,000 runs.
+    done = subprocess.run([sys.executable, "-c", SHARED], stdout=subprocess.PIPE, check=True)
+    assert int(done.stdout) == 1
