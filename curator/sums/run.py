@@ -3,7 +3,8 @@
 docs/decisions/007: the ledger's lines and what was made of the sums are on disk in one transaction, before
 anybody hears of it. The lines that owners may have written are kept before the first vector of a question
 can come. Under secure aggregation an attempt that dies after that counts as opened; in the clear it is asked
-again, and who does not answer again is charged for what it may have sent.
+again, and who does not answer again is charged for what it may have sent. A curator that is told to stop
+first waits a little for the end of a secure sum.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from curator.sums.charges import Settle, SumCharges
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
+from fedkme.ops.supervision import to_the_end
 from fedkme.protocol import Invitation, Security
 from fedkme.protocols import SKETCH
 
@@ -68,14 +70,20 @@ async def run_sums(
         faults=faults,
     )
     sums.skip_to(charges.last + 1)
-    try:
-        made = await ask(sums, charges.settle)
-    except BaseException as error:  # what came counts, also where nothing is made of it
-        over = isinstance(error, FedkmeError) and not isinstance(error, StoreError)
-        (charges.end if over else charges.suspend)()
-        raise
-    charges.end(lambda: keep(made))
-    return made
+
+    async def made_and_kept() -> Made:
+        try:
+            made = await ask(sums, charges.settle)
+        except BaseException as error:  # what came counts, also where nothing is made of it
+            over = isinstance(error, FedkmeError) and not isinstance(error, StoreError)
+            (charges.end if over else charges.suspend)()
+            raise
+        charges.end(lambda: keep(made))
+        return made
+
+    if invitation.security is None:
+        return await made_and_kept()
+    return await to_the_end(made_and_kept())  # a curator that is told to stop lets owners finish opening it
 
 
 def _opened(invitation: Invitation) -> SecureAggregationError:

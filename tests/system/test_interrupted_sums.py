@@ -43,6 +43,8 @@ async def mask(self, *given):
 SumSession.mask = mask
 """
 """Curator to which masked sums of three owners came, and which never asked the fourth."""
+CURATOR_STOPS = CURATOR_DIES.replace("SIGKILL)\n", "SIGTERM)\n            break\n")
+"""Curator that is told to stop there, and asks the fourth."""
 OWNER_DIES = """
 import os, signal
 from owner.runs import RunManager
@@ -114,6 +116,21 @@ def test_a_curator_that_was_killed_while_owners_sent_masked_sums_is_no_cheat(sit
     assert "1 more that it may have been asked for" in line or "2 more that it may" in line
     written = {name: len(read_ledger(site.folder / f"{name}.db")) for name in OWNERS}
     assert (written["north"], written["west"]) == (2, 0)
+
+
+def test_a_curator_told_to_stop_while_owners_send_masked_sums_keeps_what_they_open(site: Site) -> None:
+    # It was charged, lost, and had to be asked and paid for again: SIGTERM, with `drain_s` at 0.
+    first = curator(site, first=CURATOR_STOPS)
+    owners = [site.owner(name) for name in OWNERS]
+    consumer = asks(site)
+    assert first.ended() == 0
+    written = {name: len(read_ledger(site.folder / f"{name}.db")) for name in OWNERS}
+    second = curator(site)
+    assert consumer.ended() == 0
+    stop(*owners, second)
+    assert written == {name: len(read_ledger(site.folder / f"{name}.db")) for name in OWNERS}
+    done = audited(site)
+    assert (done.exit_code, "FAULT" in done.output) == (0, False), done.output
 
 
 def test_an_owner_that_was_killed_with_its_masked_sum_in_hand_is_no_cheat(site: Site) -> None:
