@@ -217,13 +217,13 @@ def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
         MissingDependencyError: pyarrow is not installed.
     """
     try:
-        from pyarrow import parquet, table
+        from pyarrow import array, parquet, table
     except ImportError:
         raise MissingDependencyError(
             "writing Parquet needs the package pyarrow", "Run: pip install 'fedkme[sim]'."
         ) from None
     out = io.BytesIO()
-    parquet.write_table(table(dict(columns)), out)
+    parquet.write_table(table({name: array(cells) for name, cells in columns.items()}), out)
     return out.getvalue()
 
 

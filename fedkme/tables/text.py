@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from fedkme.tables.columns import GAP, GAPS, Category, Numeric, date_of
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+
+_AT_ONCE = 1000
+"""Rows that are written in one piece, while which no other thread of a process has its turn."""
 
 
 def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
@@ -56,7 +60,9 @@ def csv_text(columns: Mapping[str, Sequence[str | float | None]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    rows = zip(*columns.values(), strict=True)
+    while part := list(islice(rows, _AT_ONCE)):
+        writer.writerows(part)
     return out.getvalue()
 
 
