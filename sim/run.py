@@ -39,7 +39,7 @@ from sim.report.families.table import words_of
 from sim.report.formatting import verdict
 from sim.report.progress import Progress
 from sim.report.write import write_report
-from sim.scenarios import Scenario, build_scenario
+from sim.scenarios import Scenario, build_scenario, check_target
 from sim.watch import SimulationWatch
 
 
@@ -139,6 +139,8 @@ def rows_of(settings: LaunchSettings, scenario: Scenario | None, note: Callable[
         note(f"reading the rows of every party: {settings.title}")
         scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
     check_names(scenario)
+    if isinstance(settings, SimulationSettings):
+        check_target(scenario)
     return scenario
 
 

@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("--commit", default="HEAD")
     parser.add_argument("--to", type=Path, default=ROOT / "dist")
     chosen = parser.parse_args()
+    os.umask(0o022)  # the modes of files are a part of the wheel
     if not chosen.url.startswith("https://"):
         parser.error("the address begins with https://")
     chosen.to.mkdir(parents=True, exist_ok=True)

@@ -108,7 +108,10 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._admission.admit(call, query.name)
         run = _summary(self._admission.own(query.name, query.run))
         if run.status == "asked":
-            raise ConfigError(f"{run.name} waits for its g~", "Ask again with the same output folder.")
+            raise ConfigError(
+                f"{run.name} waits for its consumer's offer",
+                "Ask again with the same output folder.",
+            )
         await self._tell_plan(call.line, await self._preparation.plan_of(run), codecs.VERSIONS.newest)
         return run
 

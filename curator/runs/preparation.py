@@ -29,6 +29,7 @@ from fedkme.errors import (
     FedkmeError,
     NotEnoughRowsError,
     ProtocolError,
+    QuotaError,
     StoreError,
 )
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
@@ -113,6 +114,7 @@ class Preparation:
             IdentityError: its gifts are not its consumer's.
             SealedBoxError: they are not for the keys that owners offered.
             DataError: D_v does not follow the schema.
+            QuotaError: other runs of its consumer were queued meanwhile; D_v's offer is kept by its consumer.
         """
         document, context = run.document, self._context
         if offer.validation is not None:
@@ -127,6 +129,13 @@ class Preparation:
             if run.status == "asked" and offer.validation is not None:
                 await asyncio.to_thread(self._runs.keep_rows, run, table)
             if run.status == "asked":  # it may have been cancelled meanwhile
+                try:
+                    self._check_quota(
+                        run.consumer, run.rows
+                    )  # others that were asked beside it are queued now
+                except QuotaError:
+                    self._runs.forget_rows(run)
+                    raise
                 run.document = replace(document, offer=offer)
                 self._runs.enqueue(run)
                 context.say("queued", run=run.name, round=0, consumer=run.consumer, p=run.rows)

@@ -11,7 +11,7 @@ import typer
 
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import rows_of
-from fedkme.answers.grammar import CALLS, separate
+from fedkme.answers.grammar import CALLS
 from fedkme.errors import QuestionError
 from fedkme.verbs import AsJson, Verbs, console, print_json
 
@@ -46,21 +46,16 @@ def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJs
     """
     from fedkme.answers.folder import AskedFolder
 
-    asked, answers, failures = AskedFolder(folder), list[Answer](), list[QuestionError]()
-    texts = [each for text in questions for each in separate(text)]
-    for text in texts:
-        try:
-            answers += asked.ask(text, about)
-        except QuestionError as error:
-            failures.append(
-                QuestionError(f"{text}: {error.cause}", error.remedy) if len(texts) > 1 else error
-            )
+    answers, failures = AskedFolder(folder).ask(questions, about)
     if answers or not failures:
         print_json([asdict(answer) for answer in answers]) if as_json else _show(answers)
-    for failure in failures[:-1]:
+    named = [QuestionError(f"{text}: {error.cause}", error.remedy) for text, error in failures.items()]
+    if len(named) == 1 and not answers:
+        raise next(iter(failures.values()))
+    for failure in named[:-1]:
         typer.echo(failure, err=True)
-    if failures:
-        raise failures[-1]
+    if named:
+        raise named[-1]
 
 
 ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where CONDITION and by COLUMN."

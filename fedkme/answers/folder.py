@@ -15,8 +15,9 @@ import numpy as np
 from fedkme.answers.answer import Answer, Made, Target, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
+from fedkme.answers.grammar import separate
 from fedkme.answers.sums import SumEvidence
-from fedkme.errors import DataError, on_disk
+from fedkme.errors import DataError, QuestionError, on_disk
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
 from fedkme.tables.files import read_arrays
@@ -55,14 +56,25 @@ class AskedFolder:
             data = path.read_bytes()
         return evidence_of(data, str(path))
 
-    def ask(self, questions: str | Sequence[str], target: Target | None = None) -> list[Answer]:
-        """Answer questions; see `fedkme.answers.answer.ask`.
+    def ask(
+        self, questions: str | Sequence[str], target: Target | None = None
+    ) -> tuple[list[Answer], dict[str, QuestionError]]:
+        """Answer questions, see `fedkme.answers.answer.ask`; one that cannot be answered stops no other.
+
+        Returns:
+            Answers, and what is wrong with each text that is not understood or is none about these columns.
 
         Raises:
-            QuestionError: a question is not understood, or is none about these columns.
             DataError: there is no release, or none that can be asked.
         """
-        return ask(self.evidence, questions, target, self._made)
+        answers, failures = list[Answer](), dict[str, QuestionError]()
+        for text in [questions] if isinstance(questions, str) else questions:
+            for each in separate(text):
+                try:
+                    answers += ask(self.evidence, each, target, self._made)
+                except QuestionError as error:
+                    failures[each] = error
+        return answers, failures
 
     def _made(self) -> Made | None:
         synthetic, weighted = self.folder / SYNTHETIC, self.folder / WEIGHTED

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from fedkme.errors import DataError, on_disk
 from fedkme.tables.data_file import DataFile
@@ -42,12 +43,20 @@ DATE_FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m
 
 _SEPARATORS = ",;\t|"
 _LINES = 200
-_COMMA = re.compile(r"[+-]?\d+,\d+")
-_POINT = re.compile(r"[+-]?\d+\.\d+")
+_DECIMAL = {point: re.compile(rf"[+-]?\d+\{point}\d+") for point in ".,"}
+_GROUPED = {
+    ",": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"),
+    ".": re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?"),
+    " ": re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"),
+    "'": re.compile(r"[+-]?\d{1,3}(['\u2019]\d{3})+([.,]\d+)?"),
+}
+"""Numbers with signs between their thousands, by the sign."""
+_PLAINLY = re.compile(r".*\d\D\d{3}\D\d.*")
+"""A number with two signs, which are not both before its decimals."""
 
 
 def detect_file(path: Path) -> DataFile:
-    """Encoding, separator and decimal sign of a .csv; other files say everything themselves.
+    """Encoding, separator and signs of numbers of a .csv; other files say everything themselves.
 
     Raises:
         DataError: the file cannot be read.
@@ -59,10 +68,32 @@ def detect_file(path: Path) -> DataFile:
         with path.open(newline="", encoding=encoding) as text:
             lines = list(islice(text, _LINES))
     sep = _separator(lines)
-    cells = [cell.strip() for row in _rows(lines, sep) for cell in row]
-    commas, points = (sum(bool(form.fullmatch(cell)) for cell in cells) for form in (_COMMA, _POINT))
+    decimal, thousands = _signs([cell.strip() for row in _rows(lines, sep) for cell in row], sep)
     name = "utf-8" if encoding == "utf-8-sig" else encoding
-    return DataFile(path=path, sep=sep, decimal="," if sep != "," and commas > points else ".", encoding=name)
+    return DataFile(path=path, sep=sep, decimal=decimal, thousands=thousands, encoding=name)
+
+
+def _signs(cells: Sequence[str], sep: str) -> tuple[Literal[".", ","], Literal["", ",", ".", " ", "'"]]:
+    """Sign before decimals, and sign between thousands.
+
+    1,234 may be either where a file has no other number with a comma; it is then taken for a decimal, but for
+    a file whose cells are separated by commas.
+    """
+    commas, points = (sum(bool(_DECIMAL[each].fullmatch(cell)) for cell in cells) for each in ",.")
+    decimal: Literal[".", ","] = "," if sep != "," and commas > points else "."
+    pairs: tuple[tuple[Literal[".", ","], Literal[",", "."]], ...] = ((".", ","), (",", "."))
+    for point, mark in pairs:
+        grouped = [cell for cell in cells if _GROUPED[mark].fullmatch(cell)]
+        told = _has_decimals(cells, point) or any(map(_PLAINLY.fullmatch, grouped)) or mark == sep
+        if grouped and told and point != sep and not _has_decimals(cells, mark):
+            return point, mark
+    signs: tuple[Literal[" ", "'"], ...] = (" ", "'")
+    return decimal, next((each for each in signs if any(map(_GROUPED[each].fullmatch, cells))), "")
+
+
+def _has_decimals(cells: Iterable[str], point: Literal[".", ","]) -> bool:
+    """Tell whether a sign stands before decimals, and not between thousands."""
+    return any(_DECIMAL[point].fullmatch(cell) and not _GROUPED[point].fullmatch(cell) for cell in cells)
 
 
 def _encoding(path: Path) -> str:

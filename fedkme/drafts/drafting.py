@@ -155,7 +155,7 @@ def draft(rows: Any, label: str | None = None) -> Draft:
     columns = columns_of(rows)
     samples = {name: ColumnSample() for name in columns}
     for name, cells in columns.items():
-        samples[name].add(cells, ".")
+        samples[name].add(cells, float)
     return _of_samples(samples, DataFile(path=Path()), label or "")
 
 
@@ -168,9 +168,10 @@ def draft_of_files(paths: Sequence[Path], label: str) -> Draft:
     samples: dict[str, ColumnSample] = {}
     files = [detect_file(path) for path in paths]
     for file in files:
+        read = file.number_reader()
         for part in read_parts_of(file, file.path.name):
             for name, cells in part.columns.items():
-                samples.setdefault(name, ColumnSample()).add(cells, file.decimal)
+                samples.setdefault(name, ColumnSample()).add(cells, read)
     return _of_samples(samples, files[0], label)
 
 
@@ -202,7 +203,7 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
     distinct = sample.many or len(counts) == filled
     numeric = sample.numbers >= filled
     if not numeric and all(map(_NUMBER.fullmatch, counts)):
-        return DraftColumn(name, {}, "numbers with signs between thousands: write them without", tuple(na))
+        return DraftColumn(name, {}, "numbers with signs between thousands", tuple(na))
     if not distinct and len(counts) > MOST_NAMES and (sample.whole or not numeric) and _PERSON.search(name):
         return DraftColumn(name, {}, "names of persons?", tuple(na), most=max(counts.values()))
     if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
@@ -229,7 +230,8 @@ def _are_names(counts: Counter[str], file: DataFile) -> bool:
 
     Of 20 tables' samples of 300 rows this leaves one whose other files have further values, and six without.
     """
-    often = {_float(text, file): count for text, count in counts.items()}
+    read = file.number_reader()
+    often = {read(text): count for text, count in counts.items()}
     least, most, rarest = min(often), max(often), min(often.values())
     if len(often) > _FEW_NUMBERS or counts.total() < _OFTEN * len(often):
         return False
@@ -243,17 +245,13 @@ def _classes(name: str, sample: ColumnSample, counts: Counter[str], file: DataFi
     listed = _sorted_names(counts)
     few = not sample.many and len(listed) <= MOST_NAMES
     if sample.numbers >= counts.total() and len(listed) > 2 and not (few and sample.whole):
-        values = np.array(sorted(_float(text, file) for text in counts.elements()))
+        values = np.array(sorted(map(file.number_reader(), counts.elements())))
         middle = values[values < values[-1]][-1:].min(initial=np.median(values))
         return {"categories": _HALVES, "positive_above": float(f"{middle:.12g}")}
     if few and len(listed) >= 2:
         return {"categories": listed}
     remedy = "A label has 2 to 50 classes, or is a number, which is cut in two."
     raise DataError(f"column '{name}' has {len(counts)} different values and cannot be the label", remedy)
-
-
-def _float(text: str, file: DataFile) -> float:
-    return float(text.replace(",", ".") if file.decimal == "," else text)
 
 
 def _sorted_names(counts: Iterable[str]) -> list[str]:
@@ -286,9 +284,9 @@ def _number(
     nullable: Mapping[str, Any],
 ) -> DraftColumn:
     low, high, why = sample.low, sample.high, ""
-    point = Counter[float]()
+    point, read = Counter[float](), file.number_reader()
     for text, count in counts.items():
-        point[_float(text, file)] += count
+        point[read(text)] += count
     if not sample.many and (codes := codes_for_nothing(list(point))):
         point = Counter({value: count for value, count in point.items() if value not in codes})
         low, high, nullable = min(point), max(point), {"nullable": True, "missing_codes": codes}

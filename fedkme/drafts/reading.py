@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fedkme.drafts.dialect import CODES, DATE_FORMS, detect_file, form_of_dates, words_for_nothing
@@ -46,7 +46,7 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     seen = detect_file(file.path)
     found: dict[str, Any] = {
         key: getattr(seen, key)
-        for key in ("sep", "decimal", "encoding")
+        for key in ("sep", "decimal", "thousands", "encoding")
         if getattr(seen, key) != getattr(file, key)
     }
     counts = _counts(seen)
@@ -65,7 +65,7 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
             form = form_of_dates(cell for cell in cells[spec.name] if cell and cell not in words)
             if form not in (None, DATE_FORMS[0], file.column(spec.name).format):
                 columns.setdefault(spec.name, {})["format"] = form
-        elif isinstance(spec, Numeric) and (codes := _codes(cells[spec.name], spec, seen.decimal)):
+        elif isinstance(spec, Numeric) and (codes := _codes(cells[spec.name], spec, seen.number_reader())):
             columns.setdefault(spec.name, {})["na"] = sorted({*file.column(spec.name).na, *codes})
     for name, own_list in lists.items():
         column = file.column(name)
@@ -84,13 +84,13 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     return found
 
 
-def _codes(cells: Iterable[str], spec: Numeric, decimal: str) -> set[str]:
+def _codes(cells: Iterable[str], spec: Numeric, read: Callable[[str], float]) -> set[str]:
     """Cells that are outside the bounds and usual codes for nothing, such as -9 and 999."""
     low, high = spec.bounds
     found = set()
     for cell in cells:
         try:
-            number = float(cell.replace(decimal, "."))
+            number = read(cell)
         except ValueError:
             continue
         if not low <= number <= high and number in CODES and number not in (*spec.missing_codes, *spec.atoms):

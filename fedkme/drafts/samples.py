@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +35,8 @@ class ColumnSample:
     high: float = -math.inf
     whole: bool = True
 
-    def add(self, cells: Cells, decimal: str) -> None:
-        """Count more cells."""
+    def add(self, cells: Cells, read: Callable[[str], float]) -> None:
+        """Count more cells, of which some may be read as numbers."""
         said = texts(cells)
         self.rows += len(said)
         for text, count in Counter(said).items():
@@ -43,11 +44,11 @@ class ColumnSample:
                 self.counts[text] += count
             else:
                 self.many = True
-            self._number(text.replace(",", ".") if decimal == "," else text, count)
+            self._number(text, count, read)
 
-    def _number(self, text: str, count: int) -> None:
+    def _number(self, text: str, count: int, read: Callable[[str], float]) -> None:
         try:
-            number = float(text)
+            number = read(text)
         except ValueError:
             return
         if math.isfinite(number):

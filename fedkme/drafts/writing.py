@@ -72,8 +72,8 @@ def _reading_lines(made: Draft) -> Iterator[str]:
     file = made.reading()
     lines = [
         f"{key} = {toml_text(value)}"
-        for key, value in (("sep", file.sep), ("decimal", file.decimal), ("encoding", file.encoding))
-        if value != DataFile.model_fields[key].default
+        for key in ("sep", "decimal", "thousands", "encoding")
+        if (value := getattr(file, key)) != DataFile.model_fields[key].default
     ]
     for name, column in file.columns.items():
         lines += [f"columns.{_key(name)}.na = {toml_text(column.na)}"] if column.na else []

@@ -241,7 +241,7 @@ def _numbers(cells: Cells, name: str, file: DataFile, spec: Numeric | Label, fou
     if isinstance(cells, np.ndarray) and not dates:
         return cells.astype(np.uint8) if cells.dtype == np.bool_ else cells
     said = texts(cells)
-    read = _date_reader(file.column(name).format) if dates else _number_reader(file.decimal)
+    read = _date_reader(file.column(name).format) if dates else file.number_reader()
     try:
         return np.fromiter(map(read, said), np.float64, len(said))
     except (ValueError, OverflowError):
@@ -259,18 +259,6 @@ def _numbers_with_faults(
             wrong.append(row)
     found.add(name, f"text where {what} belongs", _CORRECT, wrong)
     return numbers
-
-
-def _number_reader(decimal: str) -> Callable[[str], float]:
-    def number(cell: str) -> float:
-        return float(cell or "nan")
-
-    def with_comma(cell: str) -> float:
-        if "." in cell:  # 1.234 may be meant as 1234
-            raise ValueError
-        return float(cell.replace(",", ".") or "nan")
-
-    return number if decimal == "." else with_comma
 
 
 def _date_reader(form: str | None) -> Callable[[str], float]:

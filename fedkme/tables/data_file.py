@@ -6,12 +6,17 @@ They are private: each party has its own, in its configuration, and nobody else 
 from __future__ import annotations
 
 import codecs
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
+
+_MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
+"""Signs between thousands by their names: spaces of three widths, apostrophes of two forms."""
 
 
 def _known_encoding(name: str) -> str:
@@ -46,6 +51,8 @@ class DataFile(Settings):
     """Character between the cells of a line of a .csv: "," or ";" or "\\t"."""
     decimal: Literal[".", ","] = "."
     """Sign before the decimals of a number."""
+    thousands: Literal["", ",", ".", " ", "'"] = ""
+    """Sign between the thousands of a number, as in "1,234.5"; none: numbers have no such signs."""
     encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8"
     """Encoding of a .csv: utf-8, latin-1, cp1252."""
     na: tuple[str, ...] = ()
@@ -62,6 +69,8 @@ class DataFile(Settings):
     def _consistent(self) -> Self:
         if self.sep == self.decimal:
             raise ValueError(f"'sep' and 'decimal' are both {self.sep!r}")
+        if self.thousands == self.decimal:
+            raise ValueError(f"'thousands' and 'decimal' are both {self.decimal!r}")
         sources = [column.source for column in self.columns.values() if column.source is not None]
         if twice := {source for source in sources if sources.count(source) > 1}:
             raise ValueError(f"two columns are 'from' {min(twice)!r}")
@@ -70,6 +79,23 @@ class DataFile(Settings):
     def column(self, name: str) -> FileColumn:
         """Settings of a column of the schema."""
         return self.columns.get(name, FileColumn())
+
+    def number_reader(self) -> Callable[[str], float]:
+        """Function that reads a cell as a number; an empty one is NaN, any other text a ValueError."""
+        if self.decimal == "." and not self.thousands:
+            return lambda cell: float(cell or "nan")
+        comma, marks = self.decimal == ",", _MARKS[self.thousands]
+        grouped = re.compile(rf"[+-]?\d{{1,3}}([{marks or 'none'}]\d{{3}})+(\{self.decimal}\d*)?")
+        no_marks = str.maketrans("", "", marks)
+
+        def number(cell: str) -> float:
+            if marks and grouped.fullmatch(cell):
+                cell = cell.translate(no_marks)
+            if comma and "." in cell:  # 1.234 may be meant as 1234
+                raise ValueError
+            return float((cell.replace(",", ".") if comma else cell) or "nan")
+
+        return number
 
 
 Source = Path | DataFile

@@ -171,17 +171,21 @@ class ReleaseResult:
 
         Args:
             question: text, or texts, for a data frame with a row for each answer: estimate, 95 % interval and
-                its parts. Or a function of rows, `lambda rows: rows["age"] > 50`, for the estimate of its
-                mean over the private rows.
+                its parts; at its end, texts that cannot be answered, and `method` says why. Or a function of
+                rows, `lambda rows: rows["age"] > 50`, for the estimate of its mean over the private rows.
             target: what intervals are about: "rows", those held, or the "population" that they are drawn
                 from; None: the rows for count and sum, the population for all else.
 
         Raises:
-            QuestionError: a text is not understood, or names what the schema does not have.
+            QuestionError: no text is understood, or all name what the schema does not have.
             DataError: the release cannot be asked, or a function does not give one number for each row.
         """
         if not callable(question):
-            return pd.DataFrame([asdict(each) for each in self._asked.ask(question, target)])
+            answers, failures = self._asked.ask(question, target)
+            if failures and not answers:
+                raise next(iter(failures.values()))
+            why = [{"question": text, "method": f"not answered: {error}"} for text, error in failures.items()]
+            return pd.DataFrame([asdict(each) for each in answers] + why)
         if not (self.folder / WEIGHTED).exists():
             values = self._answers(question, self._table.values)
             return ReleaseAnswer(float(values.mean()), None, "mean over synthetic rows")

@@ -15,7 +15,7 @@ from fedkme.embeddings.kernels import domain_gamma
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
-from sim.scenarios import Scenario, build_scenario
+from sim.scenarios import Scenario, build_scenario, check_target
 
 app = Verbs()
 
@@ -40,7 +40,9 @@ def plan(
 ) -> None:
     """Estimate MMD^2 and rows accessed of every protocol from sizes and budgets, never from rows."""
     settings = load_simulation(scenario, assignments or [])
-    facts = facts_of(build_scenario(settings.scenario, settings.seed), settings.summary)
+    parties = build_scenario(settings.scenario, settings.seed)
+    check_target(parties)
+    facts = facts_of(parties, settings.summary)
     found = make_plan(facts, most, pruning)
     asks = words_of_asks(settings.summary.privacy, settings.summary.asks)
     if as_json:

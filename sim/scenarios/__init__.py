@@ -32,6 +32,7 @@ __all__ = [
     "ScenarioConfig",
     "States",
     "build_scenario",
+    "check_target",
     "find_scenario",
 ]
 
@@ -73,10 +74,21 @@ def build_scenario(
             scenario = build_csv(config, seed, base_dir)
         case Frames():
             raise refuse_frames()
-    if not len(scenario.validation):
+    if not len(scenario.validation) and not (isinstance(config, Csv) and config.validation is None):
         cause = f"scenario {scenario.name}: the validation set D_v has no rows"
         raise DataError(cause, "Give it rows, or a larger share of the target's.")
     return replace(scenario, owners=dict(scenario.owners)) if at_once else scenario
+
+
+def check_target(scenario: Scenario) -> None:
+    """Refuse to look for a summary of nothing: `validation` may be left out for releases.
+
+    Raises:
+        ConfigError: there are no rows of D_v.
+    """
+    if not len(scenario.validation):
+        cause = "scenario.validation is missing, the rows that a summary is to match"
+        raise ConfigError(cause, "Name their file; a release needs none: fedkme release auto.")
 
 
 def find_scenario(name_or_path: str) -> Path:

@@ -70,8 +70,9 @@ class Csv(Settings):
     """Column of `table` with the site of each row: each of its values is an owner."""
     least_rows: PositiveInt = 1
     """A site of `table` with fewer rows is left out."""
-    validation: Source
-    """D_v, the consumer's rows; where they have labels, all rows are counted by class, as in a deployment."""
+    validation: Source | None = None
+    """D_v, the consumer's rows, which releases do not need; where they have labels, all rows are counted by
+    class, as in a deployment."""
     test: Source | None = None
     """Rows that score a summary."""
     seeds: NonNegativeInt | Source = 0
@@ -115,7 +116,7 @@ def build_csv(config: Csv, seed: int, base_dir: Path | None) -> Scenario:
         name="csv",
         schema=schema,
         owners=owners,
-        validation=table(config.validation, "validation", "consumer", True),
+        validation=table(config.validation, "validation", "consumer", True) if config.validation else nothing,
         test=table(config.test, "test", "test") if config.test else nothing,
         seeds=seeds,
     )

@@ -104,6 +104,23 @@ async def test_a_quota_is_kept_to_before_anything_is_computed(tmp_path: Path) ->
         await first
 
 
+async def test_requests_that_wait_together_are_held_to_the_quota_when_they_are_queued(tmp_path: Path) -> None:
+    # Each was let in while the others waited for owners, and counted for nothing: all were queued.
+    async with market(tmp_path, ["a", "b"], quota={"most_rows_in_all": 7}) as at:
+        places = [tmp_path / name for name in ("first", "second")]
+        asked = [
+            asyncio.ensure_future(at.consumer(output=place, journal=str(place / "own.db")))
+            for place in places
+        ]
+        await at.ear.heard("waiting", 2)
+        at.owner("a")
+        at.owner("b")
+        done = await asyncio.gather(*asked, return_exceptions=True)
+        (refused,) = [each for each in done if isinstance(each, BaseException)]
+        assert isinstance(refused, QuotaError), refused
+        assert "12 rows of all its summaries and may have 7" in str(refused)
+
+
 async def test_an_operator_lists_runs_of_a_curator_that_serves(tmp_path: Path) -> None:
     # Its store is open in one process; reading beside it is allowed.
     async with market(tmp_path, ["a"]) as at:

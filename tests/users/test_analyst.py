@@ -41,6 +41,10 @@ rel = fk.load("release")
 found = rel.ask("mean(age) by smoker; share(ill = 'yes')")
 print(found[["group", "estimate", "low", "high"]].to_csv(index=False))
 print(rel.card.splitlines()[0])
+some = rel.ask(["mean(weight)", "mean(age); corr(age)", "count()"])
+assert some["question"].tolist() == ["mean(age)", "count()", "mean(weight)", "corr(age)"]
+assert some["estimate"].notna().tolist() == [True, True, False, False]
+assert some["method"].str.startswith("not answered: error 15").tolist() == [False, False, True, True]
 try:
     rel.ask("mean(weight)")
 except fk.FedkmeError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +14,13 @@ from fedkme.durable import create
 from fedkme.errors import ConfigError
 from fedkme.operate.beginnings.folders import (
     SCHEMA,
+    SERVICE_USER,
     UNIT,
+    closed_to_others,
     new_party,
     new_scenario,
     scenario_of,
+    service_user,
     unit_for,
 )
 from fedkme.pki import requests
@@ -35,6 +40,7 @@ Out = Annotated[Path | None, typer.Option(help="Folder to make; by default NAME.
 @app.verb(
     "fedkme new scenario trial",
     "fedkme new scenario study north.csv south.csv --schema schema.toml --validation lab.csv",
+    "fedkme new scenario counts north.csv south.csv --schema schema.toml",
 )
 def scenario(
     name: Annotated[str, typer.Argument(help="The folder to make.")],
@@ -43,7 +49,7 @@ def scenario(
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="Public schema of your own files.")] = None,
     validation: Annotated[
-        Path | None, typer.Option(help="File of D_v, which the summary is to match.")
+        Path | None, typer.Option(help="File of D_v, which a summary is to match; a release needs none.")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="File of held-back rows, which score models.")] = None,
 ) -> None:
@@ -54,12 +60,13 @@ def scenario(
     if not any((owners, schema, validation, test)):
         made = new_scenario(Path(name))
         typer.echo(f"{made}\nnext: fedkme sim run {made}; put your own files in place of the random rows")
-    elif owners and schema and validation:
+    elif owners and schema:
         made = scenario_of(Path(name), schema, owners, validation, test)
-        typer.echo(f"{made}\nnext: fedkme schema check {schema} {made}, then fedkme sim run {made}")
+        then = "sim run" if validation else "release auto"
+        typer.echo(f"{made}\nnext: fedkme schema check {schema} {made}, then fedkme {then} {made}")
     else:
-        what = "own files need --schema, --validation and a file for each owner"
-        raise ConfigError(what, "Give all three, or none: fedkme new scenario --help.")
+        what = "own files need --schema and a file for each owner"
+        raise ConfigError(what, "Give both, and --validation for a summary: fedkme new scenario --help.")
 
 
 @app.verb("fedkme new owner north --curator curator.example.org:7700")
@@ -108,10 +115,20 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
         f"authority's fingerprint, told by another way; then remove {files['key']}",
         f"put your rows at {folder / 'rows.csv'}, and the schema of all parties over {folder / SCHEMA}",
         f"fedkme doctor {config}",
+        *_for_service(folder, service_user()),
         f"sudo cp {files['unit']} /etc/systemd/system/, and sudo systemctl enable --now fedkme-owner",
     )
     for number, step in enumerate(steps, 1):
         typer.echo(f"{number}. {step}")
+
+
+def _for_service(folder: Path, user: str) -> Iterator[str]:
+    """Steps for a user of the service's own, where root asks."""
+    if user == SERVICE_USER:
+        yield f"useradd --system --shell /usr/sbin/nologin {user}; chown -R {user}: {folder}"
+        for path in (folder, Path(sys.executable)):
+            if closed := closed_to_others(path):
+                yield f"{user} cannot enter {closed}, where {path} is: move it to /opt or /var/lib"
 
 
 def _next(config: Path) -> None:

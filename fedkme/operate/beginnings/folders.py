@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ _HERE = Path(__file__).parent
 SCENARIO = "scenario.toml"
 SCHEMA = "schema.toml"
 UNIT = "fedkme-owner.service"
+SERVICE_USER = "fedkme"
 _ADDRESS = re.compile(r"[^\s:\"\\]+:\d{1,5}")
 _ROWS: Mapping[str, int] = {"north.csv": 200, "south.csv": 200, "validation.csv": 60}
 
@@ -48,7 +50,7 @@ def new_scenario(folder: Path) -> Path:
 
 
 def scenario_of(
-    folder: Path, schema_file: Path, owners: Sequence[Path], validation: Path, test: Path | None
+    folder: Path, schema_file: Path, owners: Sequence[Path], validation: Path | None, test: Path | None
 ) -> Path:
     """Make a folder with a scenario of files that are there, each with the settings by which it may be read.
 
@@ -56,7 +58,7 @@ def scenario_of(
         folder: to make.
         schema_file: public schema of all files.
         owners: a file of rows for each owner, whose name is the file's.
-        validation: rows of D_v.
+        validation: rows of D_v; none: for releases alone.
         test: held-back rows; none: no models are scored.
 
     Returns:
@@ -67,7 +69,7 @@ def scenario_of(
         SchemaError: the schema is inconsistent.
     """
     schema = load_schema(schema_file)
-    for path in (*owners, validation, *([test] if test else [])):
+    for path in (*owners, *(each for each in (validation, test) if each)):
         if not path.is_file():
             raise ConfigError(f"there is no file {path}", "Check the path.")
     named = [(re.sub("[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "owner", path) for path in owners]
@@ -83,9 +85,12 @@ def scenario_of(
         "# A simulation": "# A simulation with files of your own; beside each are the settings that read it.",
         "# of the schema": '# Every key: docs/reference/configuration.md, "scenario".',
         "schema_file": f"schema_file = {toml_text(os.path.relpath(schema_file, folder))}",
-        "validation": f"validation = {said(validation)} # D_v: the rows that the summary is to match",
         "north": "\n".join(f"{name} = {said(path)}" for name, path in named),
     }
+    if validation:
+        lines["validation"] = f"validation = {said(validation)} # D_v: the rows that the summary is to match"
+    else:
+        lines["validation"] = '# validation = "lab.csv" # D_v: the rows that a summary is to match'
     if test:
         lines["# test"] = f"test = {said(test)} # held-back rows, by which models are scored"
     made = []
@@ -114,14 +119,25 @@ def new_party(role: Role, name: str, curator: str, folder: Path) -> Path:
     return folder / f"{role}.toml"
 
 
+def service_user() -> str:
+    """The user who asks; for root, who has no need to keep rows, a user of the service's own."""
+    return getpass.getuser() if os.geteuid() else SERVICE_USER
+
+
+def closed_to_others(path: Path) -> Path | None:
+    """The first folder above a path that only its own user can enter."""
+    above = reversed(path.absolute().parents)
+    return next((each for each in above if not each.stat().st_mode & stat.S_IXOTH), None)
+
+
 def unit_for(config: Path) -> str:
-    """Return a systemd unit that runs an owner where its folder is, as the user who asks."""
+    """Return a systemd unit that runs an owner where its folder is, as `service_user`."""
     folder = config.parent.absolute()
     command = Path(sys.executable).parent / "fedkme"
     own = {
         "ExecStart": f"{_quoted(command)} owner join {_quoted(folder / config.name)}",
         "WorkingDirectory": str(folder).replace("%", "%%"),
-        "User": getpass.getuser(),
+        "User": service_user(),
         "ProtectHome": f"read-only\nReadWritePaths={_quoted(folder)}",
     }
     lines = _template(UNIT).splitlines()

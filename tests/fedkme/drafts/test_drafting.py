@@ -10,9 +10,11 @@ import pytest
 
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.drafting import draft, draft_schema
+from fedkme.drafts.reading import settings_seen
 from fedkme.drafts.samples import columns_of
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import DataError, FedkmeWarning
+from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, load_schema, schema_from
 
@@ -258,3 +260,32 @@ def test_numbers_of_persons_are_left_out_and_offered_as_the_unit_of_privacy() ->
     found = schema_from({k: v for k, v in tomllib.loads(said).items() if k != "ignore"}, "the draft")
     assert found.person is not None
     assert (found.person.column, found.person.rows) == ("person id", 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "thousands", "decimal", "pay"),
+    [
+        ('pay,rate\n"1,234",0.5\n"12,000",0.25\n', ",", ".", 12_000),
+        ("pay;rate\n1.234,5;0,5\n12.000;0,25\n", ".", ",", 12_000),
+        ("pay;rate\n1.234.567;0\n1.000;1\n", ".", ",", 1_000),
+        ("pay;rate\n1,234;0.5\n12,000;0.25\n", ",", ".", 12_000),
+        ("pay;rate\n1 234,5;0,5\n12\u202f000;0,25\n", " ", ",", 12_000),
+        ("pay,rate\n1'234.5,0.5\n12\u2019000,0.25\n", "'", ".", 12_000),
+        ("pay;rate\n1,234;0\n2,500;1\n", "", ",", 2.5),  # decimals as well as thousands: nothing tells
+        ("pay;rate\n1,5;1.234\n2,25;1.500\n", ".", ",", 2.25),
+        ("pay;day\n1,5;01.02.2024\n2,25;11.12.2024\n", "", ",", 2.25),
+    ],
+)
+def test_signs_between_thousands_are_found_and_read(
+    tmp_path: Path, text: str, thousands: str, decimal: str, pay: float
+) -> None:
+    # A file with "1,234", "1 234" or "1.234,5" could not be read, and its draft left the column out.
+    path = tmp_path / "rows.csv"
+    path.write_text(text, encoding="utf-8")
+    made = draft(path)
+    reading = made.reading()
+    assert (reading.thousands, reading.decimal) == (thousands, decimal)
+    assert ("thousands = " in text_of(made)) == bool(thousands)
+    assert load_table(reading, made.schema(), "north").values[1, 0] == pay
+    seen = settings_seen(DataFile(path=path, sep=reading.sep), made.schema())
+    assert seen.get("thousands", "") == thousands

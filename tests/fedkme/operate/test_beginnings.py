@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import re
 import shlex
 import shutil
@@ -18,6 +20,8 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.operate.doctor.cli import examine
 from fedkme.operate.doctor.configuration import read_configuration, role_of
 from sim.config import load_simulation
+from sim.release_config import load_planned
+from sim.run import rows_of
 from sim.scenarios import build_scenario
 from tests.hosts.parties import COMMAND, environment
 
@@ -54,10 +58,22 @@ def test_a_scenario_of_own_files_reads_each_as_it_is_written() -> None:
     assert (len(made.validation), len(made.test)) == (60, 200)
 
 
+def test_a_scenario_for_a_release_wants_no_validation_set() -> None:
+    # It asked for a D_v that no release reads.
+    typed("new scenario trial")
+    said = typed("new scenario counts trial/north.csv trial/south.csv --schema trial/schema.toml")
+    assert "fedkme release auto counts/scenario.toml" in said
+    typed("schema check trial/schema.toml counts/scenario.toml")
+    settings, parties, _ = load_planned("counts/scenario.toml", [], "rows")
+    assert sorted(parties.owners) == ["north", "south"]
+    assert settings.name == "counts"
+    with pytest.raises(ConfigError, match=r"scenario.validation is missing.* fedkme release auto"):
+        rows_of(load_simulation("counts/scenario.toml"), None, print)
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        "a.csv --schema trial/schema.toml",
         "a.csv --validation trial/validation.csv",
         "--schema trial/schema.toml --validation trial/validation.csv",
         "nowhere.csv --schema trial/schema.toml --validation trial/validation.csv",
@@ -117,6 +133,23 @@ def test_a_kit_leads_to_a_certificate_by_what_it_says() -> None:
     assert f"WorkingDirectory={Path('north').absolute()}" in unit
     assert "NoNewPrivileges=yes" in unit
     assert "%d" not in unit
+
+
+def test_a_kit_that_root_makes_is_for_a_user_of_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The unit had User=root.
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    said = typed(f"kit north --curator 127.0.0.1:1 --out {closed / 'north'}")
+    unit = (closed / "north" / "fedkme-owner.service").read_text()
+    assert "User=fedkme\n" in unit
+    assert f"useradd --system --shell /usr/sbin/nologin fedkme; chown -R fedkme: {closed / 'north'}" in said
+    assert re.search(r"fedkme cannot enter /.*: move it", said)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "useradd" not in typed(f"kit south --curator 127.0.0.1:1 --out {closed / 'south'}")
+    assert f"User={getpass.getuser()}\n" in (closed / "south" / "fedkme-owner.service").read_text()
 
 
 def test_the_unit_of_a_kit_starts_its_owner_from_any_folder(tmp_path: Path) -> None:

@@ -162,6 +162,11 @@ UGLY: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "open quote": (b'age,smoker,seen\n1,yes,2021-01-01\n"2,yes,2021-01-01\n', {}, "from line 3 on"),
     "decimal comma": (b"age;smoker;seen\n1,5;yes;2021-01-01\n", {"sep": ";"}, "'age': text.*line 2"),
     "thousands": (b"age;smoker;seen\n1.500;yes;2021-01-01\n", {"sep": ";", "decimal": ","}, "'age': text"),
+    "thousands of two digits": (
+        b"age;smoker;seen\n1.50;yes;2021-01-01\n",
+        {"sep": ";", "decimal": ",", "thousands": "."},
+        "'age': text",
+    ),
     "separator": (b"age;smoker;seen\n1;yes;2021-01-01\n", {}, "no column 'age', 'seen', 'smoker'"),
     "from nowhere": (b"age,smoker,seen\n", {"columns": {"Age": {"from": "age"}}}, "no column 'Age'"),
     "two of a name": (b"age,A,smoker,seen\n", {"columns": {"age": {"from": "A"}}}, "two columns.*'age'"),
@@ -183,6 +188,7 @@ def test_an_ugly_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     [
         {"sep": ";;"},
         {"sep": ",", "decimal": ","},
+        {"thousands": ".", "decimal": "."},
         {"encoding": "utf-9"},
         {"unknown": 2},
         {"columns": {"a": {"from": "x"}, "b": {"from": "x"}}},
