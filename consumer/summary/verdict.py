@@ -164,8 +164,8 @@ def _across(halves: float, by: Yardstick) -> float:
 
 
 _POOR = (
-    "The rows that came do not hold D_v: try a larger rho or epsilon, a larger D_v, owners that have rows "
-    "like it, or the protocol that `fedkme plan` recommends."
+    "The rows that came do not hold D_v. Where no owner has rows like it (a simulation says how much of D_v "
+    "is in cells of none) only other owners help; else try a larger rho or epsilon, or a larger D_v."
 )
 _FEW = (
     "Few of the rows that came are like D_v, and carry the weights: ask for fewer rows (p), a larger rho, or "

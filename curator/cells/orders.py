@@ -42,6 +42,12 @@ LEAST_ORDER = 4
 NOISY = 0.35
 """Share of noise in the distance of D_v from the pool from which on a part of the rows is uniform."""
 HALF = 0.5
+FEW, QUARTER = 20.0, 0.25
+"""Deviations of the noise on a count that D_v has as rows, below which a quarter of the rows is uniform."""
+SEEN = 2.0
+"""Deviations of the noise beyond which counts are of rows, and not of noise alone."""
+ABSENT = 0.25
+"""Share of D_v in cells of noise alone from which on as large a share of the rows is uniform."""
 _EMPTY = 1e-12
 
 
@@ -138,7 +144,6 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     missed = held.sum(axis=0) <= _EMPTY
     held[:, missed] = counted[:, missed] / available
     v = project(nu, "simplex")
-    dropped = float(v[held.sum(axis=0) <= _EMPTY].sum())
     asked = _asked(v, held, counted, total)
     few = concentrated(asked.reshape(owners, -1), USABLE * counted.reshape(owners, -1), least)
     if not few.all():
@@ -148,23 +153,43 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     sums = asked.sum(axis=1, keepdims=True)
     cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
-    return Orders(rows + drawn, drawn, cells, weights.reshape(owners, -1).sum(axis=1), dropped)
+    return Orders(
+        rows + drawn, drawn, cells, weights.reshape(owners, -1).sum(axis=1), absent_share(histograms)
+    )
 
 
 def uniform_share(histograms: Histograms) -> float:
-    """Share a of rows to draw uniformly, of noisy histograms and public numbers alone.
+    """Share a of rows to draw uniformly, of noisy histograms and public numbers alone; the largest of three.
 
     Where D_v looks like the pool, orders that follow its histogram follow noise. Of the squared distance
     |nu/m - q|^2, q the pool's distribution over cells, noise is expected to make B V/m^2 + K L B V_j/N^2, V
-    the variance on a count of D_v, V_j of an owner. Beyond NOISY of the distance: half of the rows; else 0.
+    the variance on a count of D_v, V_j of an owner. Beyond NOISY of the distance: half of the rows. Where D_v
+    has few rows beside its noise: a quarter. Where owners have no rows in cells of D_v, orders of these
+    follow the owners' noise: as many as D_v has there (`absent_share`).
     """
     cells, rows = len(histograms.validation), max(int(histograms.owner_rows.sum()), 1)
-    m = max(histograms.validation_rows, 1)
+    m, variance = max(histograms.validation_rows, 1), histograms.validation_variance
     pool = histograms.owners.reshape(-1, cells).sum(axis=0) / rows
     seen = float(np.square(histograms.validation / m - pool).sum())
-    of_validation = cells * histograms.validation_variance / m**2
-    noise = of_validation + histograms.owners.size * histograms.variance / rows**2
-    return HALF if of_validation > 0 and noise > NOISY * max(seen, noise) else 0.0
+    noise = cells * variance / m**2 + histograms.owners.size * histograms.variance / rows**2
+    alike = HALF if variance > 0 and noise > NOISY * max(seen, noise) else 0.0
+    few = QUARTER if m < FEW * np.sqrt(variance) else 0.0
+    absent = absent_share(histograms)
+    return max(alike, few, absent if absent > ABSENT else 0.0)
+
+
+def absent_share(histograms: Histograms) -> float:
+    """Share of D_v in cells of which all owners' counts, alone and together, are no more than their noise.
+
+    Together: weighed by D_v's own shares, by which a few rows in each of many cells are seen.
+    """
+    cells = len(histograms.validation)
+    counts = histograms.owners.reshape(-1, cells).sum(axis=0)
+    deviation = float(np.sqrt(histograms.variance * histograms.owners.size / cells))
+    weak = project(histograms.validation / max(histograms.validation_rows, 1), "simplex")
+    weak[counts > SEEN * deviation] = 0.0
+    together = float(weak @ counts)
+    return float(weak.sum()) if together <= SEEN * deviation * float(np.linalg.norm(weak)) else 0.0
 
 
 def uniform_rows(sizes: IntArray, count: int) -> IntArray:

@@ -104,7 +104,8 @@ def _words(taken: Forecast) -> str:
 def _times(forecast: Forecast) -> str:
     """MMD^2 in words; two digits are more than is known."""
     low, high = _short(forecast.low), _short(forecast.high)
-    return f"with weights about {_short(forecast.mmd2)}x uniform rows alike, likely {low}x to {high}x"
+    likely = f"likely {low}x to {high}x if owners have rows like D_v"
+    return f"with weights about {_short(forecast.mmd2)}x uniform rows alike, {likely}"
 
 
 def _short(value: float) -> str:

@@ -32,7 +32,7 @@ class FittedForecast:
     Attributes:
         constants: logarithm of the level, and the powers, in the order of TERMS.
         below: factor below the estimate within which a share of 1 - TAIL lies.
-        above: factor above it.
+        above: factor on its square root below which such a share lies.
     """
 
     constants: FloatArray
@@ -56,8 +56,12 @@ def terms(point: MeasuredPoint) -> list[float]:
 
 def logarithm(point: MeasuredPoint) -> float:
     """Logarithm of what was measured, without what coalitions cost."""
+    return float(np.log(point.measured)) - _together(point)
+
+
+def _together(point: MeasuredPoint) -> float:
     together = point.method == "cells" and formulas.in_coalitions(point.facts)
-    return float(np.log(point.measured / (formulas.COALITIONS if together else 1.0)))
+    return float(np.log(formulas.COALITIONS)) if together else 0.0
 
 
 def evenly(chosen: Sequence[MeasuredPoint]) -> FloatArray:
@@ -69,15 +73,21 @@ def evenly(chosen: Sequence[MeasuredPoint]) -> FloatArray:
 
 def fitted(chosen: Sequence[MeasuredPoint]) -> FittedForecast:
     """Fit constants and ranges to points of one method."""
-    off = np.empty(len(chosen))
+    thought = np.empty(len(chosen))
     data = np.array([point.data for point in chosen])
     for name in np.unique(data):
         own = [point for point in chosen if point.data == name]
-        off[data == name] = residuals(own, _constants([point for point in chosen if point.data != name]))
-    order = np.argsort(off)
-    reached = np.cumsum(evenly(chosen)[order])
-    low, high = (off[order][np.searchsorted(reached, share)] for share in (TAIL, 1.0 - TAIL))
+        thought[data == name] = estimates(own, _constants([point for point in chosen if point.data != name]))
+    seen = np.log([point.measured for point in chosen])
+    low = _reached(chosen, seen - thought, TAIL)
+    high = _reached(chosen, seen - thought / 2.0, 1.0 - TAIL)
     return FittedForecast(_constants(chosen), float(np.exp(-low)), float(np.exp(high)))
+
+
+def _reached(chosen: Sequence[MeasuredPoint], off: FloatArray, share: float) -> float:
+    """Value that such a share of the points is below, layouts alike."""
+    order = np.argsort(off)
+    return float(off[order][np.searchsorted(np.cumsum(evenly(chosen)[order]), share)])
 
 
 def _constants(chosen: Sequence[MeasuredPoint]) -> FloatArray:
@@ -88,9 +98,11 @@ def _constants(chosen: Sequence[MeasuredPoint]) -> FloatArray:
     return found
 
 
-def residuals(chosen: Sequence[MeasuredPoint], constants: FloatArray) -> FloatArray:
-    """Logarithms of measured over fitted, (n,)."""
-    return np.array([logarithm(point) - np.dot(terms(point), constants) for point in chosen])
+def estimates(chosen: Sequence[MeasuredPoint], constants: FloatArray) -> FloatArray:
+    """Logarithms of what constants forecast of points, at most 0, (n,)."""
+    together = [_together(point) for point in chosen]
+    found: FloatArray = np.array([np.dot(terms(point), constants) for point in chosen]) + together
+    return np.minimum(found, 0.0)
 
 
 def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
@@ -100,8 +112,9 @@ def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
         fit = fitted([point for point in chosen if point.data != data])
         for layout in sorted({point.layout for point in chosen if point.data == data}):
             own = [point for point in chosen if point.layout == layout]
-            off = np.exp(residuals(own, fit.constants))
-            shares[layout] = float(np.mean((off >= 1.0 / fit.below) & (off <= fit.above)))
+            thought, seen = np.exp(estimates(own, fit.constants)), np.array([p.measured for p in own])
+            low, high = thought / fit.below, np.minimum(1.0, fit.above * np.sqrt(thought))
+            shares[layout] = float(np.mean((seen >= low) & (seen <= high)))
     return shares
 
 
@@ -113,7 +126,7 @@ def main() -> None:
         fit = fitted(chosen)
         level, *powers = fit.constants
         said = ", ".join(f"{term} {power:.2f}" for term, power in zip(TERMS[1:], powers, strict=True))
-        print(f"{method}: level {np.exp(level):.3f}, powers {said}; / {fit.below:.0f}, x {fit.above:.0f}")
+        print(f"{method}: level {np.exp(level):.3f}, powers {said}; / {fit.below:.0f}, {fit.above:.2f} root")
         shares = held_out(chosen)
         print(f"  left out: {np.mean(list(shares.values())):.2f} of points, layouts alike")
         print("  " + ", ".join(f"{name} {share:.2f}" for name, share in shares.items() if share < 1.0))

@@ -2,7 +2,8 @@
 
 measured.csv has a line for each layout, gamma, size and way to run: MMD^2 to D_v of the best form over that
 of p uniform rows alike, a geometric mean over seeds. `python -m sim.planning.measure` makes it. gamma is the
-default, that of the domain, or the layout's own (the median heuristic on public rows).
+default, that of the domain, or the layout's own (the median heuristic on public rows). strangers.csv has
+layouts that set no constant but the width of ranges: docs/planning.md says which.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from curator.planning.facts import PublicFacts
 from curator.planning.plan import Forecast, cells_forecast, uniform_forecast
 
 FILE = Path(__file__).with_suffix(".csv")
+STRANGERS = FILE.with_name("strangers.csv")
+HELD = 2.5
+"""MMD^2 of exact greedy on unseen rows, over that of p fresh rows of D_v's law, up to which owners have rows
+like D_v's: it sees them all, and a fair verdict promises as much."""
 METHODS = ("cells", "uniform")
 _SHOWN = (1.0, 2.0)
 """rho of the table."""
@@ -31,6 +36,7 @@ class MeasuredPoint:
         facts: public ones of the runs.
         rho: rows accessed over p.
         measured: relative MMD^2.
+        nearest: MMD^2 of exact greedy's rows on unseen rows over that of p fresh rows; 0 where not measured.
     """
 
     layout: str
@@ -38,6 +44,7 @@ class MeasuredPoint:
     facts: PublicFacts
     rho: float
     measured: float
+    nearest: float = 0.0
 
     @property
     def data(self) -> str:
@@ -72,7 +79,7 @@ def _point(line: Mapping[str, str]) -> MeasuredPoint:
         gamma=float(line["gamma"]),
     )
     ratio, rho = float(line["ratio"]), float(line["rho"])
-    return MeasuredPoint(line["layout"], line["method"], facts, rho, ratio)
+    return MeasuredPoint(line["layout"], line["method"], facts, rho, ratio, float(line.get("nearest", 0)))
 
 
 def _sizes(owners: int, pool: int, median: int) -> tuple[int, ...]:

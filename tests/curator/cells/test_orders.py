@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from curator.cells.orders import USABLE, Histograms, capped, make_orders, uniform_share
+from curator.cells.orders import (
+    QUARTER,
+    USABLE,
+    Histograms,
+    capped,
+    make_orders,
+    uniform_share,
+)
 from fedkme.cells.histogram import histogram_noise
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.privacy.noise import simulated
@@ -56,6 +63,34 @@ def test_a_d_v_that_looks_like_the_pool_gets_half_of_its_rows_uniformly() -> Non
             assert uniform_share(replace(said, validation_variance=0.0)) == 0.0  # its consumer did not say
     assert chosen["alike"].count(0.5) >= 18
     assert chosen["other"] == [0.0] * 20
+
+
+def test_d_v_that_no_owner_has_gets_uniform_rows_in_place_of_orders_by_noise() -> None:
+    """Decision 044. A few rows in each of D_v's cells, a fiftieth of the pool, are seen, and ordered."""
+    noise, law = histogram_noise(1.0), np.repeat([1 / 8, 0.0], [8, 24])
+    shares: dict[int, list[float]] = {0: [], 24: []}
+    for held in shares:
+        pool = np.tile(np.repeat([held // 4, 100], [8, 24]), (4, 1))
+        for seed in range(20):
+            drawn = simulated(seed, "owners", "cells").discrete_laplace(noise.scale, pool.size)
+            nu = simulated(seed, "consumer", "cells").discrete_laplace(noise.scale, 32) + np.rint(250 * law)
+            counts = pool + drawn.reshape(pool.shape)
+            said = Histograms(counts, pool.sum(axis=1), nu, 250, 1, noise.variance, noise.variance)
+            shares[held].append(uniform_share(said))
+    assert sum(share > 0.6 for share in shares[0]) >= 18
+    assert shares[24].count(0.0) >= 18
+
+
+def test_a_small_d_v_gets_a_quarter_of_its_rows_uniformly() -> None:
+    """Decision 044: seventeen layouts with 19 to 60 rows of D_v were nowhere behind uniform rows so."""
+    noise = histogram_noise(1.0)
+    owners = np.tile([200, 10, 10, 10], (3, 1))
+    shares = {}
+    for m in (40, 60):
+        said = np.array([0, 0, 0, m])
+        of_pool = Histograms(owners, owners.sum(axis=1), said, m, 1, noise.variance, noise.variance)
+        shares[m] = uniform_share(of_pool)
+    assert shares == {40: QUARTER, 60: 0.0}
 
 
 def test_mass_that_nobody_has_is_reported_and_goes_elsewhere() -> None:

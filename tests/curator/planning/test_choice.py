@@ -45,7 +45,8 @@ def test_cells_with_rho_2_in_words() -> None:
     choice = chosen()
     assert choice == SummaryChoice("cells", 2.0, choice.relative_mmd2, 200, choice.line)
     middle, low, high = (f"{value:.1g}".removeprefix("0") for value in choice.relative_mmd2)
-    words = f"with weights about {middle}x uniform rows alike, likely {low}x to {high}x, 200 rows accessed"
+    words = f"with weights about {middle}x uniform rows alike, likely {low}x to {high}x if owners have rows"
+    words += " like D_v, 200 rows accessed"
     assert choice.line == f"plan: cells, rho 2 ({words}); Algorithm 3 would be no better than uniform"
     assert float(low) < float(middle) < float(high) < 1
 

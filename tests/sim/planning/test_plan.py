@@ -19,7 +19,7 @@ from sim.planning.cli import app, facts_of
 from sim.planning.fit import evenly, fitted, held_out, terms
 from sim.planning.fresh import fresh
 from sim.planning.heldback import heldback
-from sim.planning.measured import METHODS, MeasuredPoint, points
+from sim.planning.measured import HELD, METHODS, STRANGERS, MeasuredPoint, points
 from sim.planning.thresholds import thresholds
 from sim.scenarios import build_scenario
 from tests.places import ROOT
@@ -83,10 +83,24 @@ def test_ranges_hold_nine_of_ten_layouts_that_did_not_set_them(method: str) -> N
     assert np.dot(evenly(chosen), inside) >= 0.9
 
 
-def test_ranges_are_as_wide_as_fits_to_others_need() -> None:
+def test_ranges_are_wider_than_fits_to_others_need() -> None:
+    """Tables of strangers need more (strangers.csv), by a fourth or a third."""
     fits = [fitted(of(method)) for method in METHODS]
-    assert max(fit.below for fit in fits) == pytest.approx(BELOW, rel=0.1)
-    assert max(fit.above for fit in fits) == pytest.approx(ABOVE, rel=0.1)
+    assert max(fit.below for fit in fits) == pytest.approx(BELOW / 1.2, rel=0.1)
+    assert max(fit.above for fit in fits) == pytest.approx(ABOVE / 1.3, rel=0.1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranges_hold_nine_of_ten_strangers_whose_rows_owners_have(method: str) -> None:
+    """Decision 044: layouts of which nothing set a constant; and the widths that docs/planning.md says."""
+    found = [point for point in points(STRANGERS) if point.method == method]
+    held = [point for point in found if point.nearest <= HELD]
+    assert len({point.layout for point in held}) > 50
+    inside = [point.forecast.low <= point.measured <= point.forecast.high for point in held]
+    assert np.dot(evenly(held), inside) >= 0.9
+    others = [point for point in found if point.nearest > HELD]
+    inside = [point.forecast.low <= point.measured <= point.forecast.high for point in others]
+    assert 0.3 < np.dot(evenly(others), inside) < 0.9
 
 
 def test_every_layout_was_measured() -> None:
