@@ -74,7 +74,9 @@ def marginal_gain(target_scores: FloatArray, summary_scores: FloatArray, size: i
         summary_scores: g_l . h1(x), (m,).
         size: q, rows in the current summary with its seed set, >= 0.
     """
-    return target_scores - (size / (size + 1)) * summary_scores
+    gains: FloatArray = summary_scores * (size / (size + 1))
+    np.subtract(target_scores, gains, out=gains)  # in place: pages of another array cost more than numbers
+    return gains
 
 
 def feature_mmd2(target_mean: FloatArray, summary_mean: FloatArray) -> float:

@@ -61,13 +61,13 @@ def _measure(rows: int, repeats: int) -> dict[str, Cell]:
 
 
 def _medians(repeats: int, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Median milliseconds of a call; the calls take turns, for a fiftieth of a second each."""
+    """Median CPU milliseconds of a call; the calls take turns, for a fiftieth of a second each."""
     blocks: dict[str, list[float]] = {what: [] for what in calls}
     for _ in range(repeats):
         for what, call in calls.items():
             call()  # what the others left in the caches is not this one's fault
-            count, started = 0, time.perf_counter()
-            while (elapsed := time.perf_counter() - started) < _BLOCK_S:
+            count, started = 0, time.process_time()
+            while (elapsed := time.process_time() - started) < _BLOCK_S:
                 call()
                 count += 1
             blocks[what].append(1e3 * elapsed / count)

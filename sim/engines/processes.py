@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 
 ANY_PORT = "127.0.0.1:0"
+LEAVE_S = 5.0
+"""Time without a word in which owners who were told that the run is over may go on to leave."""
 
 
 class Watch(Protocol):
@@ -73,6 +75,7 @@ class Launch(ABC):
         self._children: dict[str, Child] = {}
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began = asyncio.Event()
+        self._heard = 0
 
     @abstractmethod
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
@@ -119,9 +122,14 @@ class Launch(ABC):
                 child.tell(address)
 
     async def _finish(self) -> None:
-        """Wait until the consumer has judged its summary and the curator has written its record."""
+        """Wait until the consumer has judged its summary, the curator written its record, and owners left."""
         for party in ("consumer", "curator"):
             await self._until(asyncio.ensure_future(self._children[party].ended()))
+        everybody, heard = asyncio.gather(*(child.ended() for child in self._children.values())), -1
+        while heard < self._heard and not everybody.done():  # thousands in one process take a while
+            heard = self._heard
+            await asyncio.wait([everybody], timeout=LEAVE_S)
+        everybody.cancel()
 
     async def _until(self, future: asyncio.Future[T]) -> T:
         """Wait, but not past the failure of a party without which the run cannot begin, or go on."""
@@ -169,6 +177,7 @@ class Launch(ABC):
         return folder / f"{party}.txt"
 
     def _hear(self, event: Event) -> None:
+        self._heard += 1
         self._log.write(json.dumps(event) + "\n")
         match event["event"]:
             case "imported":

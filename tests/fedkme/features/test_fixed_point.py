@@ -114,7 +114,7 @@ def test_updated_bids_are_those_computed_afresh(todo: list[Step], capacity: int)
 @settings(max_examples=10)
 @given(st.lists(st.integers(1, 9000), max_size=4), st.integers(0, 64))
 def test_blocks_make_no_difference(cuts: list[int], capacity: int) -> None:
-    # fixed_point, head: exact in any order of summation, so blocks of 4096 rows and BLAS are free to choose.
+    # fixed_point, head: exact in any order of summation, so blocks of any size and BLAS are free to choose.
     rows, target, mean = random_features(9000, 1), random_mean(2), random_mean(3)
     pieces = ScoredFeatures(D, target, capacity)
     for piece in np.split(rows, sorted(cuts)):
@@ -125,13 +125,13 @@ def test_blocks_make_no_difference(cuts: list[int], capacity: int) -> None:
 def counted(features: Features, monkeypatch: pytest.MonkeyPatch) -> tuple[ScoredFeatures, list[int]]:
     """Scored rows, and the number of rows of each pass over all coordinates."""
     passes: list[int] = []
-    whole = ScoredFeatures._products
+    whole = ScoredFeatures._score
 
-    def products(self: ScoredFeatures, vector: FloatArray, start: int, stop: int) -> FloatArray:
+    def score(self: ScoredFeatures, vector: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         passes.append(stop - start)
-        return whole(self, vector, start, stop)
+        whole(self, vector, scores, start, stop)
 
-    monkeypatch.setattr(ScoredFeatures, "_products", products)
+    monkeypatch.setattr(ScoredFeatures, "_score", score)
     result = scored(features, random_mean(0))
     passes.clear()
     return result, passes
