@@ -19,6 +19,7 @@ straight-through gradient.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,7 @@ Embed = Callable[[jax.Array, jax.Array], jax.Array]
 
 _SAMPLE_ROWS = 4096
 _TEMPERATURE = 0.5  # of the Gumbel softmax
+_TELL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,13 @@ def train(
     masses: FloatArray | None,
     training: Training,
     progress: Progress = silent,
+    stepped: Callable[[int], None] = lambda _: None,
 ) -> Trained:
     """Fit a network to released embeddings, all with the network's C columns.
 
     `masses` is the share of each class, (C,), released or public; without it shares are learnt with the
-    network.
+    network. `stepped` hears every second how many steps are done, and what it raises ends the training: a
+    tenth of them, after which `progress` hears more, may take minutes.
 
     Raises:
         ConfigError: no target, or columns that do not match.
@@ -172,7 +176,7 @@ def train(
     key = jax.random.key(training.seed)
     parameters = {"network": network.initial(jax.random.fold_in(key, 0)), "mass": jnp.zeros(classes)}
     optimiser = optax.adam(optax.cosine_decay_schedule(training.learning_rate, training.steps, 0.01))
-    objective, advance = _compiled(network, targets, fixed, training, optimiser)
+    objective, step = _compiled(network, targets, fixed, training, optimiser)
 
     def trained(parameters: Parameters) -> Trained:
         share = np.asarray(jax.nn.softmax(parameters["mass"]), dtype=np.float64) if fixed is None else fixed
@@ -183,10 +187,15 @@ def train(
     floor = sum(target.weight * target.floor for target in targets)
     state, done, best = optimiser.init(parameters), 0, (seen[0], parameters)
     stops = sorted({math.ceil(training.steps * i / training.reports) for i in range(1, training.reports + 1)})
+    told = time.monotonic()
     for stop in stops:
-        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(done + 2, stop + 2))
-        parameters, state = advance(parameters, state, keys)
-        done = stop
+        # Not a scan: inside of one, XLA computes convolutions on a CPU five times as slowly.
+        for each in jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(done + 2, stop + 2)):
+            parameters, state = step(parameters, state, each)
+            done += 1
+            if time.monotonic() >= told + _TELL_S:
+                stepped(done)
+                told = time.monotonic()
         seen.append(float(objective(parameters, probe)))
         if not math.isfinite(seen[-1]):
             raise DataError("the training objective is no finite number", "Lower the learning rate.")
@@ -205,7 +214,7 @@ def _compiled(
     training: Training,
     optimiser: optax.GradientTransformation,
 ) -> tuple[Callable[..., jax.Array], Callable[..., tuple[Parameters, Any]]]:
-    """The objective of a batch, and a step of the optimiser for each of several keys."""
+    """The objective of a batch, and a step of the optimiser."""
     classes = network.classes
     labels = _labels(classes, fixed, max(training.batch // 2, 2 * classes))
     hot = jax.nn.one_hot(jnp.asarray(labels), classes)
@@ -239,18 +248,12 @@ def _compiled(
         updates, state = optimiser.update(jax.grad(loss)(parameters, key), state, parameters)
         return optax.apply_updates(parameters, updates), state
 
-    def advance(parameters: Parameters, state: Any, keys: jax.Array) -> tuple[Parameters, Any]:
-        # Not a scan: inside of one, XLA computes convolutions on a CPU five times as slowly.
-        for key in keys:
-            parameters, state = step(parameters, state, key)
-        return parameters, state
-
     @jax.jit
     def objective(parameters: Parameters, key: jax.Array) -> jax.Array:
         drawn: jax.Array = jax.lax.map(partial(loss, parameters), jax.random.split(key, 4))
         return drawn.mean()
 
-    return objective, advance
+    return objective, step
 
 
 def _labels(classes: int, masses: FloatArray | None, rows: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ for which nothing is free (one-hot, Hermite), counts take COUNT_SHARE of the bud
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -178,13 +178,14 @@ def fit(
     training: Training,
     masses: FloatArray | None = None,
     progress: Progress = silent,
+    stepped: Callable[[int], None] = lambda _: None,
 ) -> Trained:
     """Train a generator on the objective of all embeddings together; reads the release only."""
     from curator.releases.generators import train
 
     weights = released.masses if masses is None else masses
     found = targets(plan.schema, released.embeddings, weights, plan.gammas)
-    return train(network, found, weights, training, progress)
+    return train(network, found, weights, training, progress, stepped)
 
 
 def targets(

@@ -29,7 +29,7 @@ class Report:
     sample: Callable[[int], Table]
 
     def __str__(self) -> str:
-        return f"step {self.step}/{self.steps}: objective {self.objective:.3g} (was {self.initial:.3g})"
+        return f"objective {self.objective:.3g} (was {self.initial:.3g})"
 
 
 Progress = Callable[[Report], None]

@@ -38,7 +38,7 @@ class ReleaseProgress:
         self._task: rich.progress.TaskID | None = None
         self._every_s = every_s
         self._stage = ""
-        self._began = self._next = 0.0
+        self._began = self._next = self._first = 0.0
 
     def note(self, line: str) -> None:
         """Show a line."""
@@ -53,8 +53,9 @@ class ReleaseProgress:
         now = time.monotonic()
         another = stage != self._stage
         if another:
-            self._stage, self._began = stage, now
-        words = f"{line}; {left(fraction, 1.0, now - self._began)}" if 0 < fraction < 1 else line
+            self._stage, self._began, self._first = stage, now, fraction
+        since = left(fraction - self._first, 1.0 - self._first, now - self._began)
+        words = f"{line}; {since}" if 0 < fraction < 1 else line
         if self._bar is not None:
             if self._task is None:
                 self._task = self._bar.add_task("", total=1.0, stage=stage, line=words)

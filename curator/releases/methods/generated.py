@@ -12,7 +12,7 @@ from curator.releases.files import card_of, distance_to_release, synthetic_files
 from curator.releases.joint import JointPlan, fit
 from curator.releases.method import Finished, Tell
 from curator.releases.methods.base import EmbeddingMethod, Question, joint_of
-from curator.releases.progress import Progress, Report
+from curator.releases.progress import Report
 from fedkme.errors import ConfigError
 from fedkme.releases.file import StoredRelease
 from fedkme.releases.settings import HermiteSettings, MerfSettings
@@ -61,9 +61,12 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
             seed=settings.seed or 0,
         )
         plan = self.plan(None)
-        tell("training", "compiling the first steps", 0.0)
-        trained = fit(plan, joint_of(stored), network, training, progress=progress_to(tell, stored))
-        table = trained.sample(settings.rows or stored.rows, settings.seed or 0)
+        tell("compiling", "the first steps of training", 0.0)
+        heard = _Heard(tell, stored, settings.steps)
+        trained = fit(plan, joint_of(stored), network, training, progress=heard.report, stepped=heard.stepped)
+        rows = settings.rows or stored.rows
+        tell("sampling", f"{rows} rows, and comparing them with the release", 0.0)
+        table = trained.sample(rows, settings.seed or 0)
         utility = distance_to_release(stored, table)
         card = card_of(stored, self.mechanism, len(table), utility)
         return Finished(synthetic_files(table, card), len(table))
@@ -85,13 +88,21 @@ def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> Non
         )
 
 
-def progress_to(tell: Tell, stored: StoredRelease) -> Progress:
-    """Reports as lines, each with how good the rows would be if training ended there."""
+class _Heard:
+    """Training as lines, each with how good the rows would be had it ended at the last report."""
 
-    def report(state: Report) -> None:
-        early = distance_to_release(stored, state.sample(_EARLY_ROWS))
-        near, noise = early.values()
-        line = f"{state}; {_EARLY_ROWS} rows now are {near:.3g} from the release (its noise is {noise:.3g})"
-        tell("training", line, state.step / state.steps)
+    def __init__(self, tell: Tell, stored: StoredRelease, steps: int) -> None:
+        self._tell, self._stored, self._steps = tell, stored, steps
+        self._quality = ""
 
-    return report
+    def stepped(self, step: int) -> None:
+        """Tell how many steps are done."""
+        self._tell("training", f"step {step}/{self._steps}{self._quality}", step / self._steps)
+
+    def report(self, state: Report) -> None:
+        """Tell how good the rows are."""
+        near, noise = distance_to_release(self._stored, state.sample(_EARLY_ROWS)).values()
+        self._quality = (
+            f": {state}; {_EARLY_ROWS} rows now are {near:.3g} from the release (noise {noise:.3g})"
+        )
+        self.stepped(state.step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,9 @@ Releases = Annotated[int, typer.Option(min=1, help="Releases of each method, of 
 Rows = Annotated[int, typer.Option(min=100, help="Rows of a release.")]
 Epsilon = Annotated[float, typer.Option(min=0.01, help="Of a release.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of rows and noise.")]
+First = Annotated[
+    int, typer.Option(min=0, help="Release to go on from: --out has those before it, by the same options.")
+]
 Methods = Annotated[str, typer.Option(help="Methods by comma; default: all.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
 Out = Annotated[
@@ -36,6 +40,7 @@ def answers(
     rows: Rows = 20_000,
     epsilon: Epsilon = 1.0,
     seed: Seed = 0,
+    first: First = 0,
     methods: Methods = "",
     jobs: Jobs = 1,
     out: Out = None,
@@ -49,7 +54,8 @@ def answers(
     names = [name.strip() for name in methods.split(",")] if methods else known
     if strange := [name for name in names if name not in known]:
         raise ConfigError(f"there is no method '{strange[0]}'", f"Methods: {', '.join(known)}.")
-    lines = [each for each in _kept(out) if each["method"] not in names]
+    kept = _kept(out)
+    lines = [each for each in kept if each["method"] not in names]
     screen = console(for_people=not as_json)
     for name in names:
         measure: Callable[[range], Tallies] = partial(
@@ -58,10 +64,19 @@ def answers(
         if name == COPIES:
             measure = partial(covered_by_copies, rows, epsilon, seed=seed)
         own: list[dict[str, Any]] = []
-        for done, tallies in in_parts(measure, releases, jobs):
+        before = {(each["question"], each["target"]): each for each in kept if each["method"] == name}
+        if first and {int(each["releases"]) for each in before.values()} != {first}:
+            raise ConfigError(f"--out has not the first {first} releases of {name}", "Leave --first out.")
+        for done, tallies in in_parts(measure, range(first, releases), jobs):
             screen.print(f"{name}: {done} of {releases} releases")
             own = [
-                {"method": name, "question": question, "target": target, "releases": done, **tally.line()}
+                {
+                    "method": name,
+                    "question": question,
+                    "target": target,
+                    "releases": done,
+                    **(added(before[question, target], tally.line()) if first else tally.line()),
+                }
                 for (question, target), tally in tallies.items()
             ]
             if out is not None:
@@ -70,6 +85,17 @@ def answers(
         _show(summaries(lines, [name]), screen)
     if as_json:
         print_json(lines)
+
+
+def added(before: Mapping[str, Any], further: Mapping[str, int | float]) -> dict[str, int | float]:
+    """Counts of a line of the file and of further releases; of widths, the mean of both medians."""
+    total = {key: int(before[key]) + int(further[key]) for key in (*COUNTED, "none")}
+    intervals = [int(line["tight"]) + int(line["bounded"]) for line in (before, further)]
+    medians = [
+        float(line["width"]) if n else 0.0 for line, n in zip((before, further), intervals, strict=True)
+    ]
+    mean = sum(n * width for n, width in zip(intervals, medians, strict=True)) / (sum(intervals) or math.nan)
+    return {**total, "width": float(f"{mean:.4g}")}
 
 
 def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:

@@ -167,9 +167,11 @@ def covered(
     return dict(tallies)
 
 
-def in_parts(measure: Callable[[range], Tallies], releases: int, jobs: int) -> Iterator[tuple[int, Tallies]]:
-    """Releases that are done, and the tallies of them, after every _PART of them, by so many processes."""
-    parts = [range(start, min(start + _PART, releases)) for start in range(0, releases, _PART)]
+def in_parts(
+    measure: Callable[[range], Tallies], releases: range, jobs: int
+) -> Iterator[tuple[int, Tallies]]:
+    """Ends of the releases that are done, with tallies, after every _PART of them, by so many processes."""
+    parts = [releases[at : at + _PART] for at in range(0, len(releases), _PART)]
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         for part, found in zip(parts, pool.map(measure, parts), strict=True):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fedkme.answers.answer import BOUNDED, ask, in_rows
-from sim.bench.answers.cli import HEADER, csv_of, summaries
+from fedkme.errors import ConfigError
+from sim.bench.answers.cli import HEADER, answers, csv_of, summaries
 from sim.bench.answers.coverage import covered, evidences
 from sim.bench.answers.population import QUESTIONS, SCHEMA, sampled
 from tests.places import ROOT
@@ -74,3 +75,16 @@ def test_lines_of_the_benchmark_are_counts_of_every_question(tmp_path: Path) -> 
         for (q, t), tally in found.items()
     ]
     assert csv_of(lines).count("\n") == 4
+
+
+def test_further_releases_are_added_to_those_of_the_file(tmp_path: Path) -> None:
+    # Issue 16, item 3: what was stopped at 250 releases goes on to 500, and is what one run of 500 gives.
+    whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
+    answers(releases=3, rows=400, methods="marginals (columns)", out=whole)
+    for first, end in ((0, 1), (1, 3)):
+        answers(releases=end, first=first, rows=400, methods="marginals (columns)", out=parts)
+    both = [list(csv.DictReader(file.read_text().splitlines())) for file in (whole, parts)]
+    for one, other in zip(*both, strict=True):
+        assert {**one, "width": ""} == {**other, "width": ""}
+    with pytest.raises(ConfigError, match="has not the first 2"):
+        answers(releases=4, first=2, rows=400, methods="marginals (columns)", out=parts)

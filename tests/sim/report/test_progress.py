@@ -69,17 +69,18 @@ def test_no_number_is_shown_that_the_end_will_not_confirm() -> None:
 
 def test_a_release_says_stages_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     # Issue 16, item 10: every release shows stages, bars and time left.
-    clock = iter([0.0, 2.0, 20.0, 30.0, 31.0])
+    clock = iter([0.0, 2.0, 20.0, 30.0, 34.0, 35.0])
     monkeypatch.setattr("sim.report.release_progress.time.monotonic", lambda: next(clock))
     stream = io.StringIO()
-    progress = ReleaseProgress(stream, every_s=5.0)
-    for stage, fraction in (("a", 0.0), ("a", 0.1), ("a", 0.25), ("b", 0.5), ("b", 1.0)):
+    progress = ReleaseProgress(stream, every_s=4.0)
+    for stage, fraction in (("a", 0.0), ("a", 0.1), ("a", 0.25), ("b", 0.5), ("b", 0.6), ("b", 1.0)):
         progress.stage(stage, "[red]words[/red]", fraction)
     progress.close()
     assert stream.getvalue().splitlines() == [
         "a   0 %  [red]words[/red]",
         "a  25 %  [red]words[/red]; about 1 min 0 s left",
-        "b  50 %  [red]words[/red]; about 0 s left",
+        "b  50 %  [red]words[/red]; the time left is not known yet",
+        "b  60 %  [red]words[/red]; about 16 s left",
         "b 100 %  [red]words[/red]",
     ]
 
