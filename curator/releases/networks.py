@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 Parameters = Any
 """A tree of arrays."""
 

@@ -10,14 +10,9 @@ from numpy.typing import NDArray
 
 from curator.summary.hashed import HashedContent
 from curator.summary.sealed import fault_of_boxes
+from fedkme.arrays import FloatArray
 from fedkme.errors import BidMismatchError, DataError, FedkmeError
-from fedkme.features.fixed_point import (
-    FeatureMean,
-    Features,
-    FloatArray,
-    MeanVector,
-    ScoredFeatures,
-)
+from fedkme.features.fixed_point import FeatureMean, Features, MeanVector, ScoredFeatures
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast

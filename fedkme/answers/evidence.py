@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkme.answers.functions import Function
+from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

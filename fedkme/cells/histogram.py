@@ -21,16 +21,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Event, Gaussian, PureDp
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SENSITIVITY = 2
 """L1, replace-one, of the counts."""

@@ -22,10 +22,10 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.fixed_point import quantize_features
 
-FloatArray = NDArray[np.float64]
 Kind = Literal["paired", "offset"]
 
 _BLOCK_CELLS = 2**17

@@ -31,12 +31,10 @@ import struct
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.features.fourier import FourierFeatures, SecretFourierSpec, frequencies_of
 from fedkme.sealed.group import GroupSecret, check_same
-
-FloatArray = NDArray[np.float64]
 
 
 class SecretFourier(FourierFeatures):

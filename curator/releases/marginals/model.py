@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError
 from fedkme.features.counts import Clique
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MODEL_CELLS = 1 << 21
 """Cells of all tables of a junction tree, at most: 16 MiB, and a few times that while fitting."""

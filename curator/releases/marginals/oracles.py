@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.counts import Clique, IntArray, marginal_counts
+from fedkme.features.counts import Clique, marginal_counts
 from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
-
-FloatArray = NDArray[np.float64]
 
 
 class CountOracle(Protocol):

@@ -23,9 +23,10 @@ from curator.releases.marginals import (
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
 from curator.releases.method import make_method
+from fedkme.arrays import IntArray
 from fedkme.errors import CancelledRunError, ConfigError, DataError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Clique, IntArray, marginal_counts
+from fedkme.features.counts import Clique, marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.releases.counts import Measurement, counts_from_bytes

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 import curator.summary.disclosures
 from curator.owners.session import OwnerSession
@@ -16,6 +15,7 @@ from curator.summary.record import SummaryRecord
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
+from fedkme.arrays import FloatArray
 from fedkme.errors import OwnerLostError
 from fedkme.features.fixed_point import quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
@@ -31,8 +31,6 @@ from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.attacks.wire import SilentObserver, loopback_to
 from sim.engines.inprocess import InProcessMarket, open_market
-
-Floats = NDArray[np.float64]
 
 WIDTH = 3
 SCHEMA = Schema(
@@ -83,7 +81,7 @@ def make_h1(dimension: int = 16, seed: int = 5) -> RandomFourier:
 
 
 def make_task(
-    p: int, *, seeds: int = 0, count_seeds: bool = True, target: Floats | None = None
+    p: int, *, seeds: int = 0, count_seeds: bool = True, target: FloatArray | None = None
 ) -> SummaryTask:
     """A run that looks for p rows like `target` (rows of D_v; by default eight in one corner)."""
     h1 = make_h1()
@@ -235,6 +233,6 @@ class WrittenNoise(SimulatedNoise):
         super().__init__(np.random.default_rng(1))
         self.laplace_draws: list[tuple[float, int]] = []
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         self.laplace_draws.append((scale, size))
         return super().laplace(scale, size)

@@ -34,20 +34,20 @@ def _weak_means(factor: float) -> Plant:
 
 
 def _without_noise(before: Any, self: Any) -> Any:
-    if self._size == 0:
+    if self.size == 0:
         return before(self)
-    return self._steps * (FEATURE_UNIT / self._size)
+    return self._steps * (FEATURE_UNIT / self.size)
 
 
 def _same_noise(patch: Patch) -> None:
     kept: list[Any] = []
 
     def release(before: Any, self: Any) -> Any:
-        if self._size == 0:
+        if self.size == 0:
             return before(self)
         if not kept:
             kept.append(self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size))
-        return (self._steps + kept[0]) * (FEATURE_UNIT / self._size)
+        return (self._steps + kept[0]) * (FEATURE_UNIT / self.size)
 
     around(GaussianMean, "release", release)(patch)
 
