@@ -37,17 +37,14 @@ class Evidence(Protocol):
     @property
     def schema(self) -> Schema:
         """Schema of the rows."""
-        ...
 
     @property
     def rows(self) -> int:
         """N, public."""
-        ...
 
     @property
     def method(self) -> str:
         """Way in which answers are computed, in a few words."""
-        ...
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions, as one combination of them needs them.
@@ -59,11 +56,9 @@ class Evidence(Protocol):
         Raises:
             QuestionError: the functions are of more columns together than can be tabled.
         """
-        ...
 
     def mean(self, function: Function) -> tuple[float, bool]:
         """The best guess of a mean, for variances, and whether the release tells it.
 
         Its error need not be known.
         """
-        ...

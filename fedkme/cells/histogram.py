@@ -39,11 +39,9 @@ class IntegerNoise(Protocol):
 
     def gaussian(self, scale: float, size: int) -> FloatArray:
         """(size,) float64, Gaussian of the given standard deviation."""
-        ...
 
     def discrete_laplace(self, scale: float, size: int) -> IntArray:
         """(size,) int64 with P(k) proportional to exp(-|k| / scale)."""
-        ...
 
 
 class CountNoise(Protocol):
@@ -55,16 +53,13 @@ class CountNoise(Protocol):
     @property
     def event(self) -> Event:
         """Event of one histogram for the ledger."""
-        ...
 
     @property
     def variance(self) -> float:
         """Variance of the noise on one count."""
-        ...
 
     def draw(self, noise: IntegerNoise, size: int) -> IntArray:
         """Draw the noise of a histogram, (size,) int64."""
-        ...
 
 
 @dataclass(frozen=True)

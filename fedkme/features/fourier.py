@@ -93,22 +93,18 @@ class FourierShape(Protocol):
     @property
     def kind(self) -> Kind:
         """`paired` or `offset`."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Coordinates of h1(x), d."""
-        ...
 
     @property
     def gamma(self) -> float:
         """Gamma of the kernel."""
-        ...
 
     @property
     def width(self) -> int:
         """Columns of an encoded row, n."""
-        ...
 
 
 class FourierFeatures:

@@ -72,12 +72,10 @@ class MeanRelease(Protocol):
     @property
     def size(self) -> int:
         """Rows added so far."""
-        ...
 
     @property
     def cost(self) -> Cost:
         """Cost of the next release, if it reads rows that are protected."""
-        ...
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1]; k may be 0.
@@ -85,14 +83,12 @@ class MeanRelease(Protocol):
         Raises:
             DataError: wrong shape, or a coordinate outside [-1, 1].
         """
-        ...
 
     def release(self) -> NDArray[np.float64]:
         """The released mean, (d,), in the units of the rows.
 
         With no rows it is zeros, which reads no data: it costs nothing and counts as no release.
         """
-        ...
 
 
 class ExactMean:

@@ -43,7 +43,6 @@ class AuditedAuction(Protocol):
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
         """Owners that are asked."""
-        ...
 
 
 MakeAuction = Callable[[NoiseSource], AuditedAuction]

@@ -39,7 +39,6 @@ class FeatureMap(Protocol):
 
     def fixed_point(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int16]:
         """h1 in fixed point, (m, n) -> (m, d)."""
-        ...
 
 
 class Encoder(Protocol):
@@ -47,7 +46,6 @@ class Encoder(Protocol):
 
     def encode(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """Rows to model space, (m, c) -> (m, n)."""
-        ...
 
 
 def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:

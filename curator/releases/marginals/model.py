@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -256,7 +257,4 @@ def _index(codes: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
 
 
 def _cells(sizes: Sequence[int], clique: Clique) -> int:
-    cells = 1
-    for column in clique:
-        cells *= sizes[column]
-    return cells
+    return math.prod(sizes[column] for column in clique)

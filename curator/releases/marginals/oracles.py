@@ -24,7 +24,6 @@ class CountOracle(Protocol):
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
         """Pooled counts of every marginal, (cells,) each; one query to the owners."""
-        ...
 
 
 class NoisyOracle(Protocol):
@@ -36,7 +35,6 @@ class NoisyOracle(Protocol):
         The noise of marginal i has standard deviation sigmas[i] in every cell, at least: owners that drop out
         or lie must not make it smaller. What it has is in the answer.
         """
-        ...
 
 
 class PooledOracle:
