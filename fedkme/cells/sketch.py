@@ -117,12 +117,7 @@ def coordinates(rows: Rows, labels: IntArray | None, projection: Projection, cla
 
 
 def release(
-    total: IntArray,
-    rows: int,
-    dimension: int,
-    classes: int | None,
-    multiplier: float,
-    noise: NoiseSource,
+    total: IntArray, rows: int, dimension: int, classes: int | None, multiplier: float, noise: NoiseSource
 ) -> Sketch:
     """Noise once on the integers of the sum, then moments; the trusted curator's step, or one owner's.
 

@@ -12,10 +12,7 @@ from fedkme.errors import StoreError
 Step = tuple[str, ...]
 """Statements that bring a store from one version to the next, in one transaction."""
 
-_VERSION = (
-    "CREATE TABLE schema_version (version INTEGER NOT NULL)",
-    "INSERT INTO schema_version VALUES (0)",
-)
+_VERSION = ("CREATE TABLE schema_version (version INTEGER NOT NULL)", "INSERT INTO schema_version VALUES (0)")
 
 SQLITE: tuple[Step, ...] = (
     (

@@ -183,8 +183,7 @@ def tree(
 
 @app.verb("fedkme bench steady --rounds 10000", "fedkme bench steady --json", json=_JSON)
 def steady(
-    rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000,
-    as_json: AsJson = False,
+    rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000, as_json: AsJson = False
 ) -> None:
     """Measure what a curator's memory grows by over many rounds of one run."""
     _bench([Benchmark.STEADY], as_json, steady_rounds=rounds)

@@ -10,12 +10,7 @@ Sensitivities stand in fedkme.features.counts, the accounting in `budget`.
 """
 
 from curator.releases.marginals.adaptive import aim
-from curator.releases.marginals.oracles import (
-    CountOracle,
-    NoisyOracle,
-    PooledOracle,
-    TrustedNoise,
-)
+from curator.releases.marginals.oracles import CountOracle, NoisyOracle, PooledOracle, TrustedNoise
 from curator.releases.marginals.pooled import independent
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds

@@ -10,14 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create
 from fedkme.errors import ConfigError
-from fedkme.operate.beginnings.folders import (
-    SCHEMA,
-    UNIT,
-    new_party,
-    new_scenario,
-    scenario_of,
-    unit_for,
-)
+from fedkme.operate.beginnings.folders import SCHEMA, UNIT, new_party, new_scenario, scenario_of, unit_for
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint

@@ -97,10 +97,7 @@ def experimental_design(market: PooledRows, question: SummaryQuestion) -> Mappin
     weights = design_weights(features, queries, STEPS * question.p)
     rows, labels = market.take(design_rows(weights, question.p, _generator(question, 3)))
     everything = len(market.rows)
-    return {
-        "DAVED": equal(rows, labels, everything),
-        "DAVED + weights": weighted(market, rows, labels),
-    }
+    return {"DAVED": equal(rows, labels, everything), "DAVED + weights": weighted(market, rows, labels)}
 
 
 def prototypes(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:

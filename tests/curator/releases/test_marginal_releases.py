@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 
 from curator.releases.in_memory import FreshNoise
-from curator.releases.marginals import (
-    MarginalRelease,
-    PooledOracle,
-    TrustedNoise,
-    aim,
-    independent,
-    rounds,
-)
+from curator.releases.marginals import MarginalRelease, PooledOracle, TrustedNoise, aim, independent, rounds
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
 from curator.releases.method import make_method

@@ -34,8 +34,7 @@ from sim.engines.inprocess import InProcessMarket, open_market
 
 WIDTH = 3
 SCHEMA = Schema(
-    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),),
-    label=Label(name="y", classes=("no", "yes")),
+    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),), label=Label(name="y", classes=("no", "yes"))
 )
 
 

@@ -154,8 +154,7 @@ def test_with_the_transcript_fixed_one_row_more_exchanges_one_row_at_most(seed: 
     more = dict(tables)
     extra = table(1, seed)
     more["b"] = type(extra)(
-        np.concatenate([tables["b"].values, extra.values]),
-        np.concatenate([tables["b"].labels, extra.labels]),
+        np.concatenate([tables["b"].values, extra.values]), np.concatenate([tables["b"].labels, extra.labels])
     )
     means = 0.3 * rng.normal(size=(12, 16))
     stops = rng.integers(4, 22, 3).tolist()

@@ -13,8 +13,7 @@ from fedkme.tables.schema import Label, Numeric, Schema
 WIDTH = 6
 GAMMA = 1.5
 SCHEMA = Schema(
-    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),),
-    label=Label(name="y", classes=("no", "yes")),
+    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),), label=Label(name="y", classes=("no", "yes"))
 )
 SECRET = GroupSecret("run-1", bytes(range(32)))
 ROWS: NDArray[np.float64] = np.random.default_rng(3).random((40, WIDTH))
