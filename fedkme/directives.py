@@ -17,19 +17,20 @@ from fedkme.errors import ApprovalError, ConfigError, FedkmeError, ProtocolError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import Bid, Broadcast, Closing, Consider, Invitation
-from fedkme.sealed import AnyRow, KeyOffer
-from fedkme.secagg import (
+from fedkme.sealed.offers import KeyOffer
+from fedkme.sealed.rows import AnyRow
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
-    KeyBinding,
     KeyRoster,
-    Parameters,
     SealedShares,
     Survivors,
     Unmasking,
 )
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 
 _WORDS = 500  # letters of a peer's cause or remedy

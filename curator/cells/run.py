@@ -39,7 +39,8 @@ from fedkme.ops.threads import beside
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
-from fedkme.sealed import AnyRow, Gift
+from fedkme.sealed.group import Gift
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 

@@ -16,7 +16,8 @@ from fedkme.features.fixed_point import FeatureMean, Features, MeanVector, Score
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast
-from fedkme.sealed import AnyRow, Gift, HashedRow
+from fedkme.sealed.group import Gift
+from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table

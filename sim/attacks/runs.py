@@ -29,7 +29,7 @@ from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Invitation
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate

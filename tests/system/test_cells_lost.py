@@ -25,7 +25,7 @@ from fedkme.party import noise_for
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
-from fedkme.secagg import Survivors
+from fedkme.secagg.messages import Survivors
 from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Label
 from fedkme.tables.table import Table

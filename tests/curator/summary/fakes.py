@@ -23,7 +23,7 @@ from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.noise import SimulatedNoise
 from fedkme.privacy.settings import AnyMean, ExactSettings
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table

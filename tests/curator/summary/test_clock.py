@@ -27,7 +27,7 @@ from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Broadcast
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from owner.summary.bidder import Bidder
 from sim.attacks.wire import SilentObserver

@@ -17,7 +17,8 @@ from fedkme.features.counts import marginal_counts
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
-from fedkme.secagg import KeyBinding, Parameters
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.features.fourier import Kind, SecretFourierSpec
-from fedkme.sealed import GroupSecret
+from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.schema import Label, Numeric, Schema
 

@@ -16,7 +16,7 @@ from fedkme.directives import FillOrder
 from fedkme.errors import BudgetError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Broadcast
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate

@@ -27,7 +27,7 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.errors import PolicyError
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.protocol import Closing
-from fedkme.sealed import HashedRow
+from fedkme.sealed.rows import HashedRow
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
 from owner.consent.policy import Policy
