@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,13 +266,7 @@ _QUESTIONS: dict[type[Body], str] = {
     AskHistogram: "histogram",
     FillOrder: "fill_order",
     Embed: "embed",
-    Proposal: "aggregate",
-    SigningKeys: "aggregate",
-    KeyRoster: "aggregate",
-    Delivery: "aggregate",
-    Survivors: "aggregate",
-    Endorsements: "aggregate",
-    StepTaken: "aggregate",
+    **dict.fromkeys((*get_args(Step), StepTaken), "aggregate"),
     Close: "close",
     Dismiss: "dismiss",
     OfferKeys: "offer_keys",
