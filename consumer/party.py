@@ -28,7 +28,7 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.budget import WindowBudget, warn_of_unbounded
 from fedkme.privacy.events import OWNERS, Disclosure, validation_of
 from fedkme.privacy.settings import target_event
-from fedkme.sealed import Gift
+from fedkme.sealed.group import Gift
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire.journals import RequestDocument

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +18,20 @@ from fedkme.errors import ApprovalError, ConfigError, FedkmeError, ProtocolError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
 from fedkme.protocol import Bid, Broadcast, Closing, Consider, Invitation
-from fedkme.sealed import AnyRow, KeyOffer
-from fedkme.secagg import (
+from fedkme.sealed.offers import KeyOffer
+from fedkme.sealed.rows import AnyRow
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
-    KeyBinding,
     KeyRoster,
-    Parameters,
     SealedShares,
     Survivors,
     Unmasking,
 )
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 
 _WORDS = 500  # letters of a peer's cause or remedy
@@ -264,13 +266,7 @@ _QUESTIONS: dict[type[Body], str] = {
     AskHistogram: "histogram",
     FillOrder: "fill_order",
     Embed: "embed",
-    Proposal: "aggregate",
-    SigningKeys: "aggregate",
-    KeyRoster: "aggregate",
-    Delivery: "aggregate",
-    Survivors: "aggregate",
-    Endorsements: "aggregate",
-    StepTaken: "aggregate",
+    **dict.fromkeys((*get_args(Step), StepTaken), "aggregate"),
     Close: "close",
     Dismiss: "dismiss",
     OfferKeys: "offer_keys",

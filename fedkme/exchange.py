@@ -17,7 +17,8 @@ from fedkme.features.fixed_point import Features, MeanVector
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import Disclosure
 from fedkme.protocol import Fill
-from fedkme.sealed import Gift, KeyOffer
+from fedkme.sealed.group import Gift
+from fedkme.sealed.offers import KeyOffer
 
 
 @dataclass(frozen=True, slots=True)

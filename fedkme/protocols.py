@@ -60,9 +60,7 @@ ORDER: Mapping[Family, Mapping[str, Following]] = {
         "filled": {"close": "closed"},
         "closed": {},
     },
-    "sums": {
-        "open": {"embed": "open", "aggregate": "open"},
-    },
+    "sums": {"open": {"embed": "open", "aggregate": "open"}},
 }
 """States of a run by family; of a secure aggregation, `fedkme.secagg` has the order of the phases."""
 

@@ -80,9 +80,7 @@ def status(config: Config, as_json: AsJson = False) -> None:
 
 @app.verb("fedkme owner ledger owner.toml --out north.jsonl", json="an object: file, party, lines")
 def ledger(
-    config: Config,
-    out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")],
-    as_json: AsJson = False,
+    config: Config, out: Annotated[Path, typer.Option(help="FILE.jsonl to write.")], as_json: AsJson = False
 ) -> None:
     """Write this owner's ledger to a file, for `fedkme audit verify` and `fedkme audit ledger`."""
     settings = load_settings(OwnerSettings, config)

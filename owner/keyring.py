@@ -13,20 +13,9 @@ from fedkme.errors import SealedBoxError
 from fedkme.features.fixed_point import Features
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.sealed import (
-    Gift,
-    GroupSecret,
-    HashedRow,
-    KeyOffer,
-    OfferCheck,
-    PartyKeys,
-    SecretTaker,
-    certified,
-    seal_empty,
-    seal_rows,
-    taken_at_their_word,
-    without_hashes,
-)
+from fedkme.sealed.group import Gift, GroupSecret, SecretTaker
+from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, taken_at_their_word
+from fedkme.sealed.rows import HashedRow, seal_empty, seal_rows, without_hashes
 from fedkme.tables.row import Row
 
 MOST_OFFERS_OPEN = 64

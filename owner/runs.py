@@ -26,7 +26,7 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.protocol import Consider, Invitation
-from fedkme.sealed import KeyOffer
+from fedkme.sealed.offers import KeyOffer
 from fedkme.store import OPEN, Store
 from fedkme.store.journal import Journal
 from fedkme.wire.journals import (

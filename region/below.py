@@ -25,7 +25,7 @@ from fedkme.errors import FedkmeError, MissingOwnersError, OwnerFaultError, Prot
 from fedkme.ops.threads import beside
 from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.protocol import Invitation, SumTerms
-from fedkme.secagg import Delivery
+from fedkme.secagg.messages import Delivery
 from fedkme.store import Store
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector

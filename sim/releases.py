@@ -27,7 +27,7 @@ from sim.config import plain
 from sim.engines.children import Event as Said
 from sim.engines.inprocess import KeptRecords, release_in_process
 from sim.engines.opening import opened
-from sim.engines.processes import ANY_PORT, Folders, Launch, Watch
+from sim.engines.processes import Folders, Launch
 from sim.engines.run_folder import make_run_directory, write_ledgers, write_schema
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
@@ -78,8 +78,10 @@ def simulate_release(
         directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}")
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)
-        engine = _processes if settings.engine == "processes" else _in_process
-        work = engine(scenario, settings, directory, shown, watch)
+        if settings.engine == "processes":
+            work = ReleaseLaunch(scenario, settings, directory, shown, watch).run()
+        else:
+            work = _in_process(scenario, settings, directory, shown, watch)
         held = "The run is over; its rows are held against the owners'."
         record, failure = carried_out(interrupts, work, directory, shown.close, watch, held)
         if record["files"]:
@@ -104,57 +106,34 @@ def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
     return settings.model_copy(update={"release": release})
 
 
-class ReleaseLaunch(Launch):
+class ReleaseLaunch(Launch[ReleaseSimulation, ReleaseFollower]):
     """A release by processes."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        settings: ReleaseSimulation,
-        directory: Path,
-        shown: ReleaseFollower,
-        watch: Watch | None = None,
-    ) -> None:
-        """Begin before anything is started; `watch` hears the curator, which then has a page."""
-        super().__init__(settings.tls, directory, shown.warn)
-        self._scenario = scenario
-        self._settings = settings
-        self._shown = shown
-        self._watch = watch
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        folders = Folders(self._scenario, self._settings, scratch, self.directory, self.authority)
-        page = None if self._watch is None else ANY_PORT
-        commands = folders.servers(page, release=self._settings.pooling)
+        folders = Folders(self.scenario, self.settings, scratch, self.directory, self.authority)
+        commands = folders.servers(self.page, release=self.settings.pooling)
         consumer = ReleaseConsumerSettings(
             **folders.common("consumer"),
             curator="-",
             output=folders.directory / "consumer",
-            release=self._settings.release,
+            release=self.settings.release,
         )
         commands["consumer"] = ["consumer", "release", folders.write("consumer", consumer)]
         return commands
 
     @override
     def hear(self, event: Said) -> None:
-        if self._watch is not None and event["party"] == "curator":
-            self._watch.hear(event["event"], event)
-        match event["event"]:
-            case "run":
-                self._shown.note(f"{event['owners']} owners are ready")
-            case "progress" if event["party"] == "curator":
-                self._shown.stage(event["stage"], event["line"], event["fraction"])
+        if event["event"] != "progress" or event["party"] == "curator":
+            _show(self.shown, event["event"], event)
 
 
-async def _processes(
-    scenario: Scenario,
-    settings: ReleaseSimulation,
-    directory: Path,
-    shown: ReleaseFollower,
-    watch: SimulationWatch | None,
-) -> None:
-    await ReleaseLaunch(scenario, settings, directory, shown, watch).run()
+def _show(shown: ReleaseFollower, event: str, fields: Mapping[str, Any]) -> None:
+    match event:
+        case "run":
+            shown.note(f"{fields['owners']} owners are ready")
+        case "progress":
+            shown.stage(fields["stage"], fields["line"], fields["fraction"])
 
 
 async def _in_process(
@@ -167,13 +146,9 @@ async def _in_process(
     def hear(event: str, **fields: Any) -> None:
         if watch is not None:
             watch.hear(event, fields)
-        match event:
-            case "run":
-                shown.note(f"{fields['owners']} owners are ready")
-            case "progress":
-                shown.stage(fields["stage"], fields["line"], fields["fraction"])
-            case "owner_left" | "warning":
-                shown.warn(fields["line"])
+        _show(shown, event, fields)
+        if event in ("owner_left", "warning"):
+            shown.warn(fields["line"])
 
     records = KeptRecords()
     asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)

@@ -103,8 +103,10 @@ def simulate(
         write_configuration(directory, settings)
         write_schema(directory, scenario.schema)
         timing: dict[str, float] = {}
-        engine = _processes if settings.engine == "processes" else _in_process
-        work = engine(scenario, settings, directory, progress, timing, watch)
+        if settings.engine == "processes":
+            work = _timed(SummaryLaunch(scenario, settings, directory, progress, watch), timing)
+        else:
+            work = _in_process(scenario, settings, directory, progress, timing, watch)
         judged = "The run is over; its summary is judged and compared."
         record, failure = carried_out(interrupts, work, directory, progress.close, watch, judged)
         settings = settings.chosen(record)
@@ -183,15 +185,7 @@ def check_names(scenario: Scenario) -> None:
             raise ConfigError(f"scenario {scenario.name}: {fault}", "Rename the owner.")
 
 
-async def _processes(
-    scenario: Scenario,
-    settings: SimulationSettings,
-    directory: Path,
-    progress: Progress,
-    timing: dict[str, float],
-    watch: SimulationWatch | None,
-) -> None:
-    launch = SummaryLaunch(scenario, settings, directory, progress, watch)
+async def _timed(launch: SummaryLaunch, timing: dict[str, float]) -> None:
     try:
         await launch.run()
     finally:

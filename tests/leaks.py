@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.embeddings.kernels import FloatArray
+from fedkme.arrays import FloatArray
 
 RUN = 3
 """Neighbours of a row that are searched for together where a single number could be there by chance."""

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "sim": {"fedkme", "sim", "region", *ROLES},
 }
 LAYERS = (
+    "arrays",
     "errors",
     "verbs",
     "durable",
@@ -67,6 +68,7 @@ FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
     "curator/releases": 14,
+    "fedkme": 13,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
     "sim/bench": 19,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fedkme.embeddings.kernels import FloatArray
+from fedkme.arrays import FloatArray
 from tests.leaks import SHORT, Seen
 
 ROWS: FloatArray = np.random.default_rng(3).random((60, 8))

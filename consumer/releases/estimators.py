@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.distribution import Distribution, distribution, resample
 from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.errors import DataError
@@ -34,7 +35,6 @@ __all__ = [
     "resample",
 ]
 
-FloatArray = NDArray[np.float64]
 RIDGES = np.logspace(-12, 0, 25)
 """Penalties tried, over the largest eigenvalue."""
 

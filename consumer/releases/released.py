@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from consumer.releases.estimators import Release
 from consumer.releases.two_sample import TwoSampleTest, two_sample_test
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError, DataError, on_disk
 from fedkme.features.domain import Domain
@@ -30,8 +31,6 @@ from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.tables.files import load_table, read_arrays
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.kernel_space import one_column
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
 
-FloatArray = NDArray[np.float64]
 _NEGLIGIBLE = 1e-10
 _BLOCK = 2**20
 

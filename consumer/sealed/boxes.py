@@ -11,7 +11,8 @@ from consumer.sealed.keys import RunKeys
 from fedkme.errors import FedkmeError, ProtocolError, SealedBoxError
 from fedkme.exchange import Plan
 from fedkme.pki.identity import Identity
-from fedkme.sealed import AnyRow, Gift, HashedRow, mismatched
+from fedkme.sealed.group import Gift
+from fedkme.sealed.rows import AnyRow, HashedRow, mismatched
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema

@@ -14,18 +14,9 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.sealed import (
-    Gift,
-    GroupSecret,
-    HashedRow,
-    KeyOffer,
-    OfferCheck,
-    PartyKeys,
-    SecretGiver,
-    certified,
-    open_rows,
-    taken_at_their_word,
-)
+from fedkme.sealed.group import Gift, GroupSecret, SecretGiver
+from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, taken_at_their_word
+from fedkme.sealed.rows import HashedRow, open_rows
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema

@@ -11,10 +11,7 @@ Labels = NDArray[np.int64]
 
 
 def classes_apart(
-    labels: Labels | None,
-    weights: NDArray[Any] | None,
-    validation: Labels | None,
-    p: int,
+    labels: Labels | None, weights: NDArray[Any] | None, validation: Labels | None, p: int
 ) -> float:
     """Compare class shares with D_v's: squared distance, over the mean one of p fresh rows.
 

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.summary.network import DropoutNetwork
+from fedkme.arrays import FloatArray, Rows
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import MissingDependencyError
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
-Rows = NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

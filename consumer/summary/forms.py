@@ -124,15 +124,7 @@ def make_forms(
     counts = repeat(about, p)
     repeats = order.take(np.repeat(np.arange(len(order)), counts))
     listed = _listed(order, min(len(summary), MOST_ROWS), fit)
-    return Forms(
-        summary,
-        order.take(fit.indices),
-        fit,
-        repeats,
-        counts[counts > 0],
-        about.least,
-        listed,
-    )
+    return Forms(summary, order.take(fit.indices), fit, repeats, counts[counts > 0], about.least, listed)
 
 
 def _listed(order: Table, first: int, fit: WeightedRows) -> ListedRows:

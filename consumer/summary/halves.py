@@ -11,17 +11,14 @@ follow twice as many rows.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from consumer.summary.classes import Labels
+from fedkme.arrays import Rows
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned
 from fedkme.embeddings.summary_weights import WeightedRows, beside_classes, received, weigh
-
-Rows = NDArray[np.floating[Any]]
 
 LEAST = 60
 """Rows of D_v from which halves say more than noise."""

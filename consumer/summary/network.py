@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.floating[Any]]
+from fedkme.arrays import FloatArray, Rows
+
 Labels = NDArray[np.int64]
 
 STEPS = 400
@@ -42,9 +42,9 @@ class DropoutNetwork:
         self._dropout = dropout
         self._seed = seed
         self._classes: Labels = np.zeros(0, dtype=np.int64)
-        self._parameters: Floats = np.zeros(0)
+        self._parameters: FloatArray = np.zeros(0)
 
-    def fit(self, rows: Rows, labels: Labels, sample_weight: Floats | None = None) -> Self:
+    def fit(self, rows: Rows, labels: Labels, sample_weight: FloatArray | None = None) -> Self:
         """Train on rows, (m, n), of classes, (m,), each of a weight >= 0, (m,); by default they are equal."""
         random = np.random.default_rng(self._seed)
         self._classes, indices = np.unique(labels, return_inverse=True)
@@ -69,20 +69,24 @@ class DropoutNetwork:
         """Share of rows whose class is predicted."""
         return float(np.mean(self.predict(rows) == labels))
 
-    def _start(self, width: int, random: np.random.Generator) -> Floats:
+    def _start(self, width: int, random: np.random.Generator) -> FloatArray:
         """Weights by Glorot & Bengio 2010, and biases of 0, in one vector."""
         parameters = np.zeros((width + 1) * self._hidden + (self._hidden + 1) * len(self._classes))
         for weights in self._layers(parameters, width)[::2]:
             weights[:] = random.uniform(-1.0, 1.0, weights.shape) * math.sqrt(6.0 / sum(weights.shape))
         return parameters
 
-    def _layers(self, vector: Floats, width: int) -> tuple[Floats, Floats, Floats, Floats]:
+    def _layers(
+        self, vector: FloatArray, width: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Weights and biases of both layers: views of a vector."""
         hidden, classes = self._hidden, len(self._classes)
         first, bias, second, offset = np.split(vector, np.cumsum([width * hidden, hidden, hidden * classes]))
         return first.reshape(width, hidden), bias, second.reshape(hidden, classes), offset
 
-    def _gradient(self, rows: Floats, goals: Floats, weights: Floats, random: np.random.Generator) -> Floats:
+    def _gradient(
+        self, rows: FloatArray, goals: FloatArray, weights: FloatArray, random: np.random.Generator
+    ) -> FloatArray:
         """Gradient of the weighted mean cross-entropy of a batch, and of the decay of weights, one vector."""
         first, bias, second, offset = self._layers(self._parameters, rows.shape[1])
         kept = (random.random((len(rows), self._hidden)) >= self._dropout) / (1.0 - self._dropout)
@@ -99,13 +103,13 @@ class DropoutNetwork:
 class _Adam:
     """Adam over parameters in one vector, which it changes in place."""
 
-    def __init__(self, parameters: Floats) -> None:
+    def __init__(self, parameters: FloatArray) -> None:
         self._parameters = parameters
         self._mean = np.zeros_like(parameters)
         self._square = np.zeros_like(parameters)
         self._steps = 0
 
-    def step(self, gradient: Floats) -> None:
+    def step(self, gradient: FloatArray) -> None:
         """Go one step down a gradient."""
         self._steps += 1
         rate = _RATE * math.sqrt(1.0 - _SECOND**self._steps) / (1.0 - _FIRST**self._steps)

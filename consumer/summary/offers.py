@@ -31,7 +31,8 @@ from fedkme.privacy.budget import check_target
 from fedkme.privacy.events import OWNERS, validation_of
 from fedkme.privacy.landmarks import landmarks_of
 from fedkme.privacy.settings import release_target, target_event
-from fedkme.sealed import AnyRow, Gift
+from fedkme.sealed.group import Gift
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 

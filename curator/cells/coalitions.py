@@ -15,13 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.cells.orders import LEAST_ORDER, Orders, uniform_rows, whole_rows
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.exchange import Coalition
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 ELSEWHERE = 1e-3
 _EMPTY = 1e-12

@@ -66,11 +66,7 @@ def cells_from_json(plain: Mapping[str, Any], schema: Schema) -> PublicCells:
 
 
 def of_seeds(
-    settings: SummarySettings,
-    schema: Schema,
-    seeds: NDArray[np.float32],
-    request: SummaryRequest,
-    seed: int,
+    settings: SummarySettings, schema: Schema, seeds: NDArray[np.float32], request: SummaryRequest, seed: int
 ) -> PublicCells:
     """k-means cells of public rows, (s, n) encoded, as many as |D_v|, which is public too, allows.
 

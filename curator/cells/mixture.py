@@ -31,10 +31,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from fedkme.arrays import FloatArray, IntArray
 
 MASS_WEIGHT = 3.0
 RIDGE = 0.02

@@ -27,12 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.cells.mixture import Parts, mixture, shared
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.directives import FillOrder
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, NotEnoughRowsError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 USABLE = 0.8

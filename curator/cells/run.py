@@ -26,6 +26,7 @@ from curator.owners.session import OwnerSession
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
+from fedkme.arrays import IntArray
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import CountNoise, HistogramNoise
@@ -38,11 +39,10 @@ from fedkme.ops.threads import beside
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
-from fedkme.sealed import AnyRow, Gift
+from fedkme.sealed.group import Gift
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -109,8 +109,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         run = _summary(self._admission.own(query.name, query.run))
         if run.status == "asked":
             raise ConfigError(
-                f"{run.name} waits for its consumer's offer",
-                "Ask again with the same output folder.",
+                f"{run.name} waits for its consumer's offer", "Ask again with the same output folder."
             )
         await self._tell_plan(call.line, await self._preparation.plan_of(run), codecs.VERSIONS.newest)
         return run

@@ -17,7 +17,8 @@ from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, QuorumErr
 from fedkme.exchange import Plan
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.sealed import Gift, KeyOffer, certified, check_gift, taken_at_their_word
+from fedkme.sealed.group import Gift, check_gift
+from fedkme.sealed.offers import KeyOffer, certified, taken_at_their_word
 
 
 async def exchange_keys(

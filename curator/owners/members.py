@@ -11,13 +11,7 @@ from typing import Protocol
 from curator.owners.connection import Connection, OwnerConnection, Stream
 from curator.settings import CuratorSettings
 from fedkme.directives import Hello
-from fedkme.errors import (
-    ConnectionFailedError,
-    FencedError,
-    IdentityError,
-    MissingOwnersError,
-    ProtocolError,
-)
+from fedkme.errors import ConnectionFailedError, FencedError, IdentityError, MissingOwnersError, ProtocolError
 from fedkme.store import Store
 from fedkme.wire.directives import end_to_wire, welcome_to_wire
 

@@ -71,11 +71,7 @@ class Roster(Generic[Port]):
     """Live owners in canonical order; the faults of those that left go to `faults`."""
 
     def __init__(
-        self,
-        ports: Sequence[Port],
-        quorum: int,
-        observe: Callable[[Fault], None],
-        faults: list[Fault],
+        self, ports: Sequence[Port], quorum: int, observe: Callable[[Fault], None], faults: list[Fault]
     ) -> None:
         names = Counter(port.name for port in ports)
         if repeated := sorted(name for name, times in names.items() if times > 1):

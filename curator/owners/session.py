@@ -40,7 +40,7 @@ from fedkme.errors import (
 )
 from fedkme.order import Order
 from fedkme.protocol import Bid, Broadcast, Closing, Invitation
-from fedkme.sealed import AnyRow, HashedRow
+from fedkme.sealed.rows import AnyRow, HashedRow
 
 MOST_ROWS = 2**53
 """Rows that an owner can say it has."""

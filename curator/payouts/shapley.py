@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.payouts.payout import Payout, divide
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
-
-FloatArray = NDArray[np.float64]
 
 EXACT_OWNERS = 12
 """Up to here all coalitions are computed."""

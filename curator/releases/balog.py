@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.weight_fit import LIMIT, fit_weights
 from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError
@@ -25,7 +25,6 @@ from fedkme.features.kernel_points import PointsMap, rbf
 from fedkme.features.kernel_space import one_column
 from fedkme.features.sums import ReleasedEmbedding
 
-FloatArray = NDArray[np.float64]
 Weights = Literal["free", "l1", "simplex"]
 """Weights as line 8 has them; with sum |w| <= C (theorem 11); non-negative with sum 1."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
 from fedkme.answers.card import usual_answers
 from fedkme.answers.sums import SumEvidence
+from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.sums import pooled_sum
 from fedkme.releases.file import StoredRelease
@@ -23,7 +24,6 @@ from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 MEASURED_ROWS = 20_000
 """Synthetic rows whose distance to the release is measured, at most."""
 

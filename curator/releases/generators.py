@@ -33,11 +33,11 @@ from numpy.typing import NDArray
 
 from curator.releases.networks import Network, Parameters, decode, soften
 from curator.releases.progress import Progress, Report, silent
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 Embed = Callable[[jax.Array, jax.Array], jax.Array]
 """Mean embedding of soft rows (b, n) with shares (b, C), row i counting shares[i, c] in column c: (J, C)."""
 

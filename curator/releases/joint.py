@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.releases.progress import Progress, silent
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from curator.releases.generators import Target, Trained, Training
     from curator.releases.networks import Network
 
-FloatArray = NDArray[np.float64]
 
 COUNT_SHARE = 0.02
 """Part of the budget for class counts that are not free."""

@@ -34,12 +34,10 @@ class SumOracle(Protocol):
     @property
     def rows(self) -> int:
         """N, public: rows of the owners that take part; fewer after an owner is lost."""
-        ...
 
     @property
     def owners(self) -> int:
         """Number of owners that take part."""
-        ...
 
     @property
     def noise_ratio(self) -> float:
@@ -47,12 +45,10 @@ class SumOracle(Protocol):
 
         Where owners add it, those that are not counted on add it too.
         """
-        ...
 
     @property
     def exact_sums(self) -> bool:
         """Trust of owners in the curator with exact sums, so that a mechanism may select by them."""
-        ...
 
     @property
     def tell(self) -> Tell:
@@ -60,7 +56,6 @@ class SumOracle(Protocol):
 
         It hears of what is released alone, since the consumer does too. Where the run is over it raises.
         """
-        ...
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """All sums of a question with noise, as one Gaussian release.
@@ -75,16 +70,13 @@ class SumOracle(Protocol):
             NotEnoughRowsError: there are no rows.
             SecureAggregationError: the aggregation failed; nothing was opened.
         """
-        ...
 
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """Ask as `joint` does; the answer is on disk when this returns, as the next question needs it."""
-        ...
 
     @property
     def noise(self) -> NoiseSource:
         """The curator's, for a mechanism that adds its own."""
-        ...
 
     async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
         """Pooled counts of every marginal, and the noise that is in each.
@@ -99,7 +91,6 @@ class SumOracle(Protocol):
             QuorumError: too few owners are left.
             SecureAggregationError: the aggregation failed; nothing was opened.
         """
-        ...
 
     async def exact(self, query: SumQuery) -> JointRelease:
         """Ask without noise, for a mechanism that adds its own; the caller accounts for what leaves.
@@ -107,7 +98,6 @@ class SumOracle(Protocol):
         Raises:
             ConfigError: the curator is not trusted with exact sums.
         """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +119,9 @@ class Method(Protocol):
     @property
     def protocol(self) -> str:
         """The name that owners' policies and ledgers know."""
-        ...
 
     def planned(self) -> tuple[Event, ...]:
         """Events that each owner's rows will cost towards the consumer, in all."""
-        ...
 
     async def ask(self, oracle: SumOracle) -> bytes:
         """Ask owners all questions of the method.
@@ -142,11 +130,9 @@ class Method(Protocol):
             The release, a .npz file: with the method's public settings, everything that follows follows from
             it. It is kept before anything leaves the curator.
         """
-        ...
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
         """Post-processing of a release, in a thread of its own; the same bytes give the same files."""
-        ...
 
 
 def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, public_seed: int) -> Method:

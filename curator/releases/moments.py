@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc, ndtr
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.domain import Dimension, Domain
 from fedkme.moments.discriminant import SPREAD_SHAPE
@@ -27,8 +27,6 @@ from fedkme.moments.scales import Scales
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-
-FloatArray = NDArray[np.float64]
 
 _MOST_STRETCH = 3.0
 """Most by which rows are stretched for what clipping took from them."""

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 Parameters = Any
 """A tree of arrays."""
 
@@ -33,25 +33,20 @@ class Network(Protocol):
     @property
     def schema(self) -> Schema:
         """Schema of the rows."""
-        ...
 
     @property
     def classes(self) -> int:
         """C; 1 without a label."""
-        ...
 
     @property
     def code(self) -> int:
         """Noise inputs of a row."""
-        ...
 
     def initial(self, key: jax.Array) -> Parameters:
         """Parameters before training."""
-        ...
 
     def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
         """Soft rows before their heads, (b, encoded width), of noise (b, code) and one-hot classes (b, C)."""
-        ...
 
 
 @dataclass(frozen=True)

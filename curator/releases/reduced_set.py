@@ -28,8 +28,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.embeddings.weight_fit import fit_weights, project
 from fedkme.embeddings.weighted_points import WeightedPoints, uniform_points
@@ -39,7 +39,6 @@ from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
 from fedkme.releases.settings import Balog2Settings
 
-FloatArray = NDArray[np.float64]
 MANY = 2000
 """Points beyond which locations are not descended."""
 _ROUNDS = 40

@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Units
 from fedkme.features.kernel_points import PointsSpec, principal_basis, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
 
-FloatArray = NDArray[np.float64]
 Method = Literal["cholesky", "eigen"]
 """Pivoted Cholesky: Gram-Schmidt of the points farthest from the span; or eigenvectors of K_zz."""
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.cells.noise import on_integers
 from fedkme.directives import Answer, Directive, Refusal
 from fedkme.errors import FedkmeError, StoreError
@@ -25,7 +26,6 @@ from fedkme.store.journal import Journal
 from fedkme.wire.journals import CuratorEntry, KeptAnswer, curator_entry_from_bytes, curator_entry_to_bytes
 
 _KIND = "inputs"
-Floats = NDArray[np.float64]
 
 
 class RunJournal:
@@ -43,7 +43,7 @@ class RunJournal:
         self._lines: list[Disclosure] = []
         self._dirty = False
         self._answers: dict[tuple[str, int], KeptAnswer] = {}
-        self._draws: dict[str, deque[Floats]] = {}
+        self._draws: dict[str, deque[FloatArray]] = {}
         self._written: deque[bytes] = deque()
         for entry in self._journal.entries(run):
             self._answers |= {(kept.owner, kept.seq): kept for kept in entry.answers}
@@ -96,7 +96,7 @@ class RunJournal:
         self._entry.answers.append(KeptAnswer(owner, directive.seq, _step(directive), answer, why))
         self._dirty = True
 
-    def draw(self, purpose: str, size: int) -> Floats | None:
+    def draw(self, purpose: str, size: int) -> FloatArray | None:
         """The numbers that were drawn when the run was here before, (size,); None when it was not.
 
         Raises:
@@ -110,7 +110,7 @@ class RunJournal:
             raise _another_version(self._run)
         return values
 
-    def keep_draw(self, purpose: str, values: Floats) -> None:
+    def keep_draw(self, purpose: str, values: FloatArray) -> None:
         """Remember noise before it is used."""
         self._entry.draws.append((purpose, values.copy()))
         self._dirty = True
@@ -144,15 +144,15 @@ class JournaledNoise:
         self._journal = journal
         self._purpose = purpose
 
-    def uniform(self, size: int) -> Floats:
+    def uniform(self, size: int) -> FloatArray:
         """Draw from the source, or take what it drew before."""
         return self._draw(size, lambda: self._source.uniform(size))
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         """Draw from the source, or take what it drew before."""
         return self._draw(size, lambda: self._source.laplace(scale, size))
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         """Draw from the source, or take what it drew before."""
         return self._draw(size, lambda: self._source.gaussian(scale, size))
 
@@ -162,7 +162,7 @@ class JournaledNoise:
         drawn = self._draw(size, lambda: source.discrete_laplace(scale, size).astype(np.float64))
         return drawn.astype(np.int64)
 
-    def _draw(self, size: int, make: Callable[[], Floats]) -> Floats:
+    def _draw(self, size: int, make: Callable[[], FloatArray]) -> FloatArray:
         kept = self._journal.draw(self._purpose, size)
         if kept is None:
             values = make()

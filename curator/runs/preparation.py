@@ -313,10 +313,7 @@ class Preparation:
             return  # it was cancelled
         owners = tuple(offer.name for offer in offers)
         plan = replace(
-            run.document.planned,
-            sealed=True,
-            secret_draw=settings.row.hashed,
-            offers=tuple(offers),
+            run.document.planned, sealed=True, secret_draw=settings.row.hashed, offers=tuple(offers)
         )
         missing = tuple(sorted({*members.missing(), *names}.difference(owners)))
         document = replace(run.document, plan=plan, owners=owners, missing=missing)

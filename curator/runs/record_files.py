@@ -17,7 +17,7 @@ from curator.summary.record import RoundRecord, SummaryRecord, round_row
 from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, StoreError, error_of
 from fedkme.exchange import Outcome
-from fedkme.sealed import HashedRow
+from fedkme.sealed.rows import HashedRow
 from fedkme.tables.files import read_arrays, table_bytes
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.table import Table, table_from_arrays

@@ -35,7 +35,7 @@ from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
 from fedkme.privacy.told import MEAN, NOT_TOLD, ROWS, auction_nonce, mean_nonce, row_disclosures
 from fedkme.protocol import Broadcast
-from fedkme.sealed import AnyRow, HashedRow
+from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.row import Row
 
 _PROGRESS = ExactStatistic("points accessed, round by round")

@@ -21,7 +21,7 @@ from fedkme.embeddings.tie_breaks import MOST_TIE_BREAK
 from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.protocol import Bid, Broadcast
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 
 Prices = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from curator.owners.roster import Fault
 from fedkme.errors import FedkmeError, OwnerFaultError
-from fedkme.sealed import AnyRow, HashedRow
+from fedkme.sealed.rows import AnyRow, HashedRow
 
 Status = Literal["complete", "stopped", "interrupted"]
 _CHECK = "Check the owner's software."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedkme.errors import DataError, FedkmeError
-from fedkme.sealed import AnyRow, HashedRow, row_box_bytes
+from fedkme.sealed.rows import AnyRow, HashedRow, row_box_bytes
 
 
 def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:

@@ -8,7 +8,7 @@ from curator.summary.hashed import HashedContent
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer, Plan
 from fedkme.features.hashes import fault_of_hashes
-from fedkme.sealed import Gift
+from fedkme.sealed.group import Gift
 from fedkme.tables.schema import Schema
 from fedkme.wire.codecs import secret_draw_of
 

@@ -10,18 +10,14 @@ from numpy.typing import NDArray
 
 from curator.summary.hashed import HashedContent
 from curator.summary.sealed import fault_of_boxes
+from fedkme.arrays import FloatArray
 from fedkme.errors import BidMismatchError, DataError, FedkmeError
-from fedkme.features.fixed_point import (
-    FeatureMean,
-    Features,
-    FloatArray,
-    MeanVector,
-    ScoredFeatures,
-)
+from fedkme.features.fixed_point import FeatureMean, Features, MeanVector, ScoredFeatures
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast
-from fedkme.sealed import AnyRow, Gift, HashedRow
+from fedkme.sealed.group import Gift
+from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table

@@ -17,7 +17,7 @@ from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.task import CurrentSummary, SummaryTask
 from fedkme.errors import BidMismatchError, FedkmeError, OwnerFaultError
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 
 
 def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:

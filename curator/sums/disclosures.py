@@ -21,10 +21,7 @@ class SumDisclosures:
     """The curator's side of one run's disclosures; no line is twice in a run."""
 
     def __init__(
-        self,
-        invitation: Invitation,
-        written: Iterable[Disclosure] = (),
-        expected: Iterable[Disclosure] = (),
+        self, invitation: Invitation, written: Iterable[Disclosure] = (), expected: Iterable[Disclosure] = ()
     ) -> None:
         """Open for one run.
 

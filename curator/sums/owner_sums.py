@@ -34,8 +34,7 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease, release_counts
 from fedkme.protocol import Invitation, Security
-from fedkme.secagg import NoisePlan, plan_noise
-from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING
+from fedkme.secagg.noise import LEAST_SHARE, SMOOTHING, NoisePlan, plan_noise
 from fedkme.sums.values import CellCounts, Marginals, SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.schema import Schema

@@ -30,20 +30,11 @@ from fedkme.ops.threads import beside
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event
 from fedkme.protocol import Invitation, Security
-from fedkme.secagg import (
-    Advertisement,
-    CuratorAggregator,
-    Endorsement,
-    KeyBinding,
-    MaskedInput,
-    NoisePlan,
-    Parameters,
-    SealedShares,
-    Unmasking,
-    least_threshold,
-    sharing,
-    verify_binding,
-)
+from fedkme.secagg.curator import CuratorAggregator
+from fedkme.secagg.messages import Advertisement, Endorsement, MaskedInput, SealedShares, Unmasking
+from fedkme.secagg.noise import NoisePlan
+from fedkme.secagg.parameters import Parameters, least_threshold, sharing
+from fedkme.secagg.signing import KeyBinding, verify_binding
 from fedkme.sums.vector import SumVector, one_owner_moves
 
 Steps = NDArray[np.int64]

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from curator.owners.session import RunSession
 from fedkme.directives import Body, Embed, Limits, Proposal, SigningKeys, WordVector
-from fedkme.secagg import (
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
-    KeyBinding,
     KeyRoster,
     MaskedInput,
-    Parameters,
     SealedShares,
     Survivors,
     Unmasking,
 )
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 
 

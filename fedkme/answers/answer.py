@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedkme.answers.evidence import Evidence, Law
 from fedkme.answers.functions import ONE, Function, Values, combined, inside, values_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import critical, of_correlation, of_ratio
 from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, Unit, parts_of
+from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 Target = Literal["rows", "population"]
 MOST_UNSEEN = 0.4
 """Unseen part over standard deviation up to which an interval covers with 95 to 96.6 %."""

@@ -10,27 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.answers.functions import (
-    AnyColumn,
-    Cuts,
-    FloatArray,
-    Function,
-    Values,
-    columns_of,
-    equal,
-    names_of,
-)
-from fedkme.answers.grammar import (
-    Both,
-    Column,
-    ColumnTest,
-    Condition,
-    Either,
-    Not,
-    OneOf,
-    Value,
-    wrong,
-)
+from fedkme.answers.functions import AnyColumn, Cuts, Function, Values, columns_of, equal, names_of
+from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, Not, OneOf, Value, wrong
+from fedkme.arrays import FloatArray
 from fedkme.tables.columns import GAPS, NO_GAP, Category, Numeric, days_of
 from fedkme.tables.schema import Schema
 

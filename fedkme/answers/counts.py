@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedkme.answers.evidence import Law
 from fedkme.answers.functions import Function, columns_of, number_and_gap, taken_apart
+from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique
@@ -44,7 +44,6 @@ from fedkme.tables.axis import Axis
 from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import Category, Schema
 
-FloatArray = NDArray[np.float64]
 MOST_POINTS = 2**22
 """Values of a question's columns together at which its functions are computed."""
 _PIECES = 8

@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkme.answers.functions import Function
+from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,17 +37,14 @@ class Evidence(Protocol):
     @property
     def schema(self) -> Schema:
         """Schema of the rows."""
-        ...
 
     @property
     def rows(self) -> int:
         """N, public."""
-        ...
 
     @property
     def method(self) -> str:
         """Way in which answers are computed, in a few words."""
-        ...
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions, as one combination of them needs them.
@@ -63,11 +56,9 @@ class Evidence(Protocol):
         Raises:
             QuestionError: the functions are of more columns together than can be tabled.
         """
-        ...
 
     def mean(self, function: Function) -> tuple[float, bool]:
         """The best guess of a mean, for variances, and whether the release tells it.
 
         Its error need not be known.
         """
-        ...

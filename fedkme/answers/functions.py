@@ -8,13 +8,12 @@ from functools import reduce
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.tables.columns import GAP, GAPS, NO_GAP
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 Values = Mapping[str, FloatArray]
 """Columns by name, (k,) each: numbers as they are, categories and classes by their index."""
 Cuts = Mapping[str, frozenset[float]]

@@ -9,16 +9,15 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedkme.answers.conditions import Conditions
 from fedkme.answers.functions import ONE, Function, equal, inside, none_of, number
 from fedkme.answers.grammar import ParsedQuestion, wrong
+from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Numeric, Schema
 
-FloatArray = NDArray[np.float64]
 Unit = Literal["number", "date"]
 """Unit of an answer: `date` is a day, as days from 1970-01-01, whose deviations are in days."""
 MOST_BINS = 1000

@@ -34,6 +34,7 @@ from fedkme.answers.answer import MOST_UNSEEN
 from fedkme.answers.evidence import Law
 from fedkme.answers.functions import Function, columns_of, tests_of, values_of
 from fedkme.answers.intervals import critical
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.maps import MapSpec
@@ -43,7 +44,6 @@ from fedkme.releases.tilted import tilted
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 MOST_FEATURES = 2500
 """Features that take part; of more, those that vary most over the domain beside their noise."""

@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedkme.cells.projection import Projection, ProjectionSpec, Rows
+from fedkme.arrays import FloatArray, IntArray, Rows
+from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch, checked_labels
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Kind = Literal["kmeans", "sketch", "classes"]
 
 _LLOYD_STEPS = 50

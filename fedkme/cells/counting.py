@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fedkme.arrays import IntArray, Rows
 from fedkme.cells.codebook import CodeBook
-from fedkme.cells.projection import Rows
 from fedkme.cells.sketch import checked_labels
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -32,17 +32,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, Rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
-from fedkme.cells.projection import Projection, Rows
+from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, ProtocolError
 from fedkme.exchange import CellsPlan
 from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Event
 from fedkme.privacy.noise import NoiseSource, choose
-
-FloatArray = NDArray[np.float64]
 
 SENSITIVITY = 1
 """Sensitivity of every score, replace-one."""

@@ -21,16 +21,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Event, Gaussian, PureDp
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SENSITIVITY = 2
 """L1, replace-one, of the counts."""
@@ -42,11 +39,9 @@ class IntegerNoise(Protocol):
 
     def gaussian(self, scale: float, size: int) -> FloatArray:
         """(size,) float64, Gaussian of the given standard deviation."""
-        ...
 
     def discrete_laplace(self, scale: float, size: int) -> IntArray:
         """(size,) int64 with P(k) proportional to exp(-|k| / scale)."""
-        ...
 
 
 class CountNoise(Protocol):
@@ -58,16 +53,13 @@ class CountNoise(Protocol):
     @property
     def event(self) -> Event:
         """Event of one histogram for the ledger."""
-        ...
 
     @property
     def variance(self) -> float:
         """Variance of the noise on one count."""
-        ...
 
     def draw(self, noise: IntegerNoise, size: int) -> IntArray:
         """Draw the noise of a histogram, (size,) int64."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -36,15 +36,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells.codebook import CodeBook, principal
 from fedkme.cells.directions import MOST_OFFERED, Menu
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch
 from fedkme.features.domain import Domain
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LEADING_OFFERED = 24
 """Eigenvectors of a menu."""

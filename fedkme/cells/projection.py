@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, Rows
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
-Rows = NDArray[np.floating[Any]]
 Centre = Literal["row", "domain"]
 """Point that is subtracted from a row: its own mean (images), or the middle of the public domain (tables)."""
 

@@ -30,14 +30,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedkme.cells.projection import Z_UNIT, Projection, Rows
+from fedkme.arrays import FloatArray, IntArray, Rows
+from fedkme.cells.projection import Z_UNIT, Projection
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.noise import NoiseSource
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SENSITIVITY = 3.0 / math.sqrt(2.0)
 """L2, replace-one, of the query in its own units."""
@@ -120,12 +117,7 @@ def coordinates(rows: Rows, labels: IntArray | None, projection: Projection, cla
 
 
 def release(
-    total: IntArray,
-    rows: int,
-    dimension: int,
-    classes: int | None,
-    multiplier: float,
-    noise: NoiseSource,
+    total: IntArray, rows: int, dimension: int, classes: int | None, multiplier: float, noise: NoiseSource
 ) -> Sketch:
     """Noise once on the integers of the sum, then moments; the trusted curator's step, or one owner's.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkme.tables.columns import GAP, GAPS, Category, Floats
+from fedkme.arrays import FloatArray
+from fedkme.tables.columns import GAP, GAPS, Category
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.tables.text import text_columns
@@ -32,5 +33,5 @@ def dummy_columns(schema: Schema, rows: int, rng: np.random.Generator) -> dict[s
     return columns
 
 
-def _gaps(rows: int, rng: np.random.Generator) -> Floats:
+def _gaps(rows: int, rng: np.random.Generator) -> FloatArray:
     return np.where(rng.random(rows) < GAP_SHARE, GAPS.index(GAP), 1.0 - GAPS.index(GAP))

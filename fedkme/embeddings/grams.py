@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.kernels import rbf_between, squared_norms
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 WHOLE_ROWS = 2048
 """Rows whose whole Gram matrix is kept at most: 32 MiB."""

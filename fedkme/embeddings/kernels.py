@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, Rows
 from fedkme.errors import ConfigError, DataError
-
-FloatArray = NDArray[np.float64]
-Rows = NDArray[np.floating[Any]]
 
 BLOCK_ROWS = 1024
 """Rows of either side of a tile: means need at most 1024 x 1024 kernel values (8 MiB) at a time."""

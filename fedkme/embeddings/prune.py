@@ -7,18 +7,13 @@ a function of the exact D_v, and nobody but D_v's side ever sees it. Discarded r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.grams import Gram, gram_of
 from fedkme.embeddings.kernels import kernel_mean_at
 from fedkme.errors import NotEnoughRowsError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 NONE = np.empty(0, dtype=np.int64)
 """No row."""

@@ -17,19 +17,14 @@ better of the two is taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.short_rows import ShortRows, shorten
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 SWEEPS = 5
 """Sweeps of exchanges at most: on MNIST, p = 200, five take MMD^2 to .95 of greedy choice's; ten, too."""

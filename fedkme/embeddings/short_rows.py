@@ -14,13 +14,11 @@ place: a kernel of two rows costs a product of k + 2 numbers, and one exp.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-Rows = NDArray[np.floating[Any]]
+from fedkme.arrays import FloatArray, Rows
 
 DROPPED = 1.5e-3
 """Root mean square of the exponents that are left out. On MNIST it gives k = 257 of 784, means of kernels

@@ -19,12 +19,9 @@ import contextlib
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings.grams import Gram, WholeGram
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 GAP = 1e-11
 """Gap at which the active set stops, in units of the largest entry of G: MMD^2 of any use is above 1e-6."""

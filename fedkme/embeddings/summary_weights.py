@@ -29,19 +29,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.grams import Gram
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import Candidates, candidates, greedy, pruned, swapped
 from fedkme.embeddings.simplex_fit import Fit, fit_simplex
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 RIDGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 """lambda in lambda |w|^2: more of it spreads weight, over which a model's fit averages its noise."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.simplex_fit import Fit, fit_simplex
 
-FloatArray = NDArray[np.float64]
 Constraint = Literal["l1", "simplex"]
 """sum |w| <= C, or w >= 0 with sum w = 1."""
 

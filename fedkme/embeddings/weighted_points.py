@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, Rows
 from fedkme.embeddings.kernels import BLOCK_ROWS, kernel_mean_at, rbf
 from fedkme.errors import DataError
-
-FloatArray = NDArray[np.float64]
-Rows = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,11 +17,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
-IntArray = NDArray[np.int64]
 MOST_BINS = 1 << 12
 
 

@@ -18,11 +18,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
 
-IntArray = NDArray[np.int64]
 Clique = tuple[int, ...]
 """Columns of a marginal, ascending places in the table of codes."""
 

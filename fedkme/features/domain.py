@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Category, Schema
 
-FloatArray = NDArray[np.float64]
 Units = Literal["model", "table"]
 """Units of numbers: model space, [0, 1] by their bounds, or as they stand in a table."""
 

@@ -18,10 +18,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
 from fedkme.errors import ProtocolError
 
-FloatArray = NDArray[np.float64]
 Features = NDArray[np.int16]
 """(m, d): h1 of m rows in fixed point."""
 MeanVector = NDArray[np.int32]

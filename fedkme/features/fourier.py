@@ -22,10 +22,10 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.fixed_point import quantize_features
 
-FloatArray = NDArray[np.float64]
 Kind = Literal["paired", "offset"]
 
 _BLOCK_CELLS = 2**17
@@ -93,22 +93,18 @@ class FourierShape(Protocol):
     @property
     def kind(self) -> Kind:
         """`paired` or `offset`."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Coordinates of h1(x), d."""
-        ...
 
     @property
     def gamma(self) -> float:
         """Gamma of the kernel."""
-        ...
 
     @property
     def width(self) -> int:
         """Columns of an encoded row, n."""
-        ...
 
 
 class FourierFeatures:

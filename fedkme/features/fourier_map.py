@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 _MAX_DIMENSION = 2**20
 _MAX_DRAW = 2**28  # frequencies: 2 GiB of float64
 STEPS = 2**16

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import NotEnoughRowsError
 from fedkme.features.fixed_point import (
     FEATURE_UNIT,
     FeatureMean,
     Features,
-    FloatArray,
     MeanVector,
     ScoredFeatures,
     quantize_mean,

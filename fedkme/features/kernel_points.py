@@ -16,16 +16,15 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 _LARGEST_ERROR = 1e-2
 _UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: the slack of fedkme.features.pooling covers it
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.domain import Domain
@@ -13,8 +13,6 @@ from fedkme.features.kernel_points import PointsSpec
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import ReleasedEmbedding
 from fedkme.tables.table import Table
-
-FloatArray = NDArray[np.float64]
 
 
 def kernel_units(features: EmbeddingMap) -> tuple[FloatArray, FloatArray, float]:

@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.extensions import FEATURE_MAPS, Kinds, beside
 from fedkme.features.domain import Domain
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 
 class MapSpec(Settings):

@@ -15,14 +15,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
 from fedkme.tables.table import Table
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SLACK = 1.0 + 1e-6
 """Features are computed in floating point: norm and spread may exceed their bounds by rounding."""

@@ -7,15 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedkme.ledgers.windows import Readings
-from fedkme.privacy.ledger import (
-    ARCHIVED_LINES,
-    GENESIS,
-    costs,
-    disclosures_in,
-    hash_of,
-    lines_to_json,
-    tip,
-)
+from fedkme.privacy.ledger import ARCHIVED_LINES, GENESIS, costs, disclosures_in, hash_of, lines_to_json, tip
 from fedkme.store import LedgerLine, Store
 
 RUNS = 100

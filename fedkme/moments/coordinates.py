@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.releases.choice import LONG_BLOCK
 from fedkme.tables.schema import Numeric, Schema
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 

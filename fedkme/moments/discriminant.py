@@ -15,13 +15,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.moments.features import SecondMoments
 from fedkme.moments.gaussians import Gaussians, gaussians_of
 from fedkme.releases.file import StoredRelease
 
-FloatArray = NDArray[np.float64]
 Shape = Literal["quadratic", "linear"]
 """A covariance for each class, or one for all."""
 SPREAD_SHAPE = 3.0

@@ -21,16 +21,14 @@ import math
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.moments.coordinates import Coordinates
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 T = 0.5
 """alpha^2: a public constant; errors of what is made of moments are flat around it."""

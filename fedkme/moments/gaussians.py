@@ -20,12 +20,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.features.sums import ReleasedEmbedding
 from fedkme.moments.features import T
-
-FloatArray = NDArray[np.float64]
 
 FLOOR = 0.1
 """Least eigenvalue of a covariance, over the edge of the noise of an average class; also of a class's

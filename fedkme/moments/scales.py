@@ -11,11 +11,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.moments.features import SecondMomentsSpec, ShellMoments, T
-
-FloatArray = NDArray[np.float64]
 
 _OCCUPIED = 3.0  # a shell counts where its noisy count is so many deviations of its noise above 0
 _LEAST = 1e-4  # of the mean variance: no coordinate is taken for constant

@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import FEATURE_UNIT, MeanVector, quantize_mean
 from fedkme.features.fourier import FourierFeatures
@@ -31,8 +32,6 @@ from fedkme.features.kernel_points import PointsMap, PointsSpec, principal_basis
 from fedkme.privacy.means import Cost, GaussianMean
 from fedkme.privacy.noise import NoiseSource
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 MOST = 256
 """Largest number of landmarks."""

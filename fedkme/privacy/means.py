@@ -72,12 +72,10 @@ class MeanRelease(Protocol):
     @property
     def size(self) -> int:
         """Rows added so far."""
-        ...
 
     @property
     def cost(self) -> Cost:
         """Cost of the next release, if it reads rows that are protected."""
-        ...
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1]; k may be 0.
@@ -85,42 +83,32 @@ class MeanRelease(Protocol):
         Raises:
             DataError: wrong shape, or a coordinate outside [-1, 1].
         """
-        ...
 
     def release(self) -> NDArray[np.float64]:
         """The released mean, (d,), in the units of the rows.
 
         With no rows it is zeros, which reads no data: it costs nothing and counts as no release.
         """
-        ...
 
 
 class ExactMean:
     """The mean itself: the non-private baseline."""
 
+    cost = _EXACT
+
     def __init__(self, dimension: int) -> None:
         self._sum = np.zeros(dimension)
-        self._size = 0
-
-    @property
-    def size(self) -> int:
-        """Rows added so far."""
-        return self._size
-
-    @property
-    def cost(self) -> Cost:
-        """Cost without noise: no bound."""
-        return _EXACT
+        self.size = 0
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1]; sums of multiples of 2**-14 are exact in any order."""
         _check(rows, self._sum.size)
         self._sum += rows.sum(axis=0)
-        self._size += len(rows)
+        self.size += len(rows)
 
     def release(self) -> NDArray[np.float64]:
         """The exact mean, (d,); zeros with no rows."""
-        return self._sum / max(self._size, 1)
+        return self._sum / max(self.size, 1)
 
 
 class MwemMean:
@@ -167,12 +155,7 @@ class MwemMean:
         self._next = (initial_epsilon, initial_iterations)
         self._later = (epsilon, iterations)
         self._index_sum = np.zeros(dimension, dtype=np.int64)
-        self._size = 0
-
-    @property
-    def size(self) -> int:
-        """Rows added so far."""
-        return self._size
+        self.size = 0
 
     @property
     def cost(self) -> Cost:
@@ -191,16 +174,16 @@ class MwemMean:
         """Quantize and add rows, (k, d) in [-1, 1]."""
         _check(rows, self._index_sum.size)
         self._index_sum += quantize(rows, self._grid_step, self._noise).sum(axis=0)
-        self._size += len(rows)
+        self.size += len(rows)
 
     def release(self) -> NDArray[np.float64]:
         """One call of h2 on the rows so far, (d,); zeros with no rows."""
         epsilon, iterations = self._next
         self._next = self._later
-        if self._size == 0:
+        if self.size == 0:
             # The first call is the seed set's: without one, its large budget is not left for private rows.
             return np.zeros(self._index_sum.size)
-        return self._mwem.iterate(self._index_sum, self._size, epsilon, iterations)
+        return self._mwem.iterate(self._index_sum, self.size, epsilon, iterations)
 
 
 def later_cost(release: MeanRelease) -> Cost:
@@ -248,25 +231,15 @@ class GaussianMean:
         multiplier = gaussian_sigma(epsilon, delta, releases)
         sensitivity = 2.0 * self._largest if diameter is None else diameter
         self._scale = sensitivity * multiplier
-        self._cost = Cost(Gaussian(multiplier), sensitivity)
+        self.cost = Cost(Gaussian(multiplier), sensitivity)
         self._planned = self._left = releases
         self._steps = np.zeros(dimension, dtype=np.int64)  # the sum of rows in units of FEATURE_UNIT
-        self._size = 0
-
-    @property
-    def size(self) -> int:
-        """Rows added so far."""
-        return self._size
-
-    @property
-    def cost(self) -> Cost:
-        """The calibrated noise multiplier and the rows' diameter."""
-        return self._cost
+        self.size = 0
 
     @property
     def deviation(self) -> float:
         """Deviation of the noise in a coordinate of the next release."""
-        return self._scale / max(self._size, 1)
+        return self._scale / max(self.size, 1)
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1].
@@ -281,7 +254,7 @@ class GaussianMean:
                 "Use the norm bound that belongs to the feature map.",
             )
         self._steps += quantize_features(rows).sum(axis=0, dtype=np.int64)
-        self._size += len(rows)
+        self.size += len(rows)
 
     def release(self) -> NDArray[np.float64]:
         """The mean with fresh noise, (d,); zeros with no rows.
@@ -289,7 +262,7 @@ class GaussianMean:
         Raises:
             ConfigError: all planned releases are spent.
         """
-        if self._size == 0:
+        if self.size == 0:
             return np.zeros(self._steps.size)
         if self._left == 0:
             raise ConfigError(
@@ -298,7 +271,7 @@ class GaussianMean:
             )
         self._left -= 1
         noise = self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size)
-        return (self._steps + noise) * (FEATURE_UNIT / self._size)
+        return (self._steps + noise) * (FEATURE_UNIT / self.size)
 
 
 def _check(rows: NDArray[np.float64], dimension: int) -> None:

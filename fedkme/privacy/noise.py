@@ -28,15 +28,12 @@ class NoiseSource(Protocol):
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Uniform on [0, 1)."""
-        ...
 
     def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
         """Laplace with mean 0 and density exp(-|x| / scale) / (2 scale)."""
-        ...
 
     def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
         """Gaussian with mean 0 and standard deviation `scale`."""
-        ...
 
 
 _LEAST_LOGIT = -700.0

@@ -27,8 +27,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from fedkme.arrays import FloatArray, IntArray
+
 Words = Callable[[int], NDArray[np.uint64]]
 """Independent uniform words of 64 bits, as many as asked for."""
 
@@ -42,7 +42,7 @@ _DIGITS = 40
 """Significant digits of the first decimal arithmetic; each further 64 bits of U take 20 more."""
 
 
-def discrete_laplace(scale: float, size: int, words: Words) -> Ints:
+def discrete_laplace(scale: float, size: int, words: Words) -> IntArray:
     """Draws of P(k) ~ exp(-|k| / scale) on the integers.
 
     Args:
@@ -60,7 +60,7 @@ def discrete_laplace(scale: float, size: int, words: Words) -> Ints:
     return _laplace(scale, size, words)
 
 
-def discrete_gaussian(sigma: float, size: int, words: Words) -> Ints:
+def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
     """Draws of P(k) ~ exp(-k^2 / (2 sigma^2)) on the integers.
 
     Args:
@@ -87,12 +87,12 @@ def _check(scale: float) -> None:
         raise ValueError(f"a scale of {scale:g} is not in [2^-40, 2^50]")
 
 
-def _laplace(scale: float, size: int, words: Words) -> Ints:
+def _laplace(scale: float, size: int, words: Words) -> IntArray:
     geometric = _geometric(scale, 2 * size, words)
     return geometric[:size] - geometric[size:]
 
 
-def _geometric(scale: float, size: int, words: Words) -> Ints:
+def _geometric(scale: float, size: int, words: Words) -> IntArray:
     """Draws of floor(-scale ln U), (size,) int64."""
     first = words(size) >> np.uint64(64 - _BITS)
     least, most = _minus_log(first)
@@ -112,7 +112,7 @@ def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
         uniform.refine()
 
 
-def _kept(candidates: Ints, sigma: float, words: Words) -> NDArray[np.bool_]:
+def _kept(candidates: IntArray, sigma: float, words: Words) -> NDArray[np.bool_]:
     """Keep y where U < exp(-(|y| - sigma^2 / t)^2 / (2 sigma^2)): (n,) bool."""
     first = words(len(candidates)) >> np.uint64(64 - _BITS)
     least, most = _minus_log(first)
@@ -139,7 +139,7 @@ def _kept_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
         uniform.refine()
 
 
-def _minus_log(first: NDArray[np.uint64]) -> tuple[Floats, Floats]:
+def _minus_log(first: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
     """Bounds of -ln U for U in [first, first + 1) / 2^53, rounding counted: two (n,) arrays."""
     low = first.astype(np.float64) * 2.0**-_BITS
     high = (first + np.uint64(1)).astype(np.float64) * 2.0**-_BITS

@@ -101,12 +101,7 @@ class GaussianSettings(MechanismSettings):
     @override
     def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> GaussianMean:
         return GaussianMean(
-            dimension,
-            noise,
-            norm_bound=norm_bound,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            releases=releases,
+            dimension, noise, norm_bound=norm_bound, epsilon=self.epsilon, delta=self.delta, releases=releases
         )
 
 

@@ -22,8 +22,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap
 from fedkme.features.sums import (
@@ -37,8 +37,6 @@ from fedkme.features.sums import (
 from fedkme.privacy.events import Gaussian, Relation
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.noise import NoiseSource
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.config import validate
 from fedkme.errors import DataError, FedkmeError
 from fedkme.features.binning import Binning, finer
@@ -21,7 +22,6 @@ from fedkme.features.counts import Clique, marginal_cells
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 PROTOCOL = "marginals"
 
 

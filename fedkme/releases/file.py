@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, ValidationError
 
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.errors import DataError, FedkmeError
 from fedkme.features.maps import spec_from_json, spec_to_json
@@ -22,8 +23,6 @@ from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.privacy.events import Event, event_from_json
 from fedkme.tables.npz import npz_arrays, npz_bytes
 from fedkme.tables.schema import Schema
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

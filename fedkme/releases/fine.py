@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from fedkme.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     Field,
     FiniteFloat,
@@ -32,6 +31,7 @@ from pydantic import (
     field_validator,
 )
 
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError
 from fedkme.extensions import Kinds
@@ -41,7 +41,6 @@ from fedkme.protocols import configured
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 _NUMBER: TypeAdapter[float] = TypeAdapter(FiniteFloat)
 _LONGEST_POINTS = 6 * 2**20  # characters: a request is one message of at most 8 MiB
 

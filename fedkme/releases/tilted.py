@@ -8,9 +8,9 @@ Phillips and Schapire 2007). A function whose mean is hardly known (e_t large) h
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from fedkme.arrays import FloatArray
+
 _STEPS, _HALVINGS = 50, 30
 _NEAR = 1e-9
 

@@ -202,13 +202,7 @@ class SecretTaker:
         phase: what comes next.
     """
 
-    def __init__(
-        self,
-        keys: PartyKeys,
-        identity: Identity | None,
-        giver: str,
-        check: OfferCheck,
-    ) -> None:
+    def __init__(self, keys: PartyKeys, identity: Identity | None, giver: str, check: OfferCheck) -> None:
         """Begin.
 
         Args:

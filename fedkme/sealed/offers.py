@@ -107,11 +107,7 @@ def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
 
 
 def certified(
-    authority: bytes,
-    run: str,
-    roles: Collection[Role],
-    *,
-    check: Callable[[bytes], None] | None = None,
+    authority: bytes, run: str, roles: Collection[Role], *, check: Callable[[bytes], None] | None = None
 ) -> OfferCheck:
     """Accept offers that a certificate of the authority vouches for.
 

@@ -217,10 +217,7 @@ def sealed_about(context: bytes, sender: str, recipient: str) -> bytes:
 
 
 def endorsed(
-    context: bytes,
-    advertisements: Iterable[Advertisement],
-    sharing: Iterable[str],
-    survivors: Iterable[str],
+    context: bytes, advertisements: Iterable[Advertisement], sharing: Iterable[str], survivors: Iterable[str]
 ) -> bytes:
     """Bytes that an endorsement's signature is of: all that the curator told every owner alike.
 

@@ -220,7 +220,6 @@ def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]
     """
     if not LEAST_SHARE <= share <= _LARGEST_SHARE:
         raise ConfigError(
-            "shares of noise are drawn for deviations of 2**24 to 2**45 steps",
-            "Take another step.",
+            "shares of noise are drawn for deviations of 2**24 to 2**45 steps", "Take another step."
         )
     return np.rint(noise.gaussian(share, size)).astype(np.int64)

@@ -100,7 +100,6 @@ class Store(Protocol):
         Raises:
             RuntimeError: inside another transaction; they do not nest.
         """
-        ...
 
     def open_run(self, run: str, peer: str, document: bytes) -> None:
         """Write down a new run.
@@ -108,7 +107,6 @@ class Store(Protocol):
         Raises:
             StoreError: a run of this name is there; the transaction is not spoilt.
         """
-        ...
 
     def update_run(
         self, run: str, *, status: str | None = None, document: bytes | None = None, ended: bool = False
@@ -118,11 +116,9 @@ class Store(Protocol):
         Raises:
             StoreError: there is no such run; the transaction is not spoilt.
         """
-        ...
 
     def run(self, run: str) -> RunRow | None:
         """A run by its name."""
-        ...
 
     def runs(
         self, status: str | None = None, peer: str | None = None, latest: int | None = None
@@ -131,7 +127,6 @@ class Store(Protocol):
 
         With `latest` there are at most so many, the last that were opened.
         """
-        ...
 
     def append(self, run: str, kind: str, body: bytes) -> int:
         """Add an entry to a run's journal, and say its position.
@@ -139,19 +134,15 @@ class Store(Protocol):
         Raises:
             StoreError: there is no such run; the transaction is not spoilt.
         """
-        ...
 
     def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
         """A run's journal behind a position; empty for a run that is not there."""
-        ...
 
     def forget_entries(self, run: str) -> None:
         """Delete a run's journal; positions begin at 1 again. How thoroughly: see the backend."""
-        ...
 
     def extend_ledger(self, lines: Sequence[str]) -> None:
         """Append lines of ASCII without line ends; none of them is ever changed or lost."""
-        ...
 
     def ledger(self, after: int = 0) -> list[LedgerLine]:
         """The ledger behind a line, out of archives where it is in them.
@@ -159,19 +150,15 @@ class Store(Protocol):
         Raises:
             ArchiveError: an archive that has some of it is gone, or not what it was.
         """
-        ...
 
     def last_ledger_line(self) -> str | None:
         """The last line of the ledger."""
-        ...
 
     def archives(self, latest: int | None = None) -> list[Archive]:
         """Archives of this store, by their lines, without contents; with `latest` the last so many."""
-        ...
 
     def finished(self) -> list[str]:
         """Runs that are over and in no archive, by the order of opening; none where nothing is archived."""
-        ...
 
     def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
         """Make an archive of the ledger up to a line and of documents; the store is as it was.
@@ -184,7 +171,6 @@ class Store(Protocol):
             written: when it was written.
             runs: whose documents go into it.
         """
-        ...
 
     def archive(
         self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
@@ -196,7 +182,6 @@ class Store(Protocol):
             documents: what stands in place of those that are in it, by run.
             facts: written in the same transaction; None: deleted.
         """
-        ...
 
     def document(self, run: str) -> bytes | None:
         """The document of a run as it was before it was archived; None where there is no such run.
@@ -204,28 +189,21 @@ class Store(Protocol):
         Raises:
             ArchiveError: its archive is gone, or not what it was.
         """
-        ...
 
     def lost_archives(self, read: bool = False) -> list[ArchiveError]:
         """Errors about archives that are gone; with `read` also about those that are not what they were."""
-        ...
 
     def put(self, key: str, value: bytes) -> None:
         """Write a fact, over what was there."""
-        ...
 
     def get(self, key: str) -> bytes | None:
         """A fact by its key."""
-        ...
 
     def keys(self, prefix: str = "") -> list[str]:
         """Keys of facts that begin with a prefix, by code point."""
-        ...
 
     def delete(self, key: str) -> None:
         """Delete a fact; nothing where there is none."""
-        ...
 
     def close(self) -> None:
         """Let go of the store, at once and for the next process; an open transaction is rolled back."""
-        ...

@@ -6,112 +6,27 @@ Version n is what step n leaves behind. A step that was released is never change
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from fedkme.errors import StoreError
 
 Step = tuple[str, ...]
 """Statements that bring a store from one version to the next, in one transaction."""
 
-_VERSION = (
-    "CREATE TABLE schema_version (version INTEGER NOT NULL)",
-    "INSERT INTO schema_version VALUES (0)",
-)
 
-SQLITE: tuple[Step, ...] = (
-    (
-        *_VERSION,
-        "CREATE TABLE parties (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
-        # The document last: the columns before it are read without it.
-        """CREATE TABLE runs (
-            id INTEGER PRIMARY KEY, party INTEGER NOT NULL REFERENCES parties, name TEXT NOT NULL,
-            peer TEXT NOT NULL, status TEXT NOT NULL, opened REAL NOT NULL, ended REAL,
-            document BLOB NOT NULL, UNIQUE (party, name)
-        ) STRICT""",
-        """CREATE TABLE journal (
-            run INTEGER NOT NULL REFERENCES runs, position INTEGER NOT NULL, kind TEXT NOT NULL,
-            body BLOB NOT NULL, PRIMARY KEY (run, position)
-        ) STRICT""",
-        """CREATE TABLE ledger (
-            party INTEGER NOT NULL REFERENCES parties, seq INTEGER NOT NULL, line TEXT NOT NULL,
-            written REAL NOT NULL, PRIMARY KEY (party, seq)
-        ) STRICT, WITHOUT ROWID""",
-        """CREATE TABLE facts (
-            party INTEGER NOT NULL REFERENCES parties, name TEXT NOT NULL, value BLOB NOT NULL,
-            PRIMARY KEY (party, name)
-        ) STRICT""",
-        """CREATE TRIGGER ledger_not_updated BEFORE UPDATE ON ledger
-            BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
-        """CREATE TRIGGER ledger_not_deleted BEFORE DELETE ON ledger
-            BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
-        # INSERT OR REPLACE deletes without asking the trigger above.
-        """CREATE TRIGGER ledger_in_order BEFORE INSERT ON ledger
-            WHEN NEW.seq <> 1 + (SELECT COALESCE(MAX(seq), 0) FROM ledger WHERE party = NEW.party)
-            BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
-    ),
-    (
-        """CREATE TABLE archives (
-            party INTEGER NOT NULL REFERENCES parties, last INTEGER NOT NULL, mark TEXT NOT NULL,
-            written REAL NOT NULL, digest TEXT NOT NULL, content BLOB, PRIMARY KEY (party, digest)
-        ) STRICT""",
-        "ALTER TABLE runs ADD COLUMN archive TEXT",
-        "DROP TRIGGER ledger_not_deleted",
-        """CREATE TRIGGER ledger_not_deleted BEFORE DELETE ON ledger
-            WHEN OLD.seq > (SELECT COALESCE(MAX(last), 0) FROM archives WHERE party = OLD.party)
-            BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
-    ),
-)
+def _steps(name: str) -> tuple[Step, ...]:
+    """Read steps from their file, in which each statement is a paragraph."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    parts = [part.split("\n\n")[1:] for part in text.split("\n-- step ")[1:]]
+    return tuple(tuple(_without_notes(statement) for statement in part) for part in parts)
 
-POSTGRES: tuple[Step, ...] = (
-    (
-        "CREATE SCHEMA IF NOT EXISTS fedkme",
-        *_VERSION,
-        """CREATE TABLE parties (
-            id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name TEXT COLLATE "C" NOT NULL UNIQUE
-        )""",
-        """CREATE TABLE runs (
-            id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, party BIGINT NOT NULL REFERENCES parties,
-            name TEXT COLLATE "C" NOT NULL, peer TEXT NOT NULL, status TEXT NOT NULL,
-            opened DOUBLE PRECISION NOT NULL, ended DOUBLE PRECISION, document BYTEA NOT NULL,
-            UNIQUE (party, name)
-        )""",
-        """CREATE TABLE journal (
-            run BIGINT NOT NULL REFERENCES runs, position BIGINT NOT NULL, kind TEXT NOT NULL,
-            body BYTEA NOT NULL, PRIMARY KEY (run, position)
-        )""",
-        """CREATE TABLE ledger (
-            party BIGINT NOT NULL REFERENCES parties, seq BIGINT NOT NULL, line TEXT NOT NULL,
-            written DOUBLE PRECISION NOT NULL, PRIMARY KEY (party, seq)
-        )""",
-        """CREATE TABLE facts (
-            party BIGINT NOT NULL REFERENCES parties, name TEXT COLLATE "C" NOT NULL, value BYTEA NOT NULL,
-            PRIMARY KEY (party, name)
-        )""",
-        """CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$""",
-        """CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger
-            FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()""",
-    ),
-    (
-        """CREATE TABLE archives (
-            party BIGINT NOT NULL REFERENCES parties, last BIGINT NOT NULL, mark TEXT NOT NULL,
-            written DOUBLE PRECISION NOT NULL, digest TEXT NOT NULL, content BYTEA,
-            PRIMARY KEY (party, digest)
-        )""",
-        "ALTER TABLE runs ADD COLUMN archive TEXT",
-        "DROP TRIGGER ledger_append_only ON ledger",
-        """CREATE TRIGGER ledger_append_only BEFORE UPDATE OR TRUNCATE ON ledger
-            FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()""",
-        """CREATE FUNCTION refuse_loss() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN
-                IF OLD.seq > (SELECT COALESCE(MAX(last), 0) FROM archives WHERE party = OLD.party) THEN
-                    RAISE EXCEPTION 'the ledger is append-only';
-                END IF;
-                RETURN OLD;
-            END $$""",
-        """CREATE TRIGGER ledger_not_lost BEFORE DELETE ON ledger
-            FOR EACH ROW EXECUTE FUNCTION refuse_loss()""",
-    ),
-)
+
+def _without_notes(statement: str) -> str:
+    lines = (line for line in statement.strip().splitlines() if not line.startswith("--"))
+    return "\n".join(lines).removesuffix(";")
+
+
+SQLITE, POSTGRES = _steps("sqlite.sql"), _steps("postgres.sql")
 
 
 def is_current(version: int, steps: tuple[Step, ...], where: str) -> bool:

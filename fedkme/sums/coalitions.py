@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import counts
@@ -14,8 +14,6 @@ from fedkme.errors import ConfigError
 from fedkme.sums.values import CellCounts
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-
-IntArray = NDArray[np.int64]
 
 
 class CoalitionCounts:

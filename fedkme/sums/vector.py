@@ -16,8 +16,8 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, DataError, SecureAggregationError
@@ -31,9 +31,6 @@ from fedkme.sums.coalitions import CoalitionCounts
 from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 WEIGHT_BITS = 6
 """The block with the largest noise has a weight of about 2^6, so weights are right to a percent or better."""
@@ -228,13 +225,13 @@ class SumVector:
             blocks.append(count * self.weights[-1])
         return np.concatenate(blocks)
 
-    def tables(self, vector: NDArray[np.float64] | IntArray) -> list[FloatArray]:
+    def tables(self, vector: FloatArray | IntArray) -> list[FloatArray]:
         """Counts of every table of a total, (cells,) float64 each."""
         ends = np.cumsum(self._sizes)[:-1]
         parts = np.split(vector.astype(np.float64), ends)
         return [part / weight for part, weight in zip(parts, self.weights, strict=True)]
 
-    def parts(self, vector: NDArray[np.float64] | IntArray) -> tuple[list[FloatArray], FloatArray | None]:
+    def parts(self, vector: FloatArray | IntArray) -> tuple[list[FloatArray], FloatArray | None]:
         """Sums of every map, (J, C) float64 in their own units, and the class counts, (C,), of a total."""
         columns, start = self.query.layout.columns, 0
         found: list[FloatArray] = []

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fedkme.arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -34,15 +33,15 @@ class Axis:
     unit: float | None = None
     whole: bool = False
 
-    def bend(self, values: Floats) -> Floats:
+    def bend(self, values: FloatArray) -> FloatArray:
         """Values in units in which rows are taken to lie evenly within a bin."""
         return values if self.unit is None else np.arcsinh(values / self.unit)
 
-    def unbend(self, bent: Floats) -> Floats:
+    def unbend(self, bent: FloatArray) -> FloatArray:
         """Inverse of `bend`."""
         return bent if self.unit is None else np.sinh(bent) * self.unit
 
-    def place(self, values: Floats) -> Floats:
+    def place(self, values: FloatArray) -> FloatArray:
         """Places of values in [0, 1]."""
         if self.cuts:
             knots = np.array([self.low, *self.cuts, self.high])
@@ -50,7 +49,7 @@ class Axis:
         start, end = self._ends
         return (self.bend(values) - start) / (end - start)
 
-    def value(self, places: Floats) -> Floats:
+    def value(self, places: FloatArray) -> FloatArray:
         """Values at places, inverse of `place`; inside the bounds."""
         if self.cuts:
             knots = np.array([self.low, *self.cuts, self.high])
@@ -60,7 +59,7 @@ class Axis:
             bent = start + places * (end - start)
         return np.clip(self.unbend(bent), self.low, self.high)
 
-    def edges(self, bins: int) -> Floats:
+    def edges(self, bins: int) -> FloatArray:
         """Ends of at most so many bins, even pieces of [0, 1], increasing; whole for whole numbers."""
         top = self.high + self.whole
         knots = np.array([self.low, *self.cuts, top])
@@ -72,7 +71,7 @@ class Axis:
             edges[0], edges[-1] = self.low, top
         return np.unique(np.ceil(edges - 1e-9)) + 0.0 if self.whole else edges  # no -0
 
-    def between(self, start: Floats, end: Floats, shares: Floats) -> Floats:
+    def between(self, start: FloatArray, end: FloatArray, shares: FloatArray) -> FloatArray:
         """Values of [start, end), a share of the way from one to the other as rows are taken to lie."""
         a, b = self.bend(start), self.bend(end)
         values = self.unbend(a + shares * (b - a))

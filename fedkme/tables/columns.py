@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_serializer, model_validator
 
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis
 
-Floats = NDArray[np.float64]
 Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool
 Swallowed = tuple[str, Any]  # what was put in place of cells, and of which: bool
 CLIPPED = "outside the bounds, moved to the nearest"
@@ -191,28 +191,28 @@ class Numeric(Settings):
         """Place of each atom in [0, 1]: that of the nearest value within the bounds."""
         return tuple(self.axis.place(np.clip(np.array(self.atoms, np.float64), *self.bounds)).tolist())
 
-    def rounded(self, values: Floats) -> Floats:
+    def rounded(self, values: FloatArray) -> FloatArray:
         """Values as they are made: whole, or with so many decimals."""
         if self.integer:
             return np.rint(values)
         return values if self.decimals is None else np.clip(np.round(values, self.decimals), *self.bounds)
 
-    def levels_of(self, values: Floats) -> NDArray[np.int64]:
+    def levels_of(self, values: FloatArray) -> NDArray[np.int64]:
         """Place of each value among the atoms, counted from 1; 0 where it is none."""
         found = np.zeros(np.shape(values), dtype=np.int64)
         for level, atom in enumerate(self.atoms, 1):
             found[values == atom] = level
         return found
 
-    def gaps(self, block: Floats) -> NDArray[np.bool_]:
+    def gaps(self, block: FloatArray) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
         gaps = ~np.isfinite(block)
         return gaps | np.isin(block, self.missing_codes) if self.missing_codes else gaps
 
-    def _filled(self, block: Floats) -> Floats:
+    def _filled(self, block: FloatArray) -> FloatArray:
         return block if self.missing is None else np.where(self.gaps(block), self.missing, block)
 
-    def encode(self, block: Floats) -> Floats:
+    def encode(self, block: FloatArray) -> FloatArray:
         """Places of (m, count) values in [0, 1]; behind them which atom they are, one-hot / sqrt(2)."""
         filled = self._filled(block)
         if not self.atoms:
@@ -222,7 +222,7 @@ class Numeric(Settings):
         hot = self.levels_of(filled) == np.arange(len(self.atoms) + 1)
         return np.concatenate([places, np.where(hot, math.sqrt(0.5), 0.0)], axis=1)
 
-    def decode(self, block: Floats) -> Floats:
+    def decode(self, block: FloatArray) -> FloatArray:
         """Values of points of model space, (m, encoded width) -> (m, count): atoms, or inside the bounds."""
         values = self.rounded(self.axis.value(block[:, : self.count]))
         if not self.atoms:
@@ -230,7 +230,7 @@ class Numeric(Settings):
         known = np.array([0.0, *self.atoms])[level := block[:, self.count :].argmax(axis=1)]
         return np.where(level[:, None] > 0, known[:, None], values)
 
-    def faults(self, block: Floats) -> Iterator[Fault]:
+    def faults(self, block: FloatArray) -> Iterator[Fault]:
         """Faults that (m, count) values can have, and the values that have them."""
         filled = self._filled(block)
         finite = np.isfinite(filled)
@@ -242,14 +242,14 @@ class Numeric(Settings):
             )
             yield "outside the public bounds", remedy, self._outside(filled)
 
-    def swallowed(self, block: Floats) -> Iterator[Swallowed]:
+    def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
         """Cells of (m, count) values in whose place `missing` and `clip` put another value."""
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", self.gaps(block)
         if self.clip:
             yield CLIPPED, self._outside(self._filled(block))
 
-    def _outside(self, values: Floats) -> NDArray[np.bool_]:
+    def _outside(self, values: FloatArray) -> NDArray[np.bool_]:
         low, high = self.bounds
         outside: NDArray[np.bool_] = (values < low) | (values > high)
         return outside & (self.levels_of(values) == 0) if self.atoms else outside
@@ -328,28 +328,28 @@ class Category(Settings):
         """Mean squared distance in model space of two values drawn uniformly."""
         return 1.0 - 1.0 / len(self.categories)
 
-    def _filled(self, block: Floats) -> Floats:
+    def _filled(self, block: FloatArray) -> FloatArray:
         if self.missing is None:
             return block
         return np.where(np.isnan(block), self.categories.index(self.missing), block)
 
-    def encode(self, block: Floats) -> Floats:
+    def encode(self, block: FloatArray) -> FloatArray:
         """One-hot of (m, 1) indices over sqrt(2), so that two categories are at distance 1."""
         hot = self._filled(block) == np.arange(self.encoded_width)
         return np.where(hot, math.sqrt(0.5), 0.0)
 
-    def decode(self, block: Floats) -> Floats:
+    def decode(self, block: FloatArray) -> FloatArray:
         """Index of the largest of (m, categories) coordinates."""
         return np.asarray(block.argmax(axis=1, keepdims=True), dtype=np.float64)
 
-    def faults(self, block: Floats) -> Iterator[Fault]:
+    def faults(self, block: FloatArray) -> Iterator[Fault]:
         """Faults that (m, 1) indices can have, and the indices that have them."""
         index = self._filled(block)
         known = (index >= 0) & (index < self.encoded_width) & (index == np.floor(index))
         remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
         yield "an unknown category index", remedy, ~known
 
-    def swallowed(self, block: Floats) -> Iterator[Swallowed]:
+    def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
         """Cells of (m, 1) indices in whose place `missing` puts another."""
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", np.isnan(block)

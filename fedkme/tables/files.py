@@ -38,19 +38,6 @@ from fedkme.tables.npz import HEADERS, npz_bytes
 from fedkme.tables.schema import FaultyCells, Person, Schema
 from fedkme.tables.table import Table, table_from_arrays, within_bound
 
-__all__ = [
-    "Cells",
-    "Examined",
-    "examine",
-    "load_rows",
-    "load_table",
-    "read_arrays",
-    "read_columns",
-    "save_table",
-    "table_bytes",
-    "table_from_columns",
-]
-
 _INDEX = re.compile(r"__index_level_\d+__")
 """Name that pandas gives an index without a name, which is no column of the data frame."""
 

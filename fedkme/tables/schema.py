@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
-from fedkme.tables.columns import GAPS, Category, Floats, Label, Numeric, Person
+from fedkme.tables.columns import GAPS, Category, Label, Numeric, Person
 from fedkme.tables.table import Table
 from fedkme.tables.table_schema import from_table_schema
 
@@ -160,7 +161,7 @@ class Schema(Settings):
                 encoded[rows, target] = column.encode(values[rows, source].astype(np.float64))
         return encoded
 
-    def decode(self, encoded: NDArray[np.floating[Any]]) -> Floats:
+    def decode(self, encoded: NDArray[np.floating[Any]]) -> FloatArray:
         """Inverse of `encode` up to rounding; `check` accepts the values of any finite point.
 
         Args:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import event_from_json
@@ -18,10 +18,9 @@ from fedkme.privacy.settings import MEANS, TARGETS, MechanismSettings
 D = 6
 """Coordinates of a row."""
 GRID_STEP = 0.25
-Floats = NDArray[np.float64]
 
 
-def grid_rows(k: int, seed: int = 1) -> Floats:
+def grid_rows(k: int, seed: int = 1) -> FloatArray:
     """Rows whose coordinates are multiples of GRID_STEP, (k, D): no coin decides how they are rounded."""
     return np.random.default_rng(seed).integers(-4, 5, (k, D)).astype(np.float64) * np.float64(GRID_STEP)
 
@@ -99,7 +98,7 @@ class MechanismContract:
         "rows", [np.zeros(D), np.zeros((1, D + 1)), np.full((1, D), 1.001), np.full((1, D), math.nan)]
     )
     def test_rows_that_do_not_fit_are_refused_and_leave_no_trace(
-        self, settings: MechanismSettings, noise: NoiseSource, rows: Floats
+        self, settings: MechanismSettings, noise: NoiseSource, rows: FloatArray
     ) -> None:
         """The refusal names no value."""
         mean = _made(settings, noise)

@@ -11,7 +11,8 @@ from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, StepTaken
 from fedkme.errors import FedkmeError
 from fedkme.exchange import Coalition, Offer, Plan, ReleaseRequest, SummaryRequest
 from fedkme.privacy.events import Disclosure
-from fedkme.sealed import GroupSecret, PartyKeys
+from fedkme.sealed.group import GroupSecret
+from fedkme.sealed.offers import PartyKeys
 from fedkme.wire import codecs, releases, summaries
 from fedkme.wire.directives import answer_from_wire, answer_to_wire, directive_from_wire, directive_to_wire
 from fedkme.wire.fields import TEXTS, Field, FieldCodec

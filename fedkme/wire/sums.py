@@ -20,12 +20,11 @@ from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.features.maps import spec_from_json, spec_to_json
 from fedkme.features.sums import Layout
-from fedkme.secagg import (
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
-    KeyBinding,
     KeyRoster,
     RevealedShare,
     SealedShare,
@@ -34,6 +33,7 @@ from fedkme.secagg import (
     Unmasking,
 )
 from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, SumQuery
 from fedkme.wire.channel import CHUNK_BYTES, fitting
 from fedkme.wire.fields import TEXTS, Field, FieldCodec, many

@@ -28,18 +28,12 @@ Numbers of rows and columns alone say how much it is.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.kernels import rbf
 from fedkme.errors import DataError
 from owner.cells.herding import target_scores
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 DRAWS = 200
 """n: rows of D_v, as far as its fluctuation goes."""

@@ -8,19 +8,15 @@ says nothing: where an owner has no row of the cells ordered, its other rows fil
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray, Rows
 from fedkme.directives import FillOrder
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Fill
 from owner.cells.design import design
 from owner.cells.herding import cell_weights, herd, target_scores
-
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)

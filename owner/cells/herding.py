@@ -7,17 +7,12 @@ and columns, and not from cells.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.kernels import BLOCK_ROWS, rbf
 from fedkme.errors import DataError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-Rows = NDArray[np.floating[Any]]
 
 _DIGITS = 12
 """Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import HistogramNoise, noisy_counts
@@ -17,7 +17,7 @@ from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
@@ -25,8 +25,6 @@ from owner.cells.fill import FillRule, drawn_rows, fill_order
 from owner.cells.pace import Pace, measured
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
-
-IntArray = NDArray[np.int64]
 
 _WHOLE = 1.0 + 1e-9
 """The largest share of an order, with room for rounding."""

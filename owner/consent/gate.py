@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.cells.disclosures import Counts, histogram_disclosures
 from fedkme.errors import (
     BudgetError,
@@ -26,7 +27,7 @@ from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from owner.consent.policy import Policy
-from owner.consent.pools import IntArray, tie_breaks
+from owner.consent.pools import tie_breaks
 from owner.settings import MOST_SUMS
 
 # Numbers as they are: nothing is drawn, so that equal lines say the same once more, at an infinite epsilon.

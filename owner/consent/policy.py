@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import SAME_RELEASE, ApprovalError, PolicyError
 from fedkme.ledgers.windows import begin_of
@@ -32,7 +33,7 @@ from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.tables.schema import Schema
 from owner.consent.approvals import Approval, Asked, left_in, tidy, use
 from owner.consent.history import Admission, History
-from owner.consent.pools import IntArray, RowPools
+from owner.consent.pools import RowPools
 from owner.settings import PeriodBudget, PolicySettings
 
 _TERMS: Mapping[Family, type[Terms]] = {

@@ -27,13 +27,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.embeddings.tie_breaks import constants_of
 from fedkme.errors import BudgetError, StoreError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.store import Store
 from owner.settings import PolicySettings
-
-IntArray = NDArray[np.int64]
 
 _OFFERED = "offered/"
 

@@ -14,7 +14,8 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.told import AUCTION
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.protocols import is_blind, is_hashed, is_sealed
-from fedkme.sealed import AnyRow, check_same
+from fedkme.sealed.group import check_same
+from fedkme.sealed.rows import AnyRow
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema

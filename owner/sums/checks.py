@@ -17,8 +17,8 @@ from fedkme.errors import ConfigError, PolicyError, ProtocolError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import Event, Gaussian, leaves
 from fedkme.protocol import Invitation
-from fedkme.secagg import Parameters
 from fedkme.secagg.noise import LEAST_SHARE
+from fedkme.secagg.parameters import Parameters
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema

@@ -25,7 +25,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
-from fedkme.secagg import Delivery, Endorsements, KeyRoster, Survivors
+from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, Survivors
 from owner.handler import RunHandler
 from owner.sums.responder import SumResponder
 

@@ -17,23 +17,21 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Invitation
-from fedkme.secagg import (
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
-    KeyBinding,
     KeyRoster,
     MaskedInput,
-    OwnerAggregator,
-    Parameters,
     SealedShares,
     Survivors,
     Unmasking,
-    bind,
-    plan_of,
-    verify_all,
 )
+from fedkme.secagg.noise import plan_of
+from fedkme.secagg.owner import OwnerAggregator
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding, bind, verify_all
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema

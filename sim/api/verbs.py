@@ -262,10 +262,7 @@ def _scenario(
 
 
 def _summary(
-    settings: SimulationSettings,
-    out: str | Path | None,
-    shown: CallProgress,
-    parties: Scenario | None = None,
+    settings: SimulationSettings, out: str | Path | None, shown: CallProgress, parties: Scenario | None = None
 ) -> SummaryResult:
     directory, metrics = run_simulation(settings, _folder(out), shown, parties)
     _say_incomplete(metrics, shown)

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import Auction
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
+from fedkme.arrays import FloatArray
 from fedkme.privacy.events import PrivAuction as PrivAuctionEvent
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
@@ -28,8 +28,6 @@ from sim.attacks.recount import recount
 from sim.attacks.runs import OBSERVER, RunGame, first_scores, make_task
 from sim.attacks.scripted import ScriptedNoise
 from sim.attacks.wire import GRPC
-
-Floats = NDArray[np.float64]
 
 RELATION = "add or remove a row of another owner; an owner looks"
 _OWNERS = 8
@@ -45,7 +43,6 @@ class AuditedAuction(Protocol):
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
         """Owners that are asked."""
-        ...
 
 
 MakeAuction = Callable[[NoiseSource], AuditedAuction]
@@ -98,7 +95,7 @@ def chain_game(make: Callable[[NoiseSource], Auction], claim: Claim, rounds: int
     rows = np.random.default_rng(0).random((2 * rounds + 2, 2))
     rows = rows[np.argsort(-first_scores(task, rows))]
 
-    def held(second: bool) -> dict[str, Floats]:
+    def held(second: bool) -> dict[str, FloatArray]:
         return {"holder": rows[0 if second else 2 :: 2], OBSERVER: rows[1::2]}
 
     return RunGame(
@@ -188,7 +185,7 @@ def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_O
         random = np.random.default_rng([effort.seed, 4])
         wrong = 0
         for _ in range(effort.trials(500)):
-            values: NDArray[np.float64] = random.choice([-1e9, -1.0, 0.0, 1.0, 1e9], _OWNERS)
+            values: FloatArray = random.choice([-1e9, -1.0, 0.0, 1.0, 1e9], _OWNERS)
             bids = {f"o{i}": Bid(float(v), int(random.integers(3))) for i, v in enumerate(values)}
             auction = make(ScriptedNoise(coin=float(random.random())))
             auction.open_round(bids)

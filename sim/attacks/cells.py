@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells import sketch
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import CountNoise, HistogramNoise, IntegerNoise, histogram_noise, noisy_counts
@@ -35,9 +35,7 @@ from sim.attacks.law import outcome_finding, scale_finding
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import ScriptedNoise, TalliedNoise
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Rows = tuple[Floats, Ints]
+Rows = tuple[FloatArray, IntArray]
 """Rows, (m, 2), and their labels, (m,)."""
 
 SCHEMA = Schema(
@@ -49,7 +47,7 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 BOOK = kmeans_book(CORNERS, 4, SPEC, SCHEMA, 0)
 _RELATION = "replace one row"
 _EPSILON, _DELTA = 1.0, 1e-5
-Count = Callable[[Rows, NoiseSource], Ints]
+Count = Callable[[Rows, NoiseSource], IntArray]
 """A histogram as it leaves."""
 
 
@@ -71,7 +69,7 @@ def owner_histogram(
     claim = claim or Claim(_EPSILON, 0.0, _RELATION)
     how = histogram_noise(claim.epsilon)
 
-    def count(rows: Rows, noise: NoiseSource) -> Ints:
+    def count(rows: Rows, noise: NoiseSource) -> IntArray:
         return counting_responder(make, how, rows, noise).histogram(1)
 
     def spent(effort: Effort) -> CheckResult:
@@ -89,7 +87,7 @@ def owner_histogram(
     return Subject("cells-histogram", "sound", claim, (*_of_counts(count, how, claim, 8), spent))
 
 
-Release = Callable[[Ints, int, CountNoise | None, IntegerNoise], Ints]
+Release = Callable[[IntArray, int, CountNoise | None, IntegerNoise], IntArray]
 
 
 def validation_histogram(make: Release = noisy_counts) -> Subject:
@@ -97,7 +95,7 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
     claim = Claim(_EPSILON, 0.0, _RELATION)
     how = histogram_noise(claim.epsilon)
 
-    def count(rows: Rows, noise: NoiseSource) -> Ints:
+    def count(rows: Rows, noise: NoiseSource) -> IntArray:
         return make(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, on_integers(noise))
 
     def spent(effort: Effort) -> CheckResult:
@@ -118,7 +116,7 @@ class Integers(ScriptedNoise):
         self._each = units
         self._source = source
 
-    def discrete_laplace(self, scale: float, size: int) -> Ints:
+    def discrete_laplace(self, scale: float, size: int) -> IntArray:
         """(size,) int64."""
         self.scales.append(scale)
         if self._source is not None:
@@ -162,7 +160,7 @@ def _units(count: Count, claim: Claim, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", what, worst > claim.epsilon * (1 + 1e-3), claim.epsilon, worst)
 
 
-def _log_law(how: HistogramNoise, values: Ints | Floats) -> Floats:
+def _log_law(how: HistogramNoise, values: IntArray | FloatArray) -> FloatArray:
     """Log P(k) of the declared discrete Laplace law."""
     stay = math.exp(-1.0 / how.scale)
     return np.asarray(math.log((1.0 - stay) / (1.0 + stay)) - np.abs(values) / how.scale)
@@ -206,7 +204,9 @@ def _play(
 class SketchParts:
     """Parts that a sketch is made of; tests replace one of them."""
 
-    coordinates: Callable[[Floats, Ints | None, Projection, int | None], Ints] = sketch.coordinates
+    coordinates: Callable[[FloatArray, IntArray | None, Projection, int | None], IntArray] = (
+        sketch.coordinates
+    )
     release: Callable[..., sketch.Sketch] = sketch.release
 
 
@@ -223,7 +223,7 @@ def sketched(parts: SketchParts | None = None) -> Subject:
     return Subject("cells-sketch", "sound", claim, checks)
 
 
-def _steps(parts: SketchParts, rows: Rows) -> Ints:
+def _steps(parts: SketchParts, rows: Rows) -> IntArray:
     return parts.coordinates(SCHEMA.encode(rows[0]).astype(np.float64), rows[1], Projection(SPEC, SCHEMA), 2)
 
 
@@ -247,7 +247,7 @@ def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> Chec
     return CheckResult("sensitivity", what, units > (1 + 1e-9) / multiplier, 1 / multiplier, units)
 
 
-def _steps_of(found: sketch.Sketch) -> Floats:
+def _steps_of(found: sketch.Sketch) -> FloatArray:
     """Coordinates in steps, back from a release's moments."""
     one = sketch.from_coordinates(np.ones(sketch.length(2, 2)), found.rows, 2, 2, 0.0)
     return np.concatenate(
@@ -310,7 +310,7 @@ def _play_joint(
     """A row of one class or another of the other: the sketch's diameter, and two counts."""
     multiplier = plan.multiplier or 0.0
 
-    def count(rows: Rows, noise: NoiseSource) -> Ints:
+    def count(rows: Rows, noise: NoiseSource) -> IntArray:
         return counting_responder(make, plan.histogram, rows, noise).histogram(1)
 
     ends = [(CORNERS[:1], np.zeros(1, np.int64)), (CORNERS[-1:], np.ones(1, np.int64))]

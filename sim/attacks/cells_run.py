@@ -14,18 +14,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.summary.record import SummaryRecord
+from fedkme.arrays import FloatArray
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import FillOrder
 from fedkme.errors import OwnerLostError
 from fedkme.privacy.events import Event, PureDp
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import SimulatedNoise
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
@@ -36,8 +36,6 @@ from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.recount import recount
 from sim.attacks.runs import OBSERVER
 from sim.attacks.wire import GRPC, LOOPBACK, Engine, SilentObserver
-
-Floats = NDArray[np.float64]
 
 HOLDER = "holder"
 _ROWS = 4
@@ -53,7 +51,7 @@ class ObserverView:
     """
 
     count: int = 0
-    shares: Floats | None = None
+    shares: FloatArray | None = None
 
 
 class _Listener(HistogramResponder):

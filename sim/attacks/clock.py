@@ -18,6 +18,7 @@ from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import SummaryRecord
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
+from fedkme.arrays import FloatArray
 from fedkme.party import noise_for
 from fedkme.privacy.events import Clock as ClockEvent
 from fedkme.privacy.noise import NoiseSource, simulated
@@ -45,7 +46,6 @@ from sim.attacks.runs import (
 )
 from sim.attacks.wire import GRPC, LOOPBACK, SilentObserver, looped
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _EPSILON = 1.0
@@ -55,7 +55,7 @@ _NODES = 120
 MakeClock = Callable[[ClockSettings, NoiseSource], Clock]
 
 
-def stop_law(settings: ClockSettings, counts: Counts) -> Floats:
+def stop_law(settings: ClockSettings, counts: Counts) -> FloatArray:
     """P(stop = k) by quadrature over xi, (k,); the last price takes what is left."""
     epsilon, threshold = settings.epsilon, settings.threshold()
     kinks = sorted({float(c) - threshold for c in counts if c > threshold and c - threshold < 60.0 / epsilon})
@@ -190,7 +190,7 @@ def uniform() -> Subject:
     return Subject("uniform", "sound", claim, (blind,))
 
 
-def _drawn(rows: Floats, seed: int) -> list[tuple[object, ...]]:
+def _drawn(rows: FloatArray, seed: int) -> list[tuple[object, ...]]:
     """A run's accesses, and every drawn row but the first owner's row 0."""
     bidders = [
         Bidder(name, Table(table, None), SCHEMA, noise_for(seed, name)("draw"), OwnerGate(name))

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.events import Event, MwemCall
 from fedkme.privacy.means import MeanRelease, MwemMean
@@ -24,8 +25,7 @@ from sim.attacks.recount import mwem_events, recount
 from sim.attacks.scripted import TalliedNoise
 from sim.attacks.sensitivity import empty_release, laplace_units, selection_loss
 
-Floats = NDArray[np.float64]
-Quantizer = Callable[[Floats, float, NoiseSource], NDArray[np.int64]]
+Quantizer = Callable[[FloatArray, float, NoiseSource], NDArray[np.int64]]
 
 _RELATION = "replace one row"
 _STEP = 0.01  # eta
@@ -105,7 +105,7 @@ def _one_call(make: type[MwemMean], dimension: int, noise: NoiseSource) -> MeanR
     )
 
 
-def _worst_pair(dimension: int) -> tuple[Floats, Floats]:
+def _worst_pair(dimension: int) -> tuple[FloatArray, FloatArray]:
     """Two rows; the second turned round: coordinate 0's error falls by 2 and all others' rise by 2."""
     kept = -np.ones(dimension)
     kept[0] = 1.0
@@ -146,7 +146,7 @@ def _value_scale(make: type[MwemMean], effort: Effort) -> CheckResult:
         mechanism = _one_call(make, 1, noise)
         mechanism.add(np.zeros((1, 1)))
         outputs[trial] = mechanism.release()[0]
-    values: Floats = 2.0 * np.interp(outputs, means, grid)
+    values: FloatArray = 2.0 * np.interp(outputs, means, grid)
     return scale_finding(values, "laplace", 1.0 / _PARAMETER, effort.alpha, "a value's noise, end to end")
 
 

@@ -24,9 +24,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.mmd import mmd2
 from fedkme.features.fixed_point import Features, normalised_features
@@ -34,7 +34,6 @@ from fedkme.features.fourier import FourierShape
 from fedkme.features.hashes import hashed_kernel
 from fedkme.sealed.secret_fourier import SecretFourier
 
-FloatArray = NDArray[np.float64]
 _TURN = 2.0 * math.pi
 
 

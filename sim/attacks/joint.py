@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.summary.auctions.clock import Clock, ClockSettings
 from curator.summary.record import SummaryRecord
 from curator.summary.task import SummaryTask
+from fedkme.arrays import FloatArray
 from fedkme.features.fixed_point import FEATURE_UNIT, normalised_features, normalised_mean, quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.accountants import Sound
@@ -37,7 +37,6 @@ from sim.attacks.runs import OBSERVER, SCHEMA, OwnerView, RunGame, first_scores
 from sim.attacks.scripted import TalliedNoise
 from sim.attacks.wire import GRPC, LOOPBACK, looped
 
-Floats = NDArray[np.float64]
 MakeMean = Callable[..., MeanRelease]
 
 _RELATION = "add or remove a row of another owner, hence one row of the summary exchanged; an owner looks"
@@ -79,7 +78,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
     scale = 2.0 * task.h1.norm_bound * math.sqrt(task.h1.spec.dimension / 2.0)
     scale *= gaussian_sigma(_EPSILON, _DELTA, _RELEASES)
 
-    def held(second: bool) -> Mapping[str, Floats]:
+    def held(second: bool) -> Mapping[str, FloatArray]:
         others = np.tile(other, (worth - 1, 1))
         rows = np.concatenate([others, x[np.newaxis]]) if second else others
         return {"holder": rows, OBSERVER: other[np.newaxis]}
@@ -107,7 +106,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
     return RunGame(claim, what, task, held, lambda noise: make(settings, noise), score, release)
 
 
-def _opposites() -> tuple[SummaryTask, Floats, Floats]:
+def _opposites() -> tuple[SummaryTask, FloatArray, FloatArray]:
     """A task, x, and another row: features nearly opposite, and x a little better."""
     h1 = RandomFourier(FourierSpec("paired", 2, 40.0, 2, 1))
     rows = np.random.default_rng(0).random((2_000, 2))

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedkme.arrays import FloatArray
 from sim.attacks.finding import CheckResult
 
-Floats = NDArray[np.float64]
 Law = Literal["norm", "laplace", "uniform"]
 
 _RELATIVE_ERROR = {"norm": math.sqrt(0.5), "laplace": 1.0}  # of the scale, times sqrt(n)
 
 
-def scale_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
+def scale_finding(draws: FloatArray, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
     """Test that draws have a law of mean 0 and this scale, by the scale alone.
 
     Gaussian: sum of squares is chi-square; Laplace: the sum of absolute values is a gamma variable.
@@ -39,7 +39,7 @@ def scale_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str
     return CheckResult("law", f"scale of {what}", violated, scale, found, size, alpha, 1.0 + margin)
 
 
-def shape_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
+def shape_finding(draws: FloatArray, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
     """Kolmogorov-Smirnov distance of draws over their declared scale from the law."""
     test = stats.kstest(draws / scale, law)
     limit = float(stats.kstwobign.isf(alpha)) / math.sqrt(len(draws))
@@ -49,7 +49,7 @@ def shape_finding(draws: Floats, law: Law, scale: float, alpha: float, what: str
     )
 
 
-def independence_finding(first: Floats, second: Floats, alpha: float, what: str) -> CheckResult:
+def independence_finding(first: FloatArray, second: FloatArray, alpha: float, what: str) -> CheckResult:
     """Test that paired draws, (n,) each, of one law are uncorrelated: a replayed draw has correlation 1."""
     size = len(first)
     limit = float(stats.norm.isf(alpha / 2.0)) / math.sqrt(size)
@@ -59,7 +59,7 @@ def independence_finding(first: Floats, second: Floats, alpha: float, what: str)
     )
 
 
-def outcome_finding(observed: NDArray[np.int64], chances: Floats, alpha: float, what: str) -> CheckResult:
+def outcome_finding(observed: NDArray[np.int64], chances: FloatArray, alpha: float, what: str) -> CheckResult:
     """Chi-square of counted outcomes against their probabilities, (k,) each; rare ones are pooled."""
     size = int(observed.sum())
     expected = size * chances
@@ -82,7 +82,7 @@ def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str)
     return CheckResult("law", f"rate of {what}", violated, chance, hits / trials, trials, alpha, power=None)
 
 
-def freshness_finding(first: Floats, second: Floats, what: str) -> CheckResult:
+def freshness_finding(first: FloatArray, second: FloatArray, what: str) -> CheckResult:
     """Two sources that a deployment makes alike must not agree: one that does is seeded. Exact."""
     same = float(np.mean(first == second))
     return CheckResult("law", f"agreement of {what}", same > 0.5, 0.0, same, power=None)

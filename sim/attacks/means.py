@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
@@ -25,7 +25,6 @@ from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import TalliedNoise
 from sim.attacks.sensitivity import empty_release, gaussian_units
 
-Floats = NDArray[np.float64]
 MakeMean = Callable[..., MeanRelease]
 
 _RELATION = "replace one row"
@@ -60,7 +59,7 @@ def gaussian(
     return Subject("gaussian", "sound", claim, checks)
 
 
-def _residuals(one: MakeMean, norm_bound: float, claim: Claim, effort: Effort) -> Floats:
+def _residuals(one: MakeMean, norm_bound: float, claim: Claim, effort: Effort) -> FloatArray:
     """Noise of many releases of one zero row over its declared deviation, (releases, d)."""
     releases, dimension = effort.trials(500), 2000
     mechanism = one(dimension, simulated(effort.seed, "audit", "gaussian"), releases)

@@ -21,6 +21,7 @@ from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.record import SummaryRecord
 from curator.summary.task import SummaryTask
+from fedkme.arrays import FloatArray
 from fedkme.errors import OwnerLostError
 from fedkme.features.fixed_point import ScoredFeatures, quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
@@ -28,7 +29,7 @@ from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Invitation
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
@@ -38,7 +39,6 @@ from sim.attacks.confidence import Scores
 from sim.attacks.finding import Claim
 from sim.attacks.wire import Engine, SilentObserver
 
-Floats = NDArray[np.float64]
 MakeBidder = Callable[..., Bidder]
 
 OBSERVER = "observer"
@@ -73,7 +73,7 @@ class _Listener(Bidder):
         self._view.broadcasts.append(broadcast)
         return super().bid(broadcast)
 
-    def quote(self, broadcast: Broadcast, prices: Floats, spread: float = 0.0) -> NDArray[np.int64]:
+    def quote(self, broadcast: Broadcast, prices: FloatArray, spread: float = 0.0) -> NDArray[np.int64]:
         self._view.broadcasts.append(broadcast)
         return super().quote(broadcast, prices, spread)
 
@@ -89,20 +89,17 @@ class _Listener(Bidder):
 class Silent:
     """A broadcast that reads no row, so that the auction is all there is to see."""
 
+    cost = Cost(ExactStatistic("zeros"), None)
+
     def __init__(self, dimension: int) -> None:
         self._zeros = np.zeros(dimension)
         self.size = 0
 
-    @property
-    def cost(self) -> Cost:
-        """Cost of a release: none."""
-        return Cost(ExactStatistic("zeros"), None)
-
-    def add(self, rows: Floats) -> None:
+    def add(self, rows: FloatArray) -> None:
         """Count rows, (k, d)."""
         self.size += len(rows)
 
-    def release(self) -> Floats:
+    def release(self) -> FloatArray:
         """Zeros, (d,)."""
         return self._zeros
 
@@ -127,7 +124,7 @@ class RunGame:
     claim: Claim
     statistic: str
     task: SummaryTask
-    rows: Callable[[bool], Mapping[str, Floats]]
+    rows: Callable[[bool], Mapping[str, FloatArray]]
     auction: Callable[[NoiseSource], Auction]
     score: Callable[[OwnerView], float]
     release: Callable[[NoiseSource], MeanRelease] | None = None
@@ -192,7 +189,7 @@ def invitation_of(task: SummaryTask, protocol: str = "algorithm3") -> Invitation
     return Invitation(task.run, task.schema.digest(), "consumer", protocol, (), terms)
 
 
-def first_scores(task: SummaryTask, rows: Floats) -> Floats:
+def first_scores(task: SummaryTask, rows: FloatArray) -> FloatArray:
     """Marginal gains of rows, (m, 2), while the summary is empty, (m,)."""
     scored = ScoredFeatures(task.h1.spec.dimension, task.target, capacity=len(rows))
     scored.append(task.h1.fixed_point(task.schema.encode(rows)))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 
 class ScriptedNoise:
@@ -19,15 +17,15 @@ class ScriptedNoise:
         self._units = units
         self._coin = coin
 
-    def uniform(self, size: int) -> Floats:
+    def uniform(self, size: int) -> FloatArray:
         """`coin`, (size,)."""
         return np.full(size, self._coin)
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         """`units` times the scale, (size,)."""
         return np.full(size, self._units * scale)
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         """`units` times the scale, (size,)."""
         return np.full(size, self._units * scale)
 
@@ -45,16 +43,16 @@ class TalliedNoise:
         self.laplace_draws: Counter[float] = Counter()
         self.gaussian_calls: Counter[float] = Counter()
 
-    def uniform(self, size: int) -> Floats:
+    def uniform(self, size: int) -> FloatArray:
         """Draw from the source."""
         return self._source.uniform(size)
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         """Draw from the source, and count."""
         self.laplace_draws[scale] += size
         return self._source.laplace(scale, size)
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         """Draw from the source, and count."""
         self.gaussian_calls[scale] += 1
         return self._source.gaussian(scale, size)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.privacy.means import MeanRelease
@@ -22,8 +23,7 @@ from fedkme.privacy.noise import NoiseSource
 from sim.attacks.finding import CheckResult, Effort
 from sim.attacks.scripted import ScriptedNoise
 
-Floats = NDArray[np.float64]
-Batches = Sequence[Floats]
+Batches = Sequence[FloatArray]
 """Rows in the batches in which they were added, (k, d) each."""
 MakeMean = Callable[[int, NoiseSource], MeanRelease]
 """A fresh mechanism for d coordinates."""
@@ -39,7 +39,6 @@ class FeatureMap(Protocol):
 
     def fixed_point(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int16]:
         """h1 in fixed point, (m, n) -> (m, d)."""
-        ...
 
 
 class Encoder(Protocol):
@@ -47,7 +46,6 @@ class Encoder(Protocol):
 
     def encode(self, values: NDArray[Any]) -> NDArray[np.float32]:
         """Rows to model space, (m, c) -> (m, n)."""
-        ...
 
 
 def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:
@@ -69,7 +67,7 @@ def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", "largest norm of h1 in fixed point", violated, h1.norm_bound, norm)
 
 
-def _norms(h1: FeatureMap, rows: Floats) -> Floats:
+def _norms(h1: FeatureMap, rows: FloatArray) -> FloatArray:
     features = h1.fixed_point(rows).astype(np.float64)
     return np.asarray(FEATURE_UNIT * np.linalg.norm(features, axis=1) * math.sqrt(2.0 / features.shape[1]))
 
@@ -155,7 +153,7 @@ def neighbours(
     """Pairs of data sets that differ in one row: rows as long as they may be, in batches of unlike sizes."""
     random = np.random.default_rng([effort.seed, 2])
 
-    def row() -> Floats:
+    def row() -> FloatArray:
         direction = random.normal(size=dimension)
         if corners or random.random() < 0.5:
             direction = np.sign(direction)
@@ -171,7 +169,7 @@ def neighbours(
         yield [x[np.newaxis], *batches], [-x[np.newaxis], *batches]
 
 
-def _release(make: MakeMean, dimension: int, batches: Batches, units: float) -> Floats:
+def _release(make: MakeMean, dimension: int, batches: Batches, units: float) -> FloatArray:
     mechanism = make(dimension, ScriptedNoise(units))
     for rows in batches:
         mechanism.add(rows)

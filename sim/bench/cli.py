@@ -23,25 +23,12 @@ from sim.bench.result import BenchSettings, Result, to_json
 app = Verbs()
 
 
-class Benchmark(StrEnum):
-    """The benchmarks, in the order in which they run."""
-
-    ROUNDS = "rounds"
-    COSTS = "costs"
-    STARTUP = "startup"
-    SCALE = "scale"
-    BIDS = "bids"
-    MEMORY = "memory"
-    POOLING = "pooling"
-    SUMS = "sums"
-    SECAGG = "secagg"
-    SELECT = "select"
-    SOAK = "soak"
-    JOURNALS = "journals"
-    RAY = "ray"
-    TREE = "tree"
-    STEADY = "steady"
-
+Benchmark = StrEnum(
+    "Benchmark",
+    "ROUNDS COSTS STARTUP SCALE BIDS MEMORY POOLING SUMS SECAGG SELECT SOAK JOURNALS RAY TREE STEADY",
+)
+"""The benchmarks, in the order in which they run."""
+_APART = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady")}
 
 _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
@@ -100,8 +87,7 @@ def bench(
     if context.invoked_subcommand is None and quick:
         _bench([each for each in Benchmark if each is not Benchmark.RAY], as_json, tls=tls, **QUICK)
     elif context.invoked_subcommand is None:
-        apart = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady")}
-        names = [each for each in Benchmark if each not in apart]
+        names = [each for each in Benchmark if each not in _APART]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
 
@@ -114,6 +100,11 @@ def _command(name: Benchmark) -> Callable[..., None]:
     return one
 
 
+for _name, _says in _HELP.items():
+    app.verb(f"fedkme bench {_name} --json", json=_JSON, name=_name.value, help=_says)(_command(_name))
+
+
+@app.verb("fedkme bench secagg --owners 1000 --json", json=_JSON)
 def secagg(
     owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "50,200,1000",
     length: Annotated[int, typer.Option(help="Numbers of each owner's vector.")] = 100_000,
@@ -123,6 +114,7 @@ def secagg(
     _bench([Benchmark.SECAGG], as_json, secagg_owners=owners.split(","), secagg_length=length)
 
 
+@app.verb("fedkme bench select --rows 60000 --p 200 --json", json=_JSON)
 def select(
     rows: Annotated[int, typer.Option(help="Rows to select from.")] = 16_384,
     p: Annotated[int, typer.Option(help="Rows to select.")] = 128,
@@ -132,11 +124,7 @@ def select(
     _bench([Benchmark.SELECT], as_json, select_rows=rows, select_p=p)
 
 
-for _name, _says in _HELP.items():
-    app.verb(f"fedkme bench {_name} --json", json=_JSON, name=_name.value, help=_says)(_command(_name))
-
-
-@app.verb("fedkme bench scale --owners 10,100,1000 --json", json=_JSON, name=Benchmark.SCALE.value)
+@app.verb("fedkme bench scale --owners 10,100,1000 --json", json=_JSON)
 def scale(
     owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "10,100", as_json: AsJson = False
 ) -> None:
@@ -144,23 +132,19 @@ def scale(
     _bench([Benchmark.SCALE], as_json, scale_owners=owners.split(","))
 
 
-app.verb("fedkme bench secagg --owners 1000 --json", json=_JSON, name="secagg")(secagg)
-app.verb("fedkme bench select --rows 60000 --p 200 --json", json=_JSON, name="select")(select)
 app.verb(
     "fedkme bench answers --releases 100 --methods merf,hermite",
     "fedkme bench answers --out answers.csv --json",
     json=ANSWERS_JSON,
-    name="answers",
 )(answers)
 app.verb(
     "fedkme bench market --quick",
     "fedkme bench market --rows 250 --rho 2 --epsilon 1 --seeds 0,1,2 --json",
     json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
-    name="market",
 )(market)
 
 
-@app.verb("fedkme bench soak --quick", "fedkme bench soak --json", json=_JSON, name=Benchmark.SOAK.value)
+@app.verb("fedkme bench soak --quick", "fedkme bench soak --json", json=_JSON)
 def soak(
     runs: Annotated[int, typer.Option(min=2, help="Runs of 10 rounds: .3 CPU seconds each.")] = 1_000,
     consumers: Annotated[int, typer.Option(min=1, help="Consumers that ask at once.")] = 50,
@@ -174,12 +158,7 @@ def soak(
     _bench([Benchmark.SOAK, Benchmark.JOURNALS], as_json, **size)
 
 
-@app.verb(
-    "fedkme bench ray --owners 200 --actors 2",
-    "fedkme bench ray --json",
-    json=_JSON,
-    name=Benchmark.RAY.value,
-)
+@app.verb("fedkme bench ray --owners 200 --actors 2", "fedkme bench ray --json", json=_JSON)
 def ray(
     owners: Annotated[int, typer.Option(min=1, help="Owners in all actors.")] = 2_000,
     actors: Annotated[int, typer.Option(min=1, help="Actors.")] = 20,
@@ -188,22 +167,11 @@ def ray(
     as_json: AsJson = False,
 ) -> None:
     """Measure an exchange with owners in actors of a Ray cluster against the same owners in this process."""
-    _bench(
-        [Benchmark.RAY],
-        as_json,
-        ray_owners=owners,
-        ray_actors=actors,
-        rounds=rounds,
-        ray_address=address,
-    )
+    cluster = {"ray_owners": owners, "ray_actors": actors, "ray_address": address}
+    _bench([Benchmark.RAY], as_json, rounds=rounds, **cluster)
 
 
-@app.verb(
-    "fedkme bench tree --owners 100000 --fan 100",
-    "fedkme bench tree --json",
-    json=_JSON,
-    name=Benchmark.TREE.value,
-)
+@app.verb("fedkme bench tree --owners 100000 --fan 100", "fedkme bench tree --json", json=_JSON)
 def tree(
     owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "1000,10000",
     fan: Annotated[int, typer.Option(min=2, help="Owners or regions of one curator.")] = 100,
@@ -213,15 +181,9 @@ def tree(
     _bench([Benchmark.TREE], as_json, tree_owners=owners.split(","), tree_fan=fan)
 
 
-@app.verb(
-    "fedkme bench steady --rounds 10000",
-    "fedkme bench steady --json",
-    json=_JSON,
-    name=Benchmark.STEADY.value,
-)
+@app.verb("fedkme bench steady --rounds 10000", "fedkme bench steady --json", json=_JSON)
 def steady(
-    rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000,
-    as_json: AsJson = False,
+    rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000, as_json: AsJson = False
 ) -> None:
     """Measure what a curator's memory grows by over many rounds of one run."""
     _bench([Benchmark.STEADY], as_json, steady_rounds=rounds)

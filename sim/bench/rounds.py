@@ -42,7 +42,7 @@ from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.settings import release_target
 from fedkme.protocol import Bid, Broadcast
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.store import Durability, Store, open_store
 from sim.bench.echo import EchoHall, Phases, Sizes, messages_of
 from sim.bench.fleet import Fleet, Keeps, fleet

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
@@ -53,7 +54,7 @@ class LaunchFigures:
         """Hear what a party reports."""
         self.at[f"{event['party']} {event['event']}"] = time.monotonic() - self.began
 
-    def look(self, launch: Launch) -> None:
+    def look(self, launch: Launch[Any, Any]) -> None:
         """Read CPU seconds and the largest resident set of each process, where the system tells them."""
         for party, child in launch._children.items():
             with contextlib.suppress(OSError, ValueError):  # it has ended: what was read last stands
@@ -100,7 +101,7 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
     }
 
 
-def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigures) -> Launch:
+def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigures) -> Launch[Any, Any]:
     unread = io.StringIO()
     patience_s = max(_LEAST_PATIENCE_S, len(scenario.owners))  # on a busy machine
     common = (f"connect_s={patience_s}", f"progress_s={patience_s}", "noise=secure")
@@ -115,7 +116,7 @@ def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigu
     return launch
 
 
-async def _watch(launch: Launch, figures: LaunchFigures) -> None:
+async def _watch(launch: Launch[Any, Any], figures: LaunchFigures) -> None:
     while True:
         figures.look(launch)
         await asyncio.sleep(0.25)

@@ -20,10 +20,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedkme.privacy.noise import SecureNoise, simulated
-from fedkme.secagg import CuratorAggregator, OwnerAggregator, Parameters, sharing
+from fedkme.secagg.curator import CuratorAggregator
 from fedkme.secagg.graph import graph_of, root_of
 from fedkme.secagg.keys import verified_once
 from fedkme.secagg.noise import LEAST_SHARE
+from fedkme.secagg.owner import OwnerAggregator
+from fedkme.secagg.parameters import Parameters, sharing
 from fedkme.wire.fields import FieldCodec
 from fedkme.wire.sums import (
     ADVERTISEMENT,

@@ -108,10 +108,7 @@ def shards_of(names: Sequence[str], owners_per_actor: int) -> list[tuple[str, ..
 
 @contextlib.asynccontextmanager
 async def owners_in_actors(
-    scenario: Scenario,
-    rows: RowsRecipe,
-    settings: LaunchSettings,
-    note: Note = lambda line: None,
+    scenario: Scenario, rows: RowsRecipe, settings: LaunchSettings, note: Note = lambda line: None
 ) -> AsyncIterator[ActorMarket]:
     """Open the owners of a scenario in actors, which end with this.
 

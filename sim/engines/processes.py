@@ -12,10 +12,10 @@ import json
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from typing_extensions import override
 
@@ -35,10 +35,12 @@ from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, ad
 from sim.engines.template import AVAILABLE, Template
 from sim.report.families.table import words_of
 from sim.report.progress import Progress
+from sim.report.release_progress import ReleaseFollower
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
-
+SettingsT = TypeVar("SettingsT", bound=LaunchSettings)
+ShownT = TypeVar("ShownT", bound=Progress | ReleaseFollower)
 
 ANY_PORT = "127.0.0.1:0"
 LEAVE_S = 5.0
@@ -61,19 +63,30 @@ class LaunchTimes:
     first_round: float | None = None
 
 
-class Launch(ABC):
+class Launch(ABC, Generic[SettingsT, ShownT]):
     """One run of the `processes` engine; what kind of run it is, a subclass says."""
 
-    def __init__(self, tls: bool, directory: Path, warn: Callable[[str], None]) -> None:
-        """Begin before anything is started; parties get certificates with `tls`."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        settings: SettingsT,
+        directory: Path,
+        shown: ShownT,
+        watch: Watch | None = None,
+    ) -> None:
+        """Begin before anything is started; `watch` hears the curator, which then has a page."""
         self.clock = LaunchTimes()
         self.directory = directory
-        self.warn = warn
+        self.scenario = scenario
+        self.settings = settings
+        self.shown = shown
+        self.page = None if watch is None else ANY_PORT
+        self._watch = watch
         self._template: Template | None = None
-        self.authority = Authority() if tls else None
+        self.authority = Authority() if settings.tls else None
         self._log = (directory / "log.jsonl").open("a", encoding="utf-8")
         self._children: dict[str, Child] = {}
-        self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._address: asyncio.Future[str]
         self._began = asyncio.Event()
         self._heard = 0
 
@@ -91,6 +104,7 @@ class Launch(ABC):
         Raises:
             FedkmeError: a party failed in a way that ends the run, in that party's words.
         """
+        self._address = asyncio.get_running_loop().create_future()
         with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
             try:
                 await self._start(Path(scratch))
@@ -188,50 +202,36 @@ class Launch(ABC):
             case "run":
                 self._began.set()
             case "owner_left":
-                self.warn(event["line"])
+                self.shown.warn(event["line"])
+        if self._watch is not None and event["party"] == "curator":
+            self._watch.hear(event["event"], event)
         self.hear(event)
 
 
-class SummaryLaunch(Launch):
+class SummaryLaunch(Launch[SimulationSettings, Progress]):
     """A summary by processes."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        settings: SimulationSettings,
-        directory: Path,
-        progress: Progress,
-        watch: Watch | None = None,
-    ) -> None:
-        """Begin before anything is started; `watch` hears the curator, which then has a page."""
-        super().__init__(settings.tls, directory, progress.warn)
-        self._watch = watch
-        self._scenario = scenario
-        self._settings = settings
-        self._progress = progress
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        page = None if self._watch is None else ANY_PORT
-        return prepare_parties(self._scenario, self._settings, scratch, self.directory, self.authority, page)
+        return prepare_parties(
+            self.scenario, self.settings, scratch, self.directory, self.authority, self.page
+        )
 
     @override
     def hear(self, event: Event) -> None:
-        if self._watch is not None and event["party"] == "curator":
-            self._watch.hear(event["event"], event)
         match event["event"]:
             case "run":
                 words = words_of(event["protocol"])
-                self._progress.started(event["owners"], words.rounds(event["p"]))
+                self.shown.started(event["owners"], words.rounds(event["p"]))
             case "planned" if event["party"] == "curator":
-                self._progress.note(event["line"])
+                self.shown.note(event["line"])
             case "warning" if event["party"] == "curator":
-                self._progress.warn(event["line"])
+                self.shown.warn(event["line"])
             case "round":
                 record = event["record"]
                 if self.clock.first_round is None:
                     self.clock.first_round = event["at"] - record["milliseconds"] / 1e3
-                self._progress.round(record)
+                self.shown.round(record)
 
 
 class Folders:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consumer.summary.evaluation import Evaluation, evaluator
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune, pruned
 from fedkme.embeddings.summary_weights import received, weigh
@@ -29,8 +29,6 @@ from sim.scenarios import Scenario
 
 PAUSE_S = 2.0
 """Seconds between two lines about how far baselines are, at least."""
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

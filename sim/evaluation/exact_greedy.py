@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import Rows
 from fedkme.embeddings.kernels import kernel_mean_at
 from fedkme.errors import NotEnoughRowsError
-
-Rows = NDArray[np.floating[Any]]
 
 
 def exact_kernel_greedy(

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.releases.balog import algorithm1
 from curator.releases.subspace import gaussian_points, matched_tolerance, pivoted, subset_points, subspace
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.embeddings.kernels import kernel_mean_at
 from fedkme.embeddings.weighted_points import WeightedPoints, inner, uniform_points
@@ -41,7 +41,6 @@ from fedkme.tables.table import Table
 from sim.papers.curves import CurveValue
 from sim.papers.piece import Piece, data_folder
 
-FloatArray = NDArray[np.float64]
 Scenario = Literal["fig1", "fig2"]
 
 ROWS = 100_000

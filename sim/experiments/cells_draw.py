@@ -8,17 +8,14 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from sim.scenarios.base import Scenario
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 SEEDS = 150
 """Public seed rows of a layout."""

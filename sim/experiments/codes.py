@@ -12,7 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from curator.releases.marginals import MarginalRelease, PooledOracle, TrustedNoise, aim, independent, rounds
+from curator.releases.marginals.adaptive import aim
+from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
+from curator.releases.marginals.pooled import independent
+from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import rounds
 from fedkme.config import Settings
 from fedkme.features.binning import Binning
 from fedkme.privacy.noise import simulated

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import MissingDependencyError
@@ -20,7 +20,6 @@ from sim.attacks.hashes import align, fit_draw, invert, known_draw, squared_dist
 from sim.papers.curves import CurveValue
 from sim.papers.piece import Piece
 
-FloatArray = NDArray[np.float64]
 _AXES, _FEW = 6, 20
 
 

@@ -37,11 +37,7 @@ CHOICES: Mapping[str, Choice] = {
     "census": Choice(gamma=2.0, scales=_CENSUS_SCALES, hermite={"sum_order": 60, "sum_length": 0.05}),
     "credit": Choice(gamma=1.0, hermite={"sum_order": 5, "sum_length": 0.3}),
     "cervical": Choice(
-        gamma=0.3,
-        features=200,
-        weight=4.0,
-        hermite={"sum_order": 3, "sum_length": 0.3},
-        steps=0.5,
+        gamma=0.3, features=200, weight=4.0, hermite={"sum_order": 3, "sum_length": 0.3}, steps=0.5
     ),
     "epileptic": Choice(gamma=1.0, hermite={"sum_order": 20, "sum_length": 0.05}),
     "isolet": Choice(features=500, gamma=0.01, hermite={"sum_order": 2, "sum_length": 0.5}, even=True),

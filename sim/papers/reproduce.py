@@ -81,12 +81,7 @@ def reproduce(
 
 
 def publish(
-    figure: str,
-    measurements: Sequence[CurveValue],
-    ran: str,
-    out: Path,
-    say: Say,
-    notes: Sequence[str] = (),
+    figure: str, measurements: Sequence[CurveValue], ran: str, out: Path, say: Say, notes: Sequence[str] = ()
 ) -> None:
     """Write the curves where the paper has a drawing, the CSV and the verdict, and say where they are."""
     content, printed = figure_of(figure), printed_numbers(figure)

@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.planning import formulas
+from fedkme.arrays import FloatArray
 from sim.planning.measured import MeasuredPoint, points
-
-FloatArray = NDArray[np.float64]
 
 TAIL = 0.03
 """Share of points beyond each end of a range, where it is fitted."""

@@ -23,7 +23,7 @@ from fedkme.privacy.events import (
     is_validation,
 )
 from fedkme.privacy.told import NOT_TOLD
-from fedkme.secagg import Advertisement
+from fedkme.secagg.messages import Advertisement
 from fedkme.wire.summaries import offer_to_messages, request_to_wire
 from sim.replay.cases import Case
 from sim.replay.declared import VALIDATION, declared, disagreements, infinite

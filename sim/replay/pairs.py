@@ -9,7 +9,7 @@ import numpy as np
 
 from fedkme.directives import Rows
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, is_validation
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from owner.settings import PolicySettings
 from sim.replay.cases import Case

@@ -17,7 +17,7 @@ from fedkme.exchange import Offer, SummaryRequest
 from fedkme.party import NoiseFor
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.noise import SimulatedNoise, simulated
-from fedkme.sealed import HashedRow
+from fedkme.sealed.rows import HashedRow
 from sim.replay.tracked import LAWS, Drawn, NoiseRequest, Numbers, RecordedNoise, Site
 
 Chosen = TypeVar("Chosen")

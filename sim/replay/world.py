@@ -127,12 +127,7 @@ async def _carried_out(
 
 
 async def _asked(
-    case: Case,
-    world: World,
-    market: InProcessMarket,
-    records: KeptRecords,
-    hear: Hear,
-    again: bool = False,
+    case: Case, world: World, market: InProcessMarket, records: KeptRecords, hear: Hear, again: bool = False
 ) -> None:
     """Ask for what a case is of, and wait for it."""
     if case.summary is None or case.request is None:

@@ -17,7 +17,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 from fedkme.config import Settings
 from fedkme.errors import DataError
-from fedkme.tables.files import Cells, read_columns, table_from_columns
+from fedkme.tables.csv_rows import Cells
+from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
 from sim.experiments.domains import domain

@@ -37,21 +37,11 @@ VALID: dict[type[Settings], dict[str, Any]] = {
 }
 
 WRONG: list[tuple[type[Settings], str, Any, str]] = [
-    (
-        OwnerSettings,
-        "data.seperator",
-        ";",
-        "'data.seperator' is not a key. Known keys: data.columns,",
-    ),
+    (OwnerSettings, "data.seperator", ";", "'data.seperator' is not a key. Known keys: data.columns,"),
     (OwnerSettings, "data.seb", ";", "'data.seb' is not a key. Did you mean 'data.sep'?"),
     (OwnerSettings, "data.path", ..., "'data.path' is missing. Add it."),
     (OwnerSettings, "data.columns.age", {"form": "Alter"}, "'data.columns.age.form' is not a key."),
-    (
-        OwnerSettings,
-        "data.columns.age",
-        {"map": {"Y": 3}},
-        "'data.columns.age.map.Y' is wrong: it is",
-    ),
+    (OwnerSettings, "data.columns.age", {"map": {"Y": 3}}, "'data.columns.age.map.Y' is wrong: it is"),
     (OwnerSettings, "data", 5, "'data' is wrong: it is no text."),
     (OwnerSettings, "policy", {"rows": "cooked"}, "'policy.rows' is wrong: it is none of raw, hashed, none."),
     (OwnerSettings, "policy", 3, "'policy' is wrong: it is no table of keys."),
@@ -62,19 +52,9 @@ WRONG: list[tuple[type[Settings], str, Any, str]] = [
     (CuratorSettings, "owners", "north", "'owners' is wrong: it is no list."),
     (CuratorSettings, "quota", {"row": 1}, "'quota.row' is not a key."),
     (SimulationSettings, "scenario.kind", ..., "'scenario.kind' is missing. Add it: adult, csv, digits,"),
-    (
-        SimulationSettings,
-        "scenario.kind",
-        "cvs",
-        "there is no 'cvs'. Did you mean 'csv'?",
-    ),
+    (SimulationSettings, "scenario.kind", "cvs", "there is no 'cvs'. Did you mean 'csv'?"),
     (SimulationSettings, "scenario", 5, "'scenario' is wrong"),
-    (
-        SimulationSettings,
-        "scenario.sedes",
-        5,
-        "Did you mean 'scenario.seeds'?",
-    ),
+    (SimulationSettings, "scenario.sedes", 5, "Did you mean 'scenario.seeds'?"),
     (SimulationSettings, "scenario.owners.north.nan", ["?"], "'scenario.owners.north.nan' is not a key."),
     (SimulationSettings, "scenario.owners.North", "a.csv", "'scenario.owners.North' is wrong"),
     # It was "'summary' is not a key. It belongs to another kind of this table."

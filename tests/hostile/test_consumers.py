@@ -14,14 +14,7 @@ import pytest
 
 from curator.consumers.admission import MOST_CALLS
 from curator.runs.queue import MOST_ASKED
-from fedkme.errors import (
-    CancelledRunError,
-    ConfigError,
-    FedkmeError,
-    ProtocolError,
-    QuotaError,
-    StoreError,
-)
+from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError, StoreError
 from fedkme.wire import codecs
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2

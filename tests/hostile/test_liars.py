@@ -39,8 +39,10 @@ from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import ExactSettings
 from fedkme.protocol import Bid, Closing
 from fedkme.releases.settings import release_settings
-from fedkme.sealed import HashedRow, KeyOffer
-from fedkme.secagg import Advertisement, Endorsement, KeyBinding, SealedShares, Unmasking
+from fedkme.sealed.offers import KeyOffer
+from fedkme.sealed.rows import HashedRow
+from fedkme.secagg.messages import Advertisement, Endorsement, SealedShares, Unmasking
+from fedkme.secagg.signing import KeyBinding
 from owner.runs import RunManager
 from sim.engines.inprocess import (
     InProcessMarket,

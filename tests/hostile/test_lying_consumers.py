@@ -120,9 +120,7 @@ BELIEVED: dict[str, dict[str, Lie]] = {
         "more of D_v than there is": lambda said: setattr(said.request, "validation_rows", 2**40),
         "classes": lambda said: setattr(said.request, "labelled", True),
     },
-    "target": {
-        "nothing": lambda said: said.target.coordinates.__setitem__(slice(None), [0] * 16),
-    },
+    "target": {"nothing": lambda said: said.target.coordinates.__setitem__(slice(None), [0] * 16)},
     "histogram": {
         "as much as can be": lambda said: said.histogram.cells.__setitem__(0, 2**53 - 1),
         "less than nothing": lambda said: said.histogram.cells.__setitem__(0, -(2**53 - 1)),

@@ -13,12 +13,7 @@ import pytest
 from google.protobuf.message import Message
 
 from fedkme.directives import Proposal, SigningKeys
-from fedkme.errors import (
-    DataError,
-    PolicyError,
-    ProtocolError,
-    SecureAggregationError,
-)
+from fedkme.errors import DataError, PolicyError, ProtocolError, SecureAggregationError
 from fedkme.features.kernel_points import PointsSpec
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import check_chain, disclosures_in
@@ -103,11 +98,7 @@ def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
             invitation_to_wire,
         ),
         (wire.query_to_wire(QUERY), wire.query_from_wire, wire.query_to_wire),
-        (
-            said["propose"],
-            lambda m: checked(wire.PROPOSAL.from_wire(m)),
-            wire.PROPOSAL.to_wire,
-        ),
+        (said["propose"], lambda m: checked(wire.PROPOSAL.from_wire(m)), wire.PROPOSAL.to_wire),
         (said["keys"], wire.KEYS.from_wire, wire.KEYS.to_wire),
         (said["roster"], wire.ROSTER.from_wire, wire.ROSTER.to_wire),
         (said["delivery"], wire.DELIVERY.from_wire, wire.DELIVERY.to_wire),

@@ -28,7 +28,8 @@ from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import Disclosure
 from fedkme.protocol import AuctionTerms, Broadcast, CellTerms, Invitation
-from fedkme.sealed import AnyRow, HashedRow, KeyOffer, row_box_bytes
+from fedkme.sealed.offers import KeyOffer
+from fedkme.sealed.rows import AnyRow, HashedRow, row_box_bytes
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire.directives import answer_to_wire

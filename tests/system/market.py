@@ -192,9 +192,7 @@ UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_le
 def curator_settings(folder: Path, **changes: Any) -> CuratorSettings:
     """Settings of a curator whose noise is a simulation's and whose summaries have none."""
     summary = SummarySettings(
-        preset="published",
-        features=FeatureSettings(dimension=DIMENSION),
-        broadcast=ExactSettings(),
+        preset="published", features=FeatureSettings(dimension=DIMENSION), broadcast=ExactSettings()
     )
     return CuratorSettings(**curator_values(folder, **{"simulation_seed": 0, "summary": summary, **changes}))
 

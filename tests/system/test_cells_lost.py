@@ -20,17 +20,12 @@ from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
 from fedkme.directives import Answer, Directive, Embed
-from fedkme.errors import (
-    NotEnoughRowsError,
-    OwnerLostError,
-    QuorumError,
-    SecureAggregationError,
-)
+from fedkme.errors import NotEnoughRowsError, OwnerLostError, QuorumError, SecureAggregationError
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings
-from fedkme.secagg import Survivors
+from fedkme.secagg.messages import Survivors
 from fedkme.tables.files import load_table, save_table
 from fedkme.tables.schema import Label
 from fedkme.tables.table import Table

@@ -13,13 +13,7 @@ from curator.cells.settings import CellsSettings
 from curator.runs.queue import Run
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
-from fedkme.errors import (
-    BudgetError,
-    CancelledRunError,
-    ConfigError,
-    FedkmeError,
-    QuorumError,
-)
+from fedkme.errors import BudgetError, CancelledRunError, ConfigError, FedkmeError, QuorumError
 from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget

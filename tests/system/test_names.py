@@ -145,10 +145,7 @@ async def test_each_consumer_is_an_observer_and_has_its_own_validation_set(tmp_p
             await at.consumer(p, name=name, output=tmp_path / name)
     curator = tmp_path / "runs"
     runs = sorted((path for path in curator.iterdir() if path.is_dir()), key=lambda run: run.name)
-    parties = [
-        tmp_path / "a.jsonl",
-        *(tmp_path / f"{name}.jsonl" for name in ("hospital-x", "hospital-y")),
-    ]
+    parties = [tmp_path / "a.jsonl", *(tmp_path / f"{name}.jsonl" for name in ("hospital-x", "hospital-y"))]
     assert not [verdict for verdict in verify(curator, parties) if verdict.fault]
     for missing in parties[1:]:
         there = [party for party in parties if party != missing]

@@ -93,10 +93,7 @@ def test_a_release_s_places_agree(tmp_path: Path, method: str) -> None:
 
 @pytest.mark.parametrize(
     ("security", "seen"),
-    [
-        ((), "released without noise: sums of"),
-        (("pooling.security.dropouts=1",), "exact Gaussian"),
-    ],
+    [((), "released without noise: sums of"), (("pooling.security.dropouts=1",), "exact Gaussian")],
 )
 def test_the_curator_of_a_release_sees_what_the_trust_level_says(
     tmp_path: Path, security: tuple[str, ...], seen: str

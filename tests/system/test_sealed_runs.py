@@ -46,11 +46,7 @@ OWNERS = {"north": 25, "east": 30}  # whose rows are of different seeds
 
 def summary(protocol: str, content: str = "hashed") -> SummarySettings:
     return SummarySettings.model_validate(
-        {
-            "protocol": protocol,
-            "content": content,
-            "cells": CellsSettings(code_book="seeds", bits=2, rho=2.0),
-        }
+        {"protocol": protocol, "content": content, "cells": CellsSettings(code_book="seeds", bits=2, rho=2.0)}
     )
 
 
@@ -353,10 +349,7 @@ async def test_an_offer_without_what_hashes_need_is_refused(
     kept = check_secret_draw
 
     def without(plan: Plan, offer: Offer, schema: Schema) -> None:
-        lacking = {
-            "reference": replace(offer, reference=None),
-            "gifts": replace(offer, gifts={}),
-        }
+        lacking = {"reference": replace(offer, reference=None), "gifts": replace(offer, gifts={})}
         kept(plan, lacking[missing], schema)
 
     monkeypatch.setattr("curator.summary.family.check_secret_draw", without)

@@ -31,12 +31,7 @@ def prepare(**changes: Any) -> pb.Directive:
     features = types_pb2.FeatureMap(kind=kind, dimension=DIMENSION, gamma=1.0, width=3, seed=1)
     features.MergeFrom(types_pb2.FeatureMap(**changes.pop("features", {})))
     target = changes.pop("target", types_pb2.MeanVector(coordinates=[0] * DIMENSION))
-    values = {
-        "schema_digest": SCHEMA.digest(),
-        "consumer": "consumer",
-        "protocol": "winner-only",
-        **changes,
-    }
+    values = {"schema_digest": SCHEMA.digest(), "consumer": "consumer", "protocol": "winner-only", **changes}
     terms = pb.AuctionTerms(features=features, target=target, rows=3)
     return pb.Directive(at=pb.Position(run="run-1", seq=1), invite=pb.Invite(auction=terms, **values))
 

@@ -20,7 +20,8 @@ from curator.sums.settings import SecuritySettings
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, NotEnoughRowsError, SchemaError
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
-from fedkme.secagg import KeyBinding, Parameters
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 from fedkme.tables.schema import Numeric, Schema
 from owner.settings import PeriodBudget, PolicySettings

@@ -30,9 +30,7 @@ D = 8
 TARGET = types_pb2.MeanVector(coordinates=range(D))
 FEATURES = types_pb2.FeatureMap(kind=types_pb2.FeatureMap.KIND_PAIRED, dimension=D, gamma=1, width=3, seed=5)
 INVITE = pb.Directive(
-    invite=pb.Invite(
-        schema_digest=SCHEMA.digest(), auction=pb.AuctionTerms(features=FEATURES, target=TARGET)
-    ),
+    invite=pb.Invite(schema_digest=SCHEMA.digest(), auction=pb.AuctionTerms(features=FEATURES, target=TARGET))
 )
 BROADCAST = pb.Directive(broadcast=pb.Broadcast(size=1, mean=TARGET))
 BODIES = {

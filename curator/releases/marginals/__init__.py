@@ -8,25 +8,3 @@
 
 Sensitivities stand in fedkme.features.counts, the accounting in `budget`.
 """
-
-from curator.releases.marginals.adaptive import aim
-from curator.releases.marginals.oracles import (
-    CountOracle,
-    NoisyOracle,
-    PooledOracle,
-    TrustedNoise,
-)
-from curator.releases.marginals.pooled import independent
-from curator.releases.marginals.release import MarginalRelease
-from curator.releases.marginals.rounds import rounds
-
-__all__ = [
-    "CountOracle",
-    "MarginalRelease",
-    "NoisyOracle",
-    "PooledOracle",
-    "TrustedNoise",
-    "aim",
-    "independent",
-    "rounds",
-]

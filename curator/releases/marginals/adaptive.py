@@ -24,9 +24,10 @@ from curator.releases.marginals.model import Model, model_cells
 from curator.releases.marginals.oracles import CountOracle, add_noise
 from curator.releases.marginals.pooled import ITERATIONS
 from curator.releases.marginals.release import MarginalRelease, finished
+from fedkme.arrays import IntArray
 from fedkme.errors import DataError
 from fedkme.features.binning import check_domain
-from fedkme.features.counts import Clique, IntArray
+from fedkme.features.counts import Clique
 from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
 

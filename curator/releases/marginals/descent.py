@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.releases.marginals.model import Model, check_size
+from fedkme.arrays import FloatArray
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement
 
-FloatArray = NDArray[np.float64]
 Tables = dict[Clique, FloatArray]
 _TELL = 50
 

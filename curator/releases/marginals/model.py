@@ -6,18 +6,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError
 from fedkme.features.counts import Clique
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MODEL_CELLS = 1 << 21
 """Cells of all tables of a junction tree, at most: 16 MiB, and a few times that while fitting."""
@@ -259,7 +257,4 @@ def _index(codes: IntArray, columns: Clique, sizes: Sequence[int]) -> IntArray:
 
 
 def _cells(sizes: Sequence[int], clique: Clique) -> int:
-    cells = 1
-    for column in clique:
-        cells *= sizes[column]
-    return cells
+    return math.prod(sizes[column] for column in clique)

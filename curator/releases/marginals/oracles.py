@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.errors import ConfigError, DataError
-from fedkme.features.counts import Clique, IntArray, marginal_counts
+from fedkme.features.counts import Clique, marginal_counts
 from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
-
-FloatArray = NDArray[np.float64]
 
 
 class CountOracle(Protocol):
@@ -26,7 +24,6 @@ class CountOracle(Protocol):
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
         """Pooled counts of every marginal, (cells,) each; one query to the owners."""
-        ...
 
 
 class NoisyOracle(Protocol):
@@ -38,7 +35,6 @@ class NoisyOracle(Protocol):
         The noise of marginal i has standard deviation sigmas[i] in every cell, at least: owners that drop out
         or lie must not make it smaller. What it has is in the answer.
         """
-        ...
 
 
 class PooledOracle:

@@ -106,11 +106,7 @@ async def rounds(
 
 
 async def _first(
-    oracle: NoisyOracle,
-    budget: BudgetFilter,
-    sizes: Sequence[int],
-    rows: int,
-    kept: Sequence[Clique],
+    oracle: NoisyOracle, budget: BudgetFilter, sizes: Sequence[int], rows: int, kept: Sequence[Clique]
 ) -> tuple[list[Measurement], list[Measurement], list[Measurement]]:
     """All columns and kept tables; all other pairs, and those of them that are weak."""
     columns = [(column,) for column in range(len(sizes))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from curator.releases.balog import algorithm1
@@ -13,6 +12,7 @@ from curator.releases.method import Finished, Tell
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, settled_gamma
 from curator.releases.methods.points import finished_points
 from curator.releases.subspace import gaussian_points, matched_tolerance, subspace
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.kernel_points import PointsMap, PointsSpec
@@ -23,7 +23,6 @@ from fedkme.releases.settings import Balog1Settings, GaussianPoints, GivenPoints
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 NAME = "Balog 2018, Algorithm 1"
 _FINEST = 1e-8  # tolerance of a basis without noise
 _MANY, _STEPS = 2000, 1000  # of so many points, weights are fitted in so many steps

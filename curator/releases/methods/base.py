@@ -11,10 +11,10 @@ from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
 from curator.releases.method import Finished, SumOracle, Tell
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
 from fedkme.features.domain import Domain
@@ -30,7 +30,6 @@ from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 
-FloatArray = NDArray[np.float64]
 SettingsT = TypeVar("SettingsT", bound=ReleaseSettings)
 
 _LARGEST_SPECS = 7 * 2**20

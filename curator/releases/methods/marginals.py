@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from curator.releases.files import synthetic_files
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
@@ -26,9 +25,10 @@ from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.answers.card import usual_answers
 from fedkme.answers.counts import CountEvidence
+from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain, finer
-from fedkme.features.counts import L2_STEP, Clique, IntArray, marginal_cells
+from fedkme.features.counts import L2_STEP, Clique, marginal_cells
 from fedkme.ops.threads import beside
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
@@ -38,7 +38,6 @@ from fedkme.sums.values import Marginals
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
 """Part of the budget for numbers by fine bins, where pairs are counted and where nothing but columns is."""
 _COPY_ITERATIONS = 300  # from the model that the copies are of

@@ -41,19 +41,9 @@ class LaplaceMean:
     def __init__(self, dimension: int, noise: NoiseSource, epsilon: float) -> None:
         self._noise = noise
         self._scale = 2.0 * dimension / epsilon
-        self._cost = Cost(Laplace(1.0 / epsilon), 2.0 * dimension)
+        self.cost = Cost(Laplace(1.0 / epsilon), 2.0 * dimension)
         self._steps = np.zeros(dimension, dtype=np.int64)  # the sum of rows in units of FEATURE_UNIT
-        self._size = 0
-
-    @property
-    def size(self) -> int:
-        """Rows added so far."""
-        return self._size
-
-    @property
-    def cost(self) -> Cost:
-        """Cost of each release."""
-        return self._cost
+        self.size = 0
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1].
@@ -64,11 +54,11 @@ class LaplaceMean:
         if rows.ndim != 2 or rows.shape[1] != self._steps.size or not np.all(np.abs(rows) <= 1.0):
             raise DataError("rows to average do not fit", "Give rows of one length within [-1, 1].")
         self._steps += quantize_features(rows).sum(axis=0, dtype=np.int64)
-        self._size += len(rows)
+        self.size += len(rows)
 
     def release(self) -> NDArray[np.float64]:
         """The mean with fresh noise, (d,); zeros with no rows."""
-        if not self._size:
+        if not self.size:
             return np.zeros(self._steps.size)
         noise = self._noise.laplace(self._scale / FEATURE_UNIT, self._steps.size)
-        return (self._steps + noise) * (FEATURE_UNIT / self._size)
+        return (self._steps + noise) * (FEATURE_UNIT / self.size)

@@ -16,11 +16,7 @@ from fedkme.tables.schema import load_schema
 from owner.settings import OwnerSettings
 
 _TRAINED = ("jax", "optax")
-RELEASES: Mapping[str, tuple[str, ...]] = {
-    "balog2": _TRAINED,
-    "hermite": _TRAINED,
-    "merf": _TRAINED,
-}
+RELEASES: Mapping[str, tuple[str, ...]] = {"balog2": _TRAINED, "hermite": _TRAINED, "merf": _TRAINED}
 """Packages that the curator needs for a method of release; methods that are not named need none."""
 
 

@@ -203,9 +203,7 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
     )
     if any(isinstance(event, SubsampledGaussian) for event, _ in counts):
         yield _Bound(
-            "RDP",
-            lambda delta: renyi_epsilon(counts, delta),
-            lambda epsilon: renyi_delta(counts, epsilon),
+            "RDP", lambda delta: renyi_epsilon(counts, delta), lambda epsilon: renyi_delta(counts, epsilon)
         )
     yield _Bound(
         "PLD",

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
 from fedkme.cells.noise import on_integers
@@ -27,21 +27,20 @@ from sim.attacks.law import scale_finding
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import TalliedNoise
 
-Ints = NDArray[np.int64]
-Count = Callable[[Ints, int, CountNoise | None, IntegerNoise], Ints]
+Count = Callable[[IntArray, int, CountNoise | None, IntegerNoise], IntArray]
 """Counts as they leave, as `noisy_counts` makes them."""
 
 ASKS = 20
 _TARGET = PrivacyTarget()
 _SIZE = BOOK.cells
-_CELLS: Ints = BOOK.cells_of(SCHEMA.encode(CORNERS))
+_CELLS: IntArray = BOOK.cells_of(SCHEMA.encode(CORNERS))
 """Cells of the corners, all different."""
 
 
 class _Tallied(TalliedNoise):
     """Tallied noise that draws whole numbers too, which these requests must not."""
 
-    def discrete_laplace(self, scale: float, size: int) -> Ints:
+    def discrete_laplace(self, scale: float, size: int) -> IntArray:
         """Count the draw as one that no event tells of."""
         raise AssertionError("Gaussian counts draw no Laplace noise")
 

@@ -10,15 +10,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consumer.gate import ConsumerGate
 from consumer.settings import RequestSettings
 from consumer.summary.offers import make_offer
+from fedkme.arrays import FloatArray, Rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.directions import SENSITIVITY, Menu, pick, scores
 from fedkme.cells.histogram import HistogramNoise
-from fedkme.cells.projection import Rows
 from fedkme.exchange import CellsPlan, Offer, Plan
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CHOICE_SLACK, CONSUMER, OWNERS, BoundedRange, PureDp
@@ -31,9 +30,8 @@ from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 from sim.attacks.law import outcome_finding
 from sim.attacks.recount import recount
 
-Floats = NDArray[np.float64]
-Score = Callable[[Menu, CodeBook, Rows], Floats]
-Pick = Callable[[Menu, Floats, int, BoundedRange, NoiseSource], tuple[int, ...]]
+Score = Callable[[Menu, CodeBook, Rows], FloatArray]
+Pick = Callable[[Menu, FloatArray, int, BoundedRange, NoiseSource], tuple[int, ...]]
 Make = Callable[..., Offer]
 
 BOOK = CodeBook(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.features.sums import Layout, pooled_sum
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
@@ -22,7 +22,6 @@ from sim.attacks.black_box import Experiment
 from sim.attacks.confidence import Scores
 from sim.attacks.finding import CheckResult, Claim, Effort, Subject
 
-Floats = NDArray[np.float64]
 Make = Callable[[MapSpec], EmbeddingMap]
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row; the consumer looks")
@@ -66,18 +65,18 @@ def _units(make: Make, spec: MapSpec, effort: Effort) -> CheckResult:
     )
 
 
-def _opposed() -> Floats:
+def _opposed() -> FloatArray:
     """Rows at unit length from the centre at z.y = -t, where the bound is reached within a class."""
     angle = math.acos(-0.5)
     far = 0.5 + 0.25 * np.array([[1.0, 0.0, 0.0], [math.cos(angle), math.sin(angle), 0.0]])
     return far[None]
 
 
-def _changes(features: EmbeddingMap, pairs: Floats) -> Floats:
+def _changes(features: EmbeddingMap, pairs: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(features.features(pairs[:, 0]) - features.features(pairs[:, 1]), axis=1))
 
 
-def _across(features: EmbeddingMap, pair: Floats) -> float:
+def _across(features: EmbeddingMap, pair: FloatArray) -> float:
     """Change of the sums by class where the new row is of the other class."""
     sums = [pooled_sum(Table(pair[[place]], np.array([place])), features, _LAYOUT).sum for place in range(2)]
     return float(np.linalg.norm(sums[0] - sums[1]))
@@ -89,5 +88,5 @@ def _play(
     ends = features.features(_opposed()[0])
     apart = ends[1] - ends[0]
     noise = sigma * random.standard_normal(trials) * float(np.linalg.norm(apart))
-    scores: Floats = float(ends[int(second)] @ apart) + noise
+    scores: FloatArray = float(ends[int(second)] @ apart) + noise
     return scores

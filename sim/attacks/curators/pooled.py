@@ -19,6 +19,7 @@ from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
+from fedkme.arrays import FloatArray
 from fedkme.features.counts import L2_STEP
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.maps import ROW_UNIT
@@ -36,7 +37,6 @@ from sim.attacks.law import scale_finding
 from sim.attacks.recount import gaussian_events, recount
 from sim.attacks.scripted import TalliedNoise
 
-Floats = NDArray[np.float64]
 Release = Callable[..., joint.JointRelease]
 Marginals = Callable[..., Coroutine[Any, Any, MarginalRelease]]
 
@@ -64,7 +64,7 @@ def pooled_sums(release: Release = joint.release) -> Subject:
     return Subject("pooled-sums", "sound", _CLAIM, (partial(_pooled_units, release, plan), game))
 
 
-def _total(point: Floats, label: int) -> PooledSum:
+def _total(point: FloatArray, label: int) -> PooledSum:
     middle = np.full((_OTHERS, 2), 0.5)
     labels = np.arange(_OTHERS, dtype=np.int64) % 2
     rows = Table(np.concatenate([middle, point[np.newaxis]]), np.append(labels, label))
@@ -193,13 +193,13 @@ def distributed_noise(
 
 def _unknown_noise(
     draw: Callable[..., NDArray[np.int64]], share: float, honest: int, noise: NoiseSource, size: int
-) -> Floats:
+) -> FloatArray:
     """Noise of the owners that neither were lost nor tell, (size,)."""
-    total: Floats = np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
+    total: FloatArray = np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
     return total
 
 
-def _shares_law(unknown: Callable[..., Floats], plan: NoisePlan, effort: Effort) -> CheckResult:
+def _shares_law(unknown: Callable[..., FloatArray], plan: NoisePlan, effort: Effort) -> CheckResult:
     drawn = unknown(simulated(effort.seed, "audit", "shares"), effort.trials(200_000))
     declared = plan.multiplier * plan.diameter
     return scale_finding(
@@ -208,7 +208,11 @@ def _shares_law(unknown: Callable[..., Floats], plan: NoisePlan, effort: Effort)
 
 
 def _play_shares(
-    unknown: Callable[..., Floats], diameter: float, second: bool, trials: int, random: np.random.Generator
+    unknown: Callable[..., FloatArray],
+    diameter: float,
+    second: bool,
+    trials: int,
+    random: np.random.Generator,
 ) -> Scores:
-    scores: Floats = unknown(SimulatedNoise(random), trials)
+    scores: FloatArray = unknown(SimulatedNoise(random), trials)
     return scores + (diameter if second else 0.0)

@@ -24,7 +24,7 @@ from fedkme.heads.log import Cosignature, Head
 from fedkme.ledgers.reconcile import verify_files
 from fedkme.privacy.events import CURATOR, Disclosure, validation_of
 from fedkme.privacy.ledger import Ledger, disclosures_in
-from fedkme.sealed import KeyOffer
+from fedkme.sealed.offers import KeyOffer
 from fedkme.tables.table import Table
 from owner.party import OwnerParty
 from owner.runs import RunManager

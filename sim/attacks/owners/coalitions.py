@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import PURPOSE
+from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.plan import SKETCH_SHARE
@@ -33,8 +33,7 @@ from sim.attacks.recount import recount
 from sim.attacks.scripted import TalliedNoise
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 
-Ints = NDArray[np.int64]
-Count = Callable[[Table, str], Ints]
+Count = Callable[[Table, str], IntArray]
 """An owner's vector, by its rows and its name."""
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row; everybody looks")
@@ -48,7 +47,7 @@ def question() -> SumQuery:
     return SumQuery((), Layout(), cells=CellCounts(book, 2, tuple(group[0] for group in _GROUPS)))
 
 
-def honest(table: Table, owner: str) -> Ints:
+def honest(table: Table, owner: str) -> IntArray:
     """Count as an owner does."""
     return SumVector(question(), SCHEMA).of(table, owner)
 

@@ -20,7 +20,7 @@ from fedkme.cells.projection import spec_for
 from fedkme.directives import AskHistogram, Body, Directive, FillOrder, Rows
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import CellTerms, Fill, Invitation
-from fedkme.sealed import Gift, GroupSecret
+from fedkme.sealed.group import Gift, GroupSecret
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from owner.cells.handler import CellHandler

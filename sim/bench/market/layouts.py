@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Schema
@@ -26,8 +27,6 @@ from sim.experiments.cells_data import mixed_images
 from sim.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of
 from sim.experiments.domains import domain
 from sim.scenarios.base import Scenario, generator, owner_names, random_rows
-
-IntArray = NDArray[np.int64]
 
 KINDS: Mapping[str, str] = {
     "hospitals": "real sites",

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings.kernels import kernel_mean_at, mean_kernel, rbf
 from sim.experiments.cells_draw import ExperimentDraw
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 DELTA = 1e-5
 """Delta of owners' rows, whatever epsilon is asked about."""

@@ -12,8 +12,9 @@ from consumer.summary.forms import make_forms
 from consumer.summary.offers import pruned
 from curator.payouts.ranking import rank_owners
 from curator.summary.settings import SummarySettings
+from fedkme.arrays import FloatArray
 from fedkme.tables.table import Table
-from sim.bench.market.pool import DELTA, Chosen, FloatArray, PooledRows, SummaryQuestion
+from sim.bench.market.pool import DELTA, Chosen, PooledRows, SummaryQuestion
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 from sim.experiments.cells_draw import labels_of
 from sim.scenarios.base import owner_names

@@ -14,6 +14,7 @@ import numpy as np
 from curator.cells.orders import Histograms, Orders, make_orders
 from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells.histogram import histogram_noise, noisy_counts
 from fedkme.cells.plan import bits_for
 from fedkme.cells.projection import Projection, spec_for
@@ -23,15 +24,7 @@ from fedkme.embeddings.summary_weights import Received, received, weigh
 from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.noise import simulated
 from owner.cells.fill import FillRule, drawn_rows, fill_order
-from sim.bench.market.pool import (
-    DELTA,
-    Chosen,
-    FloatArray,
-    IntArray,
-    PooledRows,
-    SummaryQuestion,
-    equal,
-)
+from sim.bench.market.pool import DELTA, Chosen, PooledRows, SummaryQuestion, equal
 from sim.bench.market.published.experimental_design import STEPS, design_rows, design_weights
 from sim.bench.market.published.private_kmeans import CentreBudget, nearest, private_centres
 from sim.bench.market.published.prototypes import protodash
@@ -104,10 +97,7 @@ def experimental_design(market: PooledRows, question: SummaryQuestion) -> Mappin
     weights = design_weights(features, queries, STEPS * question.p)
     rows, labels = market.take(design_rows(weights, question.p, _generator(question, 3)))
     everything = len(market.rows)
-    return {
-        "DAVED": equal(rows, labels, everything),
-        "DAVED + weights": weighted(market, rows, labels),
-    }
+    return {"DAVED": equal(rows, labels, everything), "DAVED + weights": weighted(market, rows, labels)}
 
 
 def prototypes(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:

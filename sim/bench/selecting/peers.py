@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from fedkme.arrays import IntArray
 from fedkme.embeddings.kernels import rbf
 from sim.bench.result import Cell, timed
-from sim.bench.selecting.task import IntArray, Selecting
+from sim.bench.selecting.task import Selecting
 
 
 def missing() -> list[str]:

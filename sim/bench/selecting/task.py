@@ -8,13 +8,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.simplex_fit import fit_simplex
 from sim.bench.result import Cell
 
 Rows = NDArray[np.float32]
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Found = TypeVar("Found")
 
 

@@ -23,6 +23,7 @@ from consumer.releases.two_sample import two_sample_test
 from curator.releases.balog import Weights, algorithm1
 from curator.releases.reduced_set import algorithm2
 from curator.releases.subspace import gaussian_points, subspace
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import mmd2
 from fedkme.embeddings.weighted_points import WeightedPoints, distance, distance_to_rows, uniform_points
 from fedkme.errors import DataError
@@ -36,7 +37,6 @@ from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 GAMMA = 0.5
 CENTRES = np.array([[-2.0, 0.0], [1.0, 2.0], [2.0, -1.0]])

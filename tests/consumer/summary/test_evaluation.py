@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consumer.summary.evaluation import Evaluation, Evaluator, Labels, Rows
+from consumer.summary.evaluation import Evaluation, Evaluator, Labels
+from fedkme.arrays import Rows
 from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.errors import DataError, MissingDependencyError
 

@@ -9,10 +9,7 @@ from curator.cells.coalitions import ELSEWHERE, pieces, pooled, shares_of, split
 from curator.cells.orders import Orders
 from fedkme.exchange import Coalition
 
-TWO = (
-    Coalition(("a", "b", "c"), 100, (60, 20, 20, 0), 4.0),
-    Coalition(("d", "e"), 50, (0, 0, 10, 40), 4.0),
-)
+TWO = (Coalition(("a", "b", "c"), 100, (60, 20, 20, 0), 4.0), Coalition(("d", "e"), 50, (0, 0, 10, 40), 4.0))
 SIZES = {"a": 30, "b": 40, "c": 30, "d": 20, "e": 30}
 
 

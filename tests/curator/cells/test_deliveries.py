@@ -18,7 +18,7 @@ from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import received
 from fedkme.errors import OwnerFaultError
 from fedkme.party import noise_for
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate

@@ -20,7 +20,7 @@ from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import OwnerLostError
 from fedkme.party import noise_for
 from fedkme.protocol import Closing
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate

@@ -8,14 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from curator.cells.orders import (
-    QUARTER,
-    USABLE,
-    Histograms,
-    capped,
-    make_orders,
-    uniform_share,
-)
+from curator.cells.orders import QUARTER, USABLE, Histograms, capped, make_orders, uniform_share
 from fedkme.cells.histogram import histogram_noise
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.privacy.noise import simulated

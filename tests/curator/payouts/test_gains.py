@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from curator.payouts.gains import GainRelease, WinRelease, by_noised_gains, by_noised_wins, gain_sensitivity
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 
-FloatArray = NDArray[np.float64]
 ROUNDS, BLOCK, OWNERS, CLIP = 24, 6, 4, 0.8
 
 

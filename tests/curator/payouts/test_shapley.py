@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from curator.payouts.shapley import MixtureGame, by_shapley, exact_shapley, sampled_shapley, shapley
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
-
-FloatArray = NDArray[np.float64]
 
 
 def game(players: int, seed: int, cells: int = 8) -> tuple[FloatArray, FloatArray]:

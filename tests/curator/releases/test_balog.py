@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from curator.releases.balog import Weights, algorithm1
 from curator.releases.reduced_set import Step, algorithm2
 from curator.releases.subspace import Method, gaussian_points, matched_tolerance, subset_points, subspace
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.weight_fit import fit_weights
 from fedkme.embeddings.weighted_points import WeightedPoints, distance, distance_to_rows, uniform_points
@@ -27,7 +27,6 @@ from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 
-FloatArray = NDArray[np.float64]
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 GAMMA = 0.5
 

@@ -12,20 +12,18 @@ import numpy as np
 import pytest
 
 from curator.releases.in_memory import FreshNoise
-from curator.releases.marginals import (
-    MarginalRelease,
-    PooledOracle,
-    TrustedNoise,
-    aim,
-    independent,
-    rounds,
-)
+from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
+from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
+from curator.releases.marginals.pooled import independent
+from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.rounds import rounds
 from curator.releases.method import make_method
+from fedkme.arrays import IntArray
 from fedkme.errors import CancelledRunError, ConfigError, DataError
 from fedkme.features.binning import Binning
-from fedkme.features.counts import Clique, IntArray, marginal_counts
+from fedkme.features.counts import Clique, marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated
 from fedkme.releases.counts import Measurement, counts_from_bytes

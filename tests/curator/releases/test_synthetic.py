@@ -120,12 +120,7 @@ def test_the_card_says_mechanism_epsilon_schema_and_utility(tmp_path: Path) -> N
     assert said["schema_sha256"] == SCHEMA.digest()
     assert said["utility"] == {"measured_on": "the consumer's test rows", "ROC": 0.75}
     text = (tmp_path / "synthetic.card.md").read_text()
-    for part in (
-        "| sound | 1 | 1e-05 |",
-        "state \\| federal",
-        "17 to 90",
-        "| ROC | 0.75 |",
-    ):
+    for part in ("| sound | 1 | 1e-05 |", "state \\| federal", "17 to 90", "| ROC | 0.75 |"):
         assert part in text
     assert "pixel0 to pixel1" in text
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 import curator.summary.disclosures
 from curator.owners.session import OwnerSession
@@ -16,6 +15,7 @@ from curator.summary.record import SummaryRecord
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
+from fedkme.arrays import FloatArray
 from fedkme.errors import OwnerLostError
 from fedkme.features.fixed_point import quantize_mean
 from fedkme.features.fourier import FourierSpec, RandomFourier
@@ -23,7 +23,7 @@ from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.noise import SimulatedNoise
 from fedkme.privacy.settings import AnyMean, ExactSettings
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
@@ -32,12 +32,9 @@ from owner.summary.bidder import Bidder
 from sim.attacks.wire import SilentObserver, loopback_to
 from sim.engines.inprocess import InProcessMarket, open_market
 
-Floats = NDArray[np.float64]
-
 WIDTH = 3
 SCHEMA = Schema(
-    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),),
-    label=Label(name="y", classes=("no", "yes")),
+    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),), label=Label(name="y", classes=("no", "yes"))
 )
 
 
@@ -83,7 +80,7 @@ def make_h1(dimension: int = 16, seed: int = 5) -> RandomFourier:
 
 
 def make_task(
-    p: int, *, seeds: int = 0, count_seeds: bool = True, target: Floats | None = None
+    p: int, *, seeds: int = 0, count_seeds: bool = True, target: FloatArray | None = None
 ) -> SummaryTask:
     """A run that looks for p rows like `target` (rows of D_v; by default eight in one corner)."""
     h1 = make_h1()
@@ -235,6 +232,6 @@ class WrittenNoise(SimulatedNoise):
         super().__init__(np.random.default_rng(1))
         self.laplace_draws: list[tuple[float, int]] = []
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         self.laplace_draws.append((scale, size))
         return super().laplace(scale, size)

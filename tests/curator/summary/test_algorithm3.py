@@ -21,6 +21,7 @@ from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
+from fedkme.arrays import FloatArray
 from fedkme.errors import NotEnoughRowsError
 from fedkme.features.fixed_point import MEAN_UNIT, normalised_features, normalised_mean
 from fedkme.privacy.noise import NoiseSource
@@ -37,7 +38,6 @@ from sim.engines.inprocess import KeptRecords, run_in_process
 from tests.curator.summary.fakes import (
     SCHEMA,
     DirectPort,
-    Floats,
     Listener,
     Mortal,
     Tardy,
@@ -162,7 +162,7 @@ def test_more_rows_than_there_are_is_refused_before_round_1() -> None:
     assert not record.accesses
 
 
-def brute_force(tables: dict[str, Table], target: Floats, p: int) -> list[tuple[str, int]]:
+def brute_force(tables: dict[str, Table], target: FloatArray, p: int) -> list[tuple[str, int]]:
     """Greedy by J itself in the feature space of h1: each pick the argmax of J(S + x) over all rows."""
     task = make_task(1)
     hashes = {(name, i): h for name, rows in tables.items() for i, h in enumerate(task.h1(rows.values))}

@@ -27,7 +27,7 @@ from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Broadcast
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from owner.summary.bidder import Bidder
 from sim.attacks.wire import SilentObserver
@@ -154,8 +154,7 @@ def test_with_the_transcript_fixed_one_row_more_exchanges_one_row_at_most(seed: 
     more = dict(tables)
     extra = table(1, seed)
     more["b"] = type(extra)(
-        np.concatenate([tables["b"].values, extra.values]),
-        np.concatenate([tables["b"].labels, extra.labels]),
+        np.concatenate([tables["b"].values, extra.values]), np.concatenate([tables["b"].labels, extra.labels])
     )
     means = 0.3 * rng.normal(size=(12, 16))
     stops = rng.integers(4, 22, 3).tolist()

@@ -39,8 +39,7 @@ def with_mortal(sizes: Sequence[int], last: str, time: int = 1) -> list[DirectPo
 
 
 @pytest.mark.parametrize(
-    ("last", "time", "lost_in"),
-    [("invite", 1, 0), ("bid", 1, 1), ("bid", 4, 4), ("reveal", 3, 3)],
+    ("last", "time", "lost_in"), [("invite", 1, 0), ("bid", 1, 1), ("bid", 4, 4), ("reveal", 3, 3)]
 )
 def test_the_run_goes_on_without_a_lost_owner_and_says_so(last: str, time: int, lost_in: int) -> None:
     record = run(make_task(6), make_settings(AskEveryoneSettings()), with_mortal((9, 9, 9), last, time))

@@ -17,20 +17,10 @@ from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError
 from fedkme.features.fixed_point import Features, normalised_features, quantize_mean
 from fedkme.features.fourier import Kind
 from fedkme.features.hashes import fault_of_hashes, hashed_kernel, herd_hashes
-from fedkme.sealed import (
-    GroupSecret,
-    HashedRow,
-    PartyKeys,
-    SecretGiver,
-    SecretTaker,
-    mismatched,
-    offer_keys,
-    open_rows,
-    row_box_bytes,
-    seal_rows,
-    taken_at_their_word,
-)
 from fedkme.sealed.boxes import PRIVATE_BYTES, BoxKey
+from fedkme.sealed.group import GroupSecret, SecretGiver, SecretTaker
+from fedkme.sealed.offers import PartyKeys, offer_keys, taken_at_their_word
+from fedkme.sealed.rows import HashedRow, mismatched, open_rows, row_box_bytes, seal_rows
 from fedkme.tables.row import Row
 from sim.evaluation.exact_greedy import exact_kernel_greedy
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec

@@ -22,23 +22,21 @@ from fedkme.features.sums import Layout
 from fedkme.pki.identity import Identity
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Invitation, Security, SumTerms
-from fedkme.secagg import (
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,
     Endorsements,
-    KeyBinding,
     KeyRoster,
     MaskedInput,
-    NoisePlan,
-    OwnerAggregator,
-    Parameters,
     SealedShares,
     Survivors,
     Unmasking,
-    bind,
-    verify_all,
 )
+from fedkme.secagg.noise import NoisePlan
+from fedkme.secagg.owner import OwnerAggregator
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding, bind, verify_all
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Category, Label, Numeric, Schema

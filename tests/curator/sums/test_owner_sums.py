@@ -25,7 +25,7 @@ from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.privacy.noise import simulated
 from fedkme.privacy.sums import PooledRelease, count_query
 from fedkme.protocol import Security
-from fedkme.secagg import plan_of
+from fedkme.secagg.noise import plan_of
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector, weighted
 from tests.curator.sums.fake_owners import (

@@ -28,7 +28,8 @@ from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Security
-from fedkme.secagg import Advertisement, Delivery, NoisePlan, Survivors, plan_noise
+from fedkme.secagg.messages import Advertisement, Delivery, Survivors
+from fedkme.secagg.noise import NoisePlan, plan_noise
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from curator.releases.marginals.budget import measurement_cost
+from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ConfigError, SecureAggregationError
@@ -16,9 +17,10 @@ from fedkme.features.counts import marginal_counts
 from fedkme.features.sums import Layout
 from fedkme.privacy.events import CURATOR, Gaussian
 from fedkme.protocol import Security
-from fedkme.secagg import KeyBinding, Parameters
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import Marginals, SumQuery
-from fedkme.sums.vector import IntArray, SumVector
+from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import sums as wire
 from tests.curator.sums.fake_owners import SCHEMA, At, FakeOwner, dealt, table

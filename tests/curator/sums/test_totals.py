@@ -16,8 +16,9 @@ from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR, ExactStatistic, Gaussian
 from fedkme.protocol import Security
-from fedkme.secagg import KeyBinding, least_threshold, plan_noise
-from fedkme.secagg.noise import NoisePlan
+from fedkme.secagg.noise import NoisePlan, plan_noise
+from fedkme.secagg.parameters import least_threshold
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from tests.curator.sums.fake_owners import (

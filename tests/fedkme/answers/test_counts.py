@@ -119,10 +119,7 @@ def test_groups_that_nobody_is_known_to_be_in_are_said_to_be_so() -> None:
 def test_a_question_of_too_many_cells_is_refused() -> None:
     wide = replace(counted({(SEX,): 1.0})._release, settings={"bins": 4096})
     with pytest.raises(QuestionError, match="cells together"):
-        ask(
-            CountEvidence(replace(wide, fitted=())),
-            "share(age > 20 and income > 3 and visits > 1)",
-        )
+        ask(CountEvidence(replace(wide, fitted=())), "share(age > 20 and income > 3 and visits > 1)")
 
 
 @pytest.mark.parametrize("mechanism", ["rounds", "independent"])

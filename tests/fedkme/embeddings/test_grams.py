@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.embeddings import grams as grams_module
 from fedkme.embeddings import prune as prune_module
 from fedkme.embeddings import summary_weights as weights_module
@@ -18,8 +18,6 @@ from fedkme.embeddings.prune import NONE, Candidates, candidates, greedy, pruned
 from fedkme.embeddings.simplex_fit import GAP, fit_simplex
 from fedkme.embeddings.summary_weights import received, repeat, weigh
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 GAMMA = 0.3
 SEEDS = st.integers(0, 10**6)
 

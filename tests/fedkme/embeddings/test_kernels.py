@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkme.embeddings.kernels import BLOCK_ROWS, FloatArray, kernel_mean_at, mean_kernel, median_gamma, rbf
+from fedkme.arrays import FloatArray
+from fedkme.embeddings.kernels import BLOCK_ROWS, kernel_mean_at, mean_kernel, median_gamma, rbf
 from fedkme.errors import DataError
 
 

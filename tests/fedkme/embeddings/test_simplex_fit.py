@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import kernel_mean_at, rbf
 from fedkme.embeddings.simplex_fit import GAP, fit_simplex
 
-FloatArray = NDArray[np.float64]
 RIDGES = st.sampled_from([0.0, 0.01, 1.0])
 
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import ReferenceRows, mmd2
 from fedkme.embeddings.prune import prune
 from fedkme.embeddings.simplex_fit import GAP
 from fedkme.embeddings.summary_weights import RIDGES, SLACK, received, repeat, weigh
 
-FloatArray = NDArray[np.float64]
 GAMMA = 0.3
 SEEDS = st.integers(0, 10**6)
 ROUNDING = 1e-12

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
 from fedkme.features.fixed_point import (
     FEATURE_UNIT,
@@ -21,7 +22,6 @@ from fedkme.features.fixed_point import (
     MEAN_UNIT,
     FeatureMean,
     Features,
-    FloatArray,
     MeanVector,
     ScoredFeatures,
     normalised_features,

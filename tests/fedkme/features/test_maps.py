@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.special import eval_hermite, gammaln
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier import FourierSpec, RandomFourier
@@ -31,16 +31,14 @@ from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.testing import MIXED as SCHEMA
 from fedkme.testing import FeatureMapContract, corners, random_table
 
-Floats = NDArray[np.float64]
-
 CORNERS = corners(SCHEMA)
 
 
-def random_rows(count: int, seed: int = 0) -> Floats:
+def random_rows(count: int, seed: int = 0) -> FloatArray:
     return random_table(SCHEMA, count, seed).values
 
 
-def model_points(count: int, seed: int) -> Floats:
+def model_points(count: int, seed: int) -> FloatArray:
     return Domain(SCHEMA).encode(random_rows(count, seed))
 
 
@@ -161,11 +159,11 @@ def test_mixed_features_are_numbers_beside_scaled_codes() -> None:
 # Hermite
 
 
-def direct(x: Floats, order: int, rho: float) -> Floats:
+def direct(x: FloatArray, order: int, rho: float) -> FloatArray:
     """Closed form, in logarithms: sqrt(sqrt(1-rho^2) rho^k / (2^k k!)) H_k(x) exp(-rho/(1+rho) x^2)."""
     k = np.arange(order + 1)
     half_log = 0.5 * (0.5 * math.log(1 - rho**2) + k * math.log(rho) - k * math.log(2) - gammaln(k + 1))
-    values: Floats = eval_hermite(k, x[:, None]) * np.exp(half_log - rho / (1 + rho) * x[:, None] ** 2)
+    values: FloatArray = eval_hermite(k, x[:, None]) * np.exp(half_log - rho / (1 + rho) * x[:, None] ** 2)
     return values
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
@@ -31,14 +31,12 @@ from fedkme.privacy.sums import release_embedding
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
-Floats = NDArray[np.float64]
-
 SCHEMA = Schema(
     columns=(Numeric(name="x", bounds=(-2, 3)), Category(name="c", categories=("a", "b"))),
     label=Label(name="y", classes=("no", "maybe", "yes")),
 )
 BY_CLASS = Layout(3)
-CORNERS: Floats = np.array(list(itertools.product(np.linspace(-2, 3, 60), (0.0, 1.0))))
+CORNERS: FloatArray = np.array(list(itertools.product(np.linspace(-2, 3, 60), (0.0, 1.0))))
 SPECS: list[MapSpec] = [
     FourierMapSpec(dimension=2, gamma=500.0, seed=0),
     MixedSpec(dimension=2, gamma=500.0, seed=0),
@@ -134,7 +132,7 @@ class Stretched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def steps(self, points: Floats) -> Floats:
+    def steps(self, points: FloatArray) -> FloatArray:
         steps = self._inner.steps(points)
         wrong = SCHEMA.decode(points)[:, 0] > 2.5
         steps[wrong] = steps[wrong] * self._factor if math.isfinite(self._factor) else self._factor

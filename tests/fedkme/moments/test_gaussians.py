@@ -8,7 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError
 from fedkme.features.sums import Layout, ReleasedEmbedding, pooled_sum
@@ -20,8 +19,6 @@ from fedkme.moments.scales import Scales, scales_of, second_question
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
-
-Floats = NDArray[np.float64]
 
 WIDTH = 6
 SCHEMA = Schema(

@@ -63,10 +63,7 @@ async def test_a_list_is_read_again_without_a_restart(site: Site) -> None:
             return error.cause
         return "welcome"
 
-    async with (
-        serving(site.curator.server_credentials(), look) as address,
-        calling(address, a) as channel,
-    ):
+    async with serving(site.curator.server_credentials(), look) as address, calling(address, a) as channel:
         session: Any = channel.stream_stream("/test/talk")()
         await session.write(b"")
         assert await session.read() == b"welcome"

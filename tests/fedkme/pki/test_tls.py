@@ -31,11 +31,7 @@ def names(context: Any) -> str:
 
 @pytest.mark.parametrize(
     "caller",
-    [
-        THEIRS.issue("a", role=Role.OWNER),
-        OURS.issue("a", role=Role.OWNER, lifetime=AGO),
-        CURATOR,
-    ],
+    [THEIRS.issue("a", role=Role.OWNER), OURS.issue("a", role=Role.OWNER, lifetime=AGO), CURATOR],
     ids=["wrong authority", "expired", "a curator's"],
 )
 async def test_a_server_hangs_up(caller: Identity) -> None:

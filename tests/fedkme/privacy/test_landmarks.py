@@ -102,8 +102,7 @@ def test_another_mechanism_keeps_to_h1() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"\0" * 13, np.full(3, np.nan, "<f4").tobytes(), b"", np.zeros(3 * (MOST + 1), "<f4").tobytes()],
+    "data", [b"\0" * 13, np.full(3, np.nan, "<f4").tobytes(), b"", np.zeros(3 * (MOST + 1), "<f4").tobytes()]
 )
 def test_odd_landmarks_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.gaussian import gaussian_delta
 from fedkme.privacy.means import ExactMean, GaussianMean, MwemMean
@@ -20,8 +20,6 @@ from fedkme.privacy.settings import (
     MwemTargetSettings,
 )
 from fedkme.testing.mechanisms import GRID_STEP, D, MechanismContract, grid_rows
-
-Floats = NDArray[np.float64]
 
 
 def noise(seed: int = 0) -> NoiseSource:
@@ -76,15 +74,15 @@ class CountingNoise:
         self.source = noise()
         self.calls: list[tuple[str, float, int]] = []
 
-    def uniform(self, size: int) -> Floats:
+    def uniform(self, size: int) -> FloatArray:
         self.calls.append(("uniform", 1.0, size))
         return self.source.uniform(size)
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         self.calls.append(("laplace", scale, size))
         return self.source.laplace(scale, size)
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         self.calls.append(("gaussian", scale, size))
         return self.source.gaussian(scale, size)
 

@@ -10,27 +10,26 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.mwem import Mwem, grid_intervals, quantize, tilted_mean
 from fedkme.privacy.noise import simulated
-
-Floats = NDArray[np.float64]
 
 
 class ScriptedNoise:
     """A noise source that hands out given uniform numbers and unit Laplace draws, in order."""
 
-    def __init__(self, uniforms: Floats, laplaces: Floats) -> None:
+    def __init__(self, uniforms: FloatArray, laplaces: FloatArray) -> None:
         self._uniforms = iter(uniforms.tolist())
         self._laplaces = iter(laplaces.tolist())
 
-    def uniform(self, size: int) -> Floats:
+    def uniform(self, size: int) -> FloatArray:
         return np.array(list(itertools.islice(self._uniforms, size)))
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         return scale * np.array(list(itertools.islice(self._laplaces, size)))
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         raise NotImplementedError
 
 
@@ -48,8 +47,8 @@ class FullDistributionMwem:
         self.mass = np.full(len(self.points), 1 / len(self.points))
 
     def run(
-        self, truth: Floats, q: int, epsilon: float, iterations: int, noise: ScriptedNoise
-    ) -> tuple[Floats, Floats]:
+        self, truth: FloatArray, q: int, epsilon: float, iterations: int, noise: ScriptedNoise
+    ) -> tuple[FloatArray, FloatArray]:
         averaged = np.zeros_like(self.mass)
         for coin, extra in zip(
             noise.uniform(iterations), noise.laplace(1 / epsilon, iterations), strict=True
@@ -63,7 +62,7 @@ class FullDistributionMwem:
             averaged += self.mass / iterations
         return self.mass @ self.points, averaged @ self.points
 
-    def marginals(self) -> Floats:
+    def marginals(self) -> FloatArray:
         return np.array([[self.mass[column == s].sum() for s in self.grid] for column in self.points.T])
 
 

@@ -6,15 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.features.fourier import Kind, SecretFourierSpec
-from fedkme.sealed import GroupSecret
+from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.secret_fourier import SecretFourier
 from fedkme.tables.schema import Label, Numeric, Schema
 
 WIDTH = 6
 GAMMA = 1.5
 SCHEMA = Schema(
-    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),),
-    label=Label(name="y", classes=("no", "yes")),
+    columns=(Numeric(name="x", bounds=(0.0, 1.0), count=WIDTH),), label=Label(name="y", classes=("no", "yes"))
 )
 SECRET = GroupSecret("run-1", bytes(range(32)))
 ROWS: NDArray[np.float64] = np.random.default_rng(3).random((40, WIDTH))

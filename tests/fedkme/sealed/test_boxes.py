@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.errors import SealedBoxError
-from fedkme.sealed import BoxKey, box_bytes, boxes, new_key, seal
-from fedkme.sealed.boxes import PRIVATE_BYTES, PUBLIC_BYTES
+from fedkme.sealed import boxes
+from fedkme.sealed.boxes import PRIVATE_BYTES, PUBLIC_BYTES, BoxKey, box_bytes, new_key, seal
 from fedkme.secagg.keys import framed
 
 PRIVATE, OTHER = (random.Random(name).randbytes(PRIVATE_BYTES) for name in ("b", "c"))

@@ -13,20 +13,8 @@ from fedkme.errors import FedkmeError, IdentityError, SealedBoxError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
-from fedkme.sealed import (
-    MOST_OFFERS,
-    Gift,
-    GroupSecret,
-    KeyOffer,
-    PartyKeys,
-    SecretGiver,
-    SecretTaker,
-    Taking,
-    certified,
-    check_same,
-    offer_keys,
-    taken_at_their_word,
-)
+from fedkme.sealed.group import MOST_OFFERS, Gift, GroupSecret, SecretGiver, SecretTaker, Taking, check_same
+from fedkme.sealed.offers import KeyOffer, PartyKeys, certified, offer_keys, taken_at_their_word
 
 RUN = "run-1"
 

@@ -19,7 +19,7 @@ from fedkme.errors import ConfigError, SealedBoxError
 from fedkme.features.fixed_point import kernel_error_bound
 from fedkme.features.fourier import FourierFeatures, FourierSpec, Kind, RandomFourier, SecretFourierSpec
 from fedkme.features.hashes import hashed_kernel
-from fedkme.sealed import GroupSecret
+from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.secret_fourier import SecretFourier, logarithm, normal
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SECRET, WIDTH, secret_map, spec
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fedkme.secagg import Parameters, neighbours, sharing
+from fedkme.secagg import neighbours
+from fedkme.secagg.parameters import Parameters, sharing
 from tests.fedkme.secagg.runs import parameters
 
 DROPOUTS, COLLUDERS = 2, 1

@@ -13,15 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from numpy.typing import NDArray
 
 from fedkme.privacy.noise import NoiseSource
-from fedkme.secagg import (
-    CuratorAggregator,
-    MaskedInput,
-    OwnerAggregator,
-    Parameters,
-    Total,
-    Unmasking,
-    least_threshold,
-)
+from fedkme.secagg.curator import CuratorAggregator, Total
+from fedkme.secagg.messages import MaskedInput, Unmasking
+from fedkme.secagg.owner import OwnerAggregator
+from fedkme.secagg.parameters import Parameters, least_threshold
 from fedkme.secagg.ring import Steps
 from tests.silence import Silence
 

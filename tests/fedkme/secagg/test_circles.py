@@ -12,17 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedkme.errors import ProtocolError, SecureAggregationError
-from fedkme.secagg import (
-    Delivery,
-    Endorsements,
-    KeyBinding,
-    KeyRoster,
-    Parameters,
-    Phase,
-    SealedShares,
-    Survivors,
-)
 from fedkme.secagg.graph import graph_of, root_of
+from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, SealedShares, Survivors
+from fedkme.secagg.owner import Phase
+from fedkme.secagg.parameters import Parameters
+from fedkme.secagg.signing import KeyBinding
 from fedkme.wire import sums as wire
 from fedkme.wire.v1 import pooling_pb2 as pb
 from tests.fedkme.secagg.graphs import DROPOUTS, graphs_from_20, hasty_graphs, on_a_graph

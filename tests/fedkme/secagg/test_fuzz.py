@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkme.errors import SecureAggregationError
-from fedkme.secagg import (
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsement,

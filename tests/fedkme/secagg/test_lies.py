@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from fedkme.errors import SecureAggregationError
-from fedkme.secagg import (
+from fedkme.secagg import shamir
+from fedkme.secagg.keys import public_bytes
+from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
     Endorsements,
     KeyRoster,
-    Phase,
     SealedShare,
     Survivors,
-    shamir,
+    advertised,
 )
-from fedkme.secagg.keys import public_bytes
-from fedkme.secagg.messages import advertised
+from fedkme.secagg.owner import Phase
 from tests.fedkme.secagg.runs import Run, parameters, party, signing_key, vectors
 from tests.silence import Silence
 

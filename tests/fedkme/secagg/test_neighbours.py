@@ -12,9 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError
-from fedkme.secagg import least_threshold, neighbours, sharing
+from fedkme.secagg import neighbours
 from fedkme.secagg.graph import Graph
 from fedkme.secagg.neighbours import Neighbours, is_connected, offsets, plan_neighbours
+from fedkme.secagg.parameters import least_threshold, sharing
 from tests.fedkme.secagg.runs import parameters
 
 SIZES = [

@@ -19,8 +19,15 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from fedkme.privacy.noise import SecureNoise, simulated
-from fedkme.secagg import NoisePlan, plan_noise, plan_of
-from fedkme.secagg.noise import LEAST_SHARE, draw_share, lattice_excess, sum_excess
+from fedkme.secagg.noise import (
+    LEAST_SHARE,
+    NoisePlan,
+    draw_share,
+    lattice_excess,
+    plan_noise,
+    plan_of,
+    sum_excess,
+)
 from tests.fedkme.secagg.runs import Run, parameters
 
 Law = NDArray[np.float64]

@@ -10,16 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkme.errors import ConfigError, SecureAggregationError
-from fedkme.secagg import (
-    CuratorAggregator,
-    Delivery,
-    Endorsements,
-    KeyRoster,
-    OwnerAggregator,
-    Phase,
-    Stage,
-    Survivors,
-)
+from fedkme.secagg.curator import CuratorAggregator, Stage
+from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, Survivors
+from fedkme.secagg.owner import OwnerAggregator, Phase
 from tests.fedkme.secagg.runs import Run, parameters, party, public_keys, signing_key, vectors
 from tests.silence import Silence
 

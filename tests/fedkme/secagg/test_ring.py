@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedkme.errors import ConfigError, SecureAggregationError
-from fedkme.secagg import Parameters, least_threshold
+from fedkme.secagg.parameters import Parameters, least_threshold
 from fedkme.secagg.ring import check_steps, from_words, reduce_words, to_words
 from tests.fedkme.secagg.runs import parameters
 

@@ -10,7 +10,7 @@ import pytest
 from fedkme.errors import IdentityError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
-from fedkme.secagg import KeyBinding, bind, verify_all, verify_binding
+from fedkme.secagg.signing import KeyBinding, bind, verify_all, verify_binding
 from tests.fedkme.secagg.runs import signing_key
 
 RUN = "run-1 round 3"

@@ -20,10 +20,7 @@ WRITER = Path(__file__).with_name("writer.py")
 @contextlib.contextmanager
 def writer(place: Place, way: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, WRITER, place.spec, way],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, WRITER, place.spec, way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         with process:

@@ -141,10 +141,7 @@ def test_clip_moves_values_to_the_bounds_and_still_refuses_nan() -> None:
 
 
 DOMAIN = Schema(
-    columns=(
-        Numeric(name="age", bounds=(0, 120)),
-        Category(name="colour", categories=("red", "blue")),
-    ),
+    columns=(Numeric(name="age", bounds=(0, 120)), Category(name="colour", categories=("red", "blue"))),
     label=Label(name="ill", classes=("no", "yes")),
 )
 SECRET = 987.654

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import rbf
 from fedkme.errors import DataError
 from owner.cells.design import ANCHORS, CANDIDATES, DRAWS, NEARBY, RIDGE, Span, candidates_for, design
-
-Floats = NDArray[np.float64]
 
 GAMMA = 0.7
 NONE = np.zeros(0, dtype=np.int64)
@@ -24,25 +22,25 @@ WEIGHTS = np.where(np.arange(40) % 3 == 0, RNG.random(40), 0.0)
 WEIGHTS /= WEIGHTS.sum()
 
 
-def left(rows: Floats, chosen: list[int]) -> Floats:
+def left(rows: FloatArray, chosen: list[int]) -> FloatArray:
     """k_S between all rows, by the inverse of the chosen rows' Gram matrix."""
     gram = rbf(rows, rows, GAMMA)
     if not chosen:
         return gram
-    found: Floats = gram - gram[:, chosen] @ np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[chosen])
+    found: FloatArray = gram - gram[:, chosen] @ np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[chosen])
     return found
 
 
-def gains(rows: Floats, weights: Floats, chosen: list[int]) -> Floats:
+def gains(rows: FloatArray, weights: FloatArray, chosen: list[int]) -> FloatArray:
     """The rule of issue 13, item 5: USEFUL.md, The recipe, step 5."""
     kernel = left(rows, chosen)
     mean = kernel @ weights
     own = np.diagonal(kernel)
-    found: Floats = (np.maximum(mean, 0) ** 2 + kernel**2 @ weights / DRAWS) / (own + RIDGE)
+    found: FloatArray = (np.maximum(mean, 0) ** 2 + kernel**2 @ weights / DRAWS) / (own + RIDGE)
     return found
 
 
-def brute_force(rows: Floats, weights: Floats, chosen: list[int], count: int) -> list[int]:
+def brute_force(rows: FloatArray, weights: FloatArray, chosen: list[int], count: int) -> list[int]:
     chosen = list(chosen)
     while len(chosen) < count:
         closeness = rbf(rows, rows, GAMMA) @ weights
@@ -128,7 +126,7 @@ def test_of_many_rows_those_of_the_law_are_looked_at_and_the_same_again() -> Non
     assert spread(rows, weights, found.tolist()) < 1.1 * spread(rows, weights, exact)
 
 
-def spread(rows: Floats, weights: Floats, chosen: list[int]) -> float:
+def spread(rows: FloatArray, weights: FloatArray, chosen: list[int]) -> float:
     """Expected squared distance of the law's samples to the span."""
     mine = np.flatnonzero(weights)
     kernel = left(rows[[*chosen, *mine]], list(range(len(chosen))))[len(chosen) :, len(chosen) :]
@@ -140,7 +138,7 @@ def test_the_work_is_that_of_public_numbers(monkeypatch: pytest.MonkeyPatch) -> 
     sizes: list[tuple[int, ...]] = []
     begin = Span.__init__
 
-    def begun(span: Span, points: Floats, anchors: Floats, *more: Any) -> None:
+    def begun(span: Span, points: FloatArray, anchors: FloatArray, *more: Any) -> None:
         sizes.append((len(points), len(anchors)))
         begin(span, points, anchors, *more)
 

@@ -22,16 +22,7 @@ from fedkme.errors import (
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import noise_for
 from fedkme.privacy.accountants import Sound
-from fedkme.privacy.events import (
-    CURATOR,
-    Clock,
-    Composed,
-    Disclosure,
-    Gaussian,
-    PrivAuction,
-    PureDp,
-    RawRows,
-)
+from fedkme.privacy.events import CURATOR, Clock, Composed, Disclosure, Gaussian, PrivAuction, PureDp, RawRows
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.protocol import AuctionTerms, CellTerms, Security
 from fedkme.protocols import PROTOCOLS, names
@@ -58,12 +49,7 @@ BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
 """Two runs of `CHEAP`, and not three."""
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
-    (
-        {"protocols": ["uniform"]},
-        {},
-        PolicyError,
-        "take part in the protocol 'clock', but in uniform",
-    ),
+    ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'clock', but in uniform"),
     ({"consumers": ["clinic"]}, {}, PolicyError, "for the consumer 'hospital'"),
     ({"columns": ["x", "age"]}, {}, PolicyError, "column 'ill' of the public schema"),
     ({"columns": ["x", "ill"]}, {}, PolicyError, "column 'age' of the public schema"),
@@ -78,12 +64,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
         BudgetError,
         "would make it inf",
     ),
-    (
-        {"budgets": [BUDGET]},
-        {"planned": (), "heard": heard("r", CHEAP)},
-        PolicyError,
-        "is not told what",
-    ),
+    ({"budgets": [BUDGET]}, {"planned": (), "heard": heard("r", CHEAP)}, PolicyError, "is not told what"),
     ({"budgets": [BUDGET | {"observer": "curator"}]}, {}, BudgetError, "towards the curator: epsilon 0 is"),
     ({"approval": "manual"}, {}, ApprovalError, "has approved none of 100 rows for hospital"),
     ({}, {"protocol": "algorithm3"}, PolicyError, "'algorithm3' is no protocol"),

@@ -64,8 +64,7 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
 
 
 @pytest.mark.parametrize(
-    ("sums", "security"),
-    [("exact", None), ("exact", NOISY), ("noisy", NOISY), ("noisy", Security(1, 2))],
+    ("sums", "security"), [("exact", None), ("exact", NOISY), ("noisy", NOISY), ("noisy", Security(1, 2))]
 )
 def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: Security | None) -> None:
     # "releases let no rows out": limits of rows are none of theirs, and neither may a row leave.

@@ -21,15 +21,10 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Disclosure, Gaussian
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Invitation, Security, SumTerms
-from fedkme.secagg import (
-    CuratorAggregator,
-    KeyBinding,
-    MaskedInput,
-    Parameters,
-    Total,
-    least_threshold,
-    verify_all,
-)
+from fedkme.secagg.curator import CuratorAggregator, Total
+from fedkme.secagg.messages import MaskedInput
+from fedkme.secagg.parameters import Parameters, least_threshold
+from fedkme.secagg.signing import KeyBinding, verify_all
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table

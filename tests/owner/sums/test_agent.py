@@ -11,7 +11,7 @@ from fedkme.directives import SigningKeys
 from fedkme.errors import FedkmeError, IdentityError, StoppingError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import Identity
-from fedkme.secagg import KeyBinding
+from fedkme.secagg.signing import KeyBinding
 from fedkme.tables.files import save_table
 from fedkme.wire import sums as wire
 from fedkme.wire.v1 import owners_pb2 as pb

@@ -17,7 +17,7 @@ from fedkme.errors import ConfigError, PolicyError, ProtocolError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
 from fedkme.protocol import Invitation, Security
-from fedkme.secagg import plan_noise, plan_of
+from fedkme.secagg.noise import plan_noise, plan_of
 from fedkme.sums.values import CellCounts, Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table

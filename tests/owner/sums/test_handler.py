@@ -22,7 +22,8 @@ from fedkme.errors import (
 )
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.protocol import Security
-from fedkme.secagg import Endorsements, KeyBinding, KeyRoster, Survivors
+from fedkme.secagg.messages import Endorsements, KeyRoster, Survivors
+from fedkme.secagg.signing import KeyBinding
 from fedkme.wire import sums as wire
 from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import journals_pb2, pooling_pb2

@@ -30,7 +30,9 @@ from fedkme.privacy.events import (
     Gaussian,
     SubsampledGaussian,
 )
-from fedkme.secagg import KeyBinding, KeyRoster, plan_of
+from fedkme.secagg.messages import KeyRoster
+from fedkme.secagg.noise import plan_of
+from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table

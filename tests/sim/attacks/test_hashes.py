@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.sealed import GroupSecret
+from fedkme.sealed.group import GroupSecret
 from sim.attacks.hashes import align, angles_of, fit_draw, invert, known_draw, squared_distances
 from tests.fedkme.sealed.maps import SECRET, secret_map
 

@@ -15,13 +15,14 @@ import pytest
 
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
+from fedkme.arrays import IntArray
 from fedkme.directives import Answer, Directive, KeepHead
 from fedkme.heads.log import Head
 from fedkme.protocol import Invitation
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from fedkme.wire.directives import answer_to_wire, directive_to_wire
-from owner.consent.pools import IntArray, PoolSize, RowPools
+from owner.consent.pools import PoolSize, RowPools
 from owner.runs import RunManager
 from owner.settings import PolicySettings
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkme.embeddings.kernels import FloatArray
+from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import mmd2
 from fedkme.errors import NotEnoughRowsError
 from sim.evaluation.exact_greedy import exact_kernel_greedy

@@ -131,15 +131,7 @@ def test_rkhs_distance_is_that_of_the_embeddings() -> None:
 def test_synthetic_rows_train_classifiers_within_the_epsilon_that_was_asked() -> None:
     owners = [rows(2000, seed) for seed in range(3)]
     made, paid = synthesise(
-        "merf",
-        SMALL,
-        owners,
-        6000,
-        1.0,
-        0,
-        60,
-        1000,
-        Choice(features=60, hidden=(32,), even=True),
+        "merf", SMALL, owners, 6000, 1.0, 0, 60, 1000, Choice(features=60, hidden=(32,), even=True)
     )
     assert paid == pytest.approx(1.0, rel=1e-6)
     found = classifiers.evaluate(made, rows(500, 9), SMALL, ("DT",))

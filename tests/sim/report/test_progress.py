@@ -55,10 +55,7 @@ def test_plain_lines_come_about_every_tenth_of_the_run(p: int, lines: int) -> No
 def test_a_run_that_stops_early_says_how_far_it_came() -> None:
     # Issue 2, item 10: ctrl-C leaves a readable partial run.
     assert plain(100, 33)[-1] == "round 33/100: 132 points accessed"
-    assert plain(100, 30)[-2:] == [
-        "round 20/100: 80 points accessed",
-        "round 30/100: 120 points accessed",
-    ]
+    assert plain(100, 30)[-2:] == ["round 20/100: 80 points accessed", "round 30/100: 120 points accessed"]
     assert plain(100, 0) == ["5 owners are ready; 100 rounds follow."]
 
 

@@ -87,10 +87,7 @@ def sample_metrics(**changes: Any) -> dict[str, Any]:
     return metrics | changes
 
 
-POINTS = {
-    "method": "balog1",
-    "evaluation": {"rkhs_distance": 0.0556, "weights_l1": 1.134, "points": 150},
-}
+POINTS = {"method": "balog1", "evaluation": {"rkhs_distance": 0.0556, "weights_l1": 1.134, "points": 150}}
 
 
 def sample_release(directory: Path, metrics: dict[str, Any] | None = None, **card: Any) -> Path:

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from fedkme.errors import DataError
-from sim.scenarios import (
-    Hospitals,
-    build_scenario,
-)
+from sim.scenarios import Hospitals, build_scenario
 from tests.sim.scenarios.contents import classes, data, same, tables
 
 

@@ -10,11 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from sim.scenarios import (
-    Mnist,
-    Scenario,
-    build_scenario,
-)
+from sim.scenarios import Mnist, Scenario, build_scenario
 from sim.scenarios.base import locate
 from tests.sim.scenarios.contents import classes, content, data, same, tables
 

@@ -11,10 +11,8 @@ with is mixed with a multiple of the identity, .2 to .6 of it by their advice.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from fedkme.arrays import FloatArray, IntArray
 
 MIX = 0.4
 """Share of the identity in M."""

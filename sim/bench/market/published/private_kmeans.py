@@ -17,12 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray, IntArray
 from fedkme.privacy.gaussian import gaussian_sigma
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LEAST = 5.0
 """Rows of the server with a smaller noisy count are left out; theirs."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from fedkme.arrays import FloatArray, IntArray
 
 _RIDGE = 1e-9
 """Makes equal rows independent; a gradient of less is rounding."""

@@ -12,10 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from fedkme.arrays import FloatArray, IntArray
 
 FAILURE = 0.5
 """Probability with which their bound may fail, over all halvings."""

@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from fedkme.privacy.accountants import Published, Sound, matrix
-from fedkme.privacy.events import (
-    Clock,
-    Composed,
-    Disclosure,
-    Event,
-    Gaussian,
-    Laplace,
-    RawRows,
-)
+from fedkme.privacy.events import Clock, Composed, Disclosure, Event, Gaussian, Laplace, RawRows
 from fedkme.privacy.ledger import merged
 
 SOUND, PUBLISHED = Sound(), Published()

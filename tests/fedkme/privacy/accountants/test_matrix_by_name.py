@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedkme.privacy.accountants import (
-    TOGETHER,
-    Sound,
-    by_owner,
-    cells_of,
-    composed,
-    with_coalition,
-)
+from fedkme.privacy.accountants import TOGETHER, Sound, by_owner, cells_of, composed, with_coalition
 from fedkme.privacy.accountants.matrix import Cells, MatrixCell
 from fedkme.privacy.events import (
     CURATOR,

@@ -6,13 +6,7 @@ import pytest
 
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.accounting import privauction_patience, privauction_rate
-from fedkme.privacy.events import (
-    Event,
-    Gaussian,
-    MwemCall,
-    PrivAuction,
-    RawRows,
-)
+from fedkme.privacy.events import Event, Gaussian, MwemCall, PrivAuction, RawRows
 
 SOUND, PUBLISHED = Sound(), Published()
 D_V = MwemCall(0.01, 1656)

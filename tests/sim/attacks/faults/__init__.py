@@ -161,14 +161,8 @@ FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
         "law",
         lambda: asks.often(noise=GaussianNoise(0.95 * often_deviation())),
     ),
-    "Gaussian counts of D_v of which two were drawn": (
-        "recount",
-        lambda: asks.often(counted_twice),
-    ),
-    "scores of D_v by terms that are not cut": (
-        "sensitivity",
-        lambda: picks.picked(score=uncut_scores),
-    ),
+    "Gaussian counts of D_v of which two were drawn": ("recount", lambda: asks.often(counted_twice)),
+    "scores of D_v by terms that are not cut": ("sensitivity", lambda: picks.picked(score=uncut_scores)),
     "directions picked at twice the epsilon": (
         "law",
         lambda: picks.picked(choose=lambda menu, score, *rest: pick(menu, 2.0 * score, *rest)),

@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuction, PrivAuctionSettings
+from fedkme.arrays import FloatArray
 from fedkme.directives import FillOrder
 from fedkme.errors import BudgetError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Broadcast
-from fedkme.sealed import AnyRow
+from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.attacks.owners import limits
-
-Floats = NDArray[np.float64]
 
 
 class FaultyClock(Clock):
@@ -62,7 +61,7 @@ class LeavesAtLimit(OwnerGate):
     def offered(self, table: Table) -> Table:
         return table
 
-    def tie_breaks(self, rows: int) -> Floats:
+    def tie_breaks(self, rows: int) -> FloatArray:
         return np.zeros(rows)
 
     def pass_rows(self, run: str, round_number: int, tokens: Sequence[int], *rest: Any, **more: Any) -> None:
@@ -90,7 +89,7 @@ class StaleEpoch(Bidder):
 
     _last: NDArray[np.int64] | None = None
 
-    def quote(self, broadcast: Broadcast, prices: Floats, spread: float = 0.0) -> NDArray[np.int64]:
+    def quote(self, broadcast: Broadcast, prices: FloatArray, spread: float = 0.0) -> NDArray[np.int64]:
         fresh = super().quote(broadcast, prices, spread)
         last, self._last = self._last, fresh
         return fresh if last is None else last

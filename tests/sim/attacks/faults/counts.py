@@ -14,6 +14,7 @@ from curator.releases import joint as joint_release
 from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
+from fedkme.arrays import FloatArray
 from fedkme.cells import sketch
 from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
@@ -35,8 +36,6 @@ from sim.attacks.finding import Claim, Subject
 from sim.attacks.owners import coalitions
 from sim.attacks.scripted import TalliedNoise
 from tests.sim.attacks.faults.mean_faults import ScaledNoise
-
-Floats = NDArray[np.float64]
 
 
 class SkipsLast:
@@ -66,8 +65,8 @@ class ScaledIntegers:
         found: NDArray[np.int64] = self._source.discrete_laplace(self._factor * scale, size)
         return found
 
-    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = self._source.gaussian(self._factor * scale, size)
+    def gaussian(self, scale: float, size: int) -> FloatArray:
+        found: FloatArray = self._source.gaussian(self._factor * scale, size)
         return found
 
 
@@ -82,8 +81,8 @@ class FirstIsExact:
         found[0] = 0
         return found
 
-    def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = self._source.gaussian(scale, size)
+    def gaussian(self, scale: float, size: int) -> FloatArray:
+        found: FloatArray = self._source.gaussian(scale, size)
         found[0] = 0
         return found
 
@@ -141,7 +140,7 @@ def in_both_coalitions(table: Table, owner: str) -> NDArray[np.int64]:
 class WeakerCounts(TalliedNoise):
     """Noise on counts, which is small beside a sketch's, with 5 % too little deviation."""
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         return super().gaussian(scale if scale > 1e4 else 0.95 * scale, size)
 
 

@@ -6,22 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from consumer.summary.offers import make_offer
+from fedkme.arrays import FloatArray, Rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.directions import Menu
 from fedkme.cells.histogram import histogram_noise
-from fedkme.cells.projection import Projection, Rows
+from fedkme.cells.projection import Projection
 from fedkme.exchange import Offer
 
-Floats = NDArray[np.float64]
 
-
-def uncut_scores(menu: Menu, book: CodeBook, rows: Rows) -> Floats:
+def uncut_scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
     """Distances of sums along directions, however far a row is."""
     z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
-    far: Floats = np.abs((z @ menu.vectors / menu.widths / 2.0 - menu.levels).sum(axis=0))
+    far: FloatArray = np.abs((z @ menu.vectors / menu.widths / 2.0 - menu.levels).sum(axis=0))
     return far
 
 

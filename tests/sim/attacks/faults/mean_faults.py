@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.fourier import FourierSpec, RandomFourier
 from fedkme.privacy.events import MwemCall
 from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import quantize
 from fedkme.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 
 class ScaledNoise:
@@ -26,13 +25,13 @@ class ScaledNoise:
         self._source = source
         self._factor = factor
 
-    def uniform(self, size: int) -> Floats:
+    def uniform(self, size: int) -> FloatArray:
         return self._source.uniform(size)
 
-    def laplace(self, scale: float, size: int) -> Floats:
+    def laplace(self, scale: float, size: int) -> FloatArray:
         return self._source.laplace(self._factor * scale, size)
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         return self._source.gaussian(self._factor * scale, size)
 
 
@@ -41,9 +40,9 @@ class ReplayedNoise(ScaledNoise):
 
     def __init__(self, source: NoiseSource) -> None:
         super().__init__(source, 1.0)
-        self._drawn: dict[tuple[float, int], Floats] = {}
+        self._drawn: dict[tuple[float, int], FloatArray] = {}
 
-    def gaussian(self, scale: float, size: int) -> Floats:
+    def gaussian(self, scale: float, size: int) -> FloatArray:
         if (scale, size) not in self._drawn:
             self._drawn[scale, size] = super().gaussian(scale, size)
         return self._drawn[scale, size]
@@ -57,7 +56,7 @@ class HalfLaplace(MwemMean):
 class RereadSeedBudget(MwemMean):
     """The first release that reads rows takes the seed set's budget, seed set or not."""
 
-    def release(self) -> Floats:
+    def release(self) -> FloatArray:
         return super().release() if self.size else np.zeros(self._index_sum.size)
 
 
@@ -72,7 +71,7 @@ class UndeclaredIterations(MwemMean):
         return type(honest)(MwemCall(event.epsilon, 1), honest.sensitivity)
 
 
-def round_up(values: Floats, grid_step: float, noise: NoiseSource) -> NDArray[np.int64]:
+def round_up(values: FloatArray, grid_step: float, noise: NoiseSource) -> NDArray[np.int64]:
     """A quantizer that never rounds down."""
     return quantize(np.minimum(values + 0.5 * grid_step, 1.0), grid_step, noise)
 
@@ -90,14 +89,14 @@ class BatchMean(GaussianMean):
 
     def __init__(self, dimension: int, noise: NoiseSource, **settings: Any) -> None:
         super().__init__(dimension, noise, **settings)
-        self._means: list[Floats] = []
+        self._means: list[FloatArray] = []
 
-    def add(self, rows: Floats) -> None:
+    def add(self, rows: FloatArray) -> None:
         super().add(rows)
         if len(rows):
             self._means.append(rows.mean(axis=0))
 
-    def release(self) -> Floats:
+    def release(self) -> FloatArray:
         honest = super().release()
         if not self._means:
             return honest

@@ -15,14 +15,7 @@ from fedkme.privacy.means import GaussianMean, MwemMean
 from fedkme.privacy.mwem import Mwem
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from tests.sim.replay.faults.planting import (
-    Fault,
-    Patch,
-    Plant,
-    all_of,
-    around,
-    nothing,
-)
+from tests.sim.replay.faults.planting import Fault, Patch, Plant, all_of, around, nothing
 
 
 def _weak_means(factor: float) -> Plant:
@@ -34,20 +27,20 @@ def _weak_means(factor: float) -> Plant:
 
 
 def _without_noise(before: Any, self: Any) -> Any:
-    if self._size == 0:
+    if self.size == 0:
         return before(self)
-    return self._steps * (FEATURE_UNIT / self._size)
+    return self._steps * (FEATURE_UNIT / self.size)
 
 
 def _same_noise(patch: Patch) -> None:
     kept: list[Any] = []
 
     def release(before: Any, self: Any) -> Any:
-        if self._size == 0:
+        if self.size == 0:
             return before(self)
         if not kept:
             kept.append(self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size))
-        return (self._steps + kept[0]) * (FEATURE_UNIT / self._size)
+        return (self._steps + kept[0]) * (FEATURE_UNIT / self.size)
 
     around(GaussianMean, "release", release)(patch)
 
@@ -111,10 +104,7 @@ def _fewer_iterations(patch: Patch) -> None:
 
 
 FAULTS: Mapping[str, Fault] = {
-    "broadcasts with half of the noise": Fault(
-        ("clock", "any policy"),
-        _weak_means(0.5),
-    ),
+    "broadcasts with half of the noise": Fault(("clock", "any policy"), _weak_means(0.5)),
     "broadcasts without noise": Fault(
         ("clock", "any policy"), around(GaussianMean, "release", _without_noise)
     ),
@@ -134,9 +124,7 @@ FAULTS: Mapping[str, Fault] = {
         ("winner-only", "any policy"), nothing(SummaryDisclosures, "pass_questions"), ("decider", "winner")
     ),
     "no line of the auction at owners": Fault(
-        ("winner-only", "any policy"),
-        around(OwnerGate, "_hear", _without("auction")),
-        ("decider", "winner"),
+        ("winner-only", "any policy"), around(OwnerGate, "_hear", _without("auction")), ("decider", "winner")
     ),
     "no line of the auction on either side": Fault(
         ("privauction", "any policy"),

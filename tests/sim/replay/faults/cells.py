@@ -27,7 +27,7 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.errors import PolicyError
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.protocol import Closing
-from fedkme.sealed import HashedRow
+from fedkme.sealed.rows import HashedRow
 from owner.cells.handler import CellHandler
 from owner.cells.responder import HistogramResponder
 from owner.consent.policy import Policy
@@ -172,13 +172,11 @@ FAULTS: Mapping[str, Fault] = {
     "no line towards owners on either side": Fault(
         ("cells", "any policy"),
         all_of(
-            no_line_towards(OWNERS, owner.consent.gate),
-            no_line_towards(OWNERS, curator.cells.disclosures),
+            no_line_towards(OWNERS, owner.consent.gate), no_line_towards(OWNERS, curator.cells.disclosures)
         ),
     ),
     "no line towards owners at the owner": Fault(
-        ("cells", "any policy"),
-        no_line_towards(OWNERS, owner.consent.gate),
+        ("cells", "any policy"), no_line_towards(OWNERS, owner.consent.gate)
     ),
     "no line of counts at the curator": Fault(
         ("cells", "any policy"), nothing(curator.cells.disclosures.CellDisclosures, "receive_histogram")
@@ -186,8 +184,7 @@ FAULTS: Mapping[str, Fault] = {
     "no line towards the curator on either side": Fault(
         ("cells-sealed", "any policy"),
         all_of(
-            no_line_towards(CURATOR, owner.consent.gate),
-            no_line_towards(CURATOR, curator.cells.disclosures),
+            no_line_towards(CURATOR, owner.consent.gate), no_line_towards(CURATOR, curator.cells.disclosures)
         ),
     ),
     "the nonce of counts is always the same": Fault(

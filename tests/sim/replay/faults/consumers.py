@@ -14,14 +14,7 @@ import consumer.summary.offers
 import fedkme.cells.directions
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.privacy.events import OWNERS, BoundedRange
-from tests.sim.replay.faults.planting import (
-    Fault,
-    Plant,
-    around,
-    drawn_once,
-    nothing,
-    scaled,
-)
+from tests.sim.replay.faults.planting import Fault, Plant, around, drawn_once, nothing, scaled
 
 _PICKS = ("cells", "a sketch, of which D_v picks")
 
@@ -86,18 +79,9 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, cells, size, how, noise: before(np.concatenate([cells, cells]), size, how, noise),
         ),
     ),
-    "g~ with half of the noise": Fault(
-        ("clock", "any policy"),
-        target_with(0.5),
-    ),
-    "g~ with a tenth less noise": Fault(
-        ("clock", "any policy"),
-        target_with(0.9),
-    ),
-    "g~ by landmarks with a tenth less noise": Fault(
-        ("clock", "g~ by landmarks"),
-        target_with(0.9),
-    ),
+    "g~ with half of the noise": Fault(("clock", "any policy"), target_with(0.5)),
+    "g~ with a tenth less noise": Fault(("clock", "any policy"), target_with(0.9)),
+    "g~ by landmarks with a tenth less noise": Fault(("clock", "g~ by landmarks"), target_with(0.9)),
     "no line of g~ towards owners": Fault(
         ("clock", "any policy"),
         around(
@@ -126,14 +110,11 @@ FAULTS: Mapping[str, Fault] = {
     "the direction that is furthest": Fault(
         _PICKS,
         around(
-            fedkme.cells.directions,
-            "choose_one",
-            lambda before, score, event, noise: int(score.argmax()),
+            fedkme.cells.directions, "choose_one", lambda before, score, event, noise: int(score.argmax())
         ),
     ),
     "scores in which a row counts twice": Fault(
-        _PICKS,
-        around(consumer.summary.offers, "scores", lambda before, *given: 2.0 * before(*given)),
+        _PICKS, around(consumer.summary.offers, "scores", lambda before, *given: 2.0 * before(*given))
     ),
     "no line of gamma": Fault(
         ("clock", "gamma of D_v"), nothing(consumer.gate.ConsumerGate, "pass_gamma"), ("corner", "decider")

@@ -63,8 +63,7 @@ FAULTS: Mapping[str, Fault] = {
         ("cells", "dies as it is opened"), nothing(SumCharges, "before_vectors")
     ),
     "lines of a sum that was half opened": Fault(
-        ("merf", "dies as a secure sum"),
-        around(SumCharges, "_write", _certain_lines),
+        ("merf", "dies as a secure sum"), around(SumCharges, "_write", _certain_lines)
     ),
     "noise that is drawn again after a death": Fault(("clock", _DIES), nothing(RunJournal, "draw")),
     "noise drawn again, and written down again": Fault(

@@ -25,14 +25,7 @@ import owner.consent.policy
 import owner.handler
 import owner.sums.responder
 from curator.releases.marginals.budget import BudgetFilter
-from tests.sim.replay.faults.planting import (
-    Fault,
-    Patch,
-    all_of,
-    around,
-    nothing,
-    scaled,
-)
+from tests.sim.replay.faults.planting import Fault, Patch, all_of, around, nothing, scaled
 
 
 def _planned_for_all(before: Any, *arguments: Any, **named: Any) -> Any:
@@ -175,7 +168,6 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "keys of masks that are kept": Fault(("balog1", "noise of owners"), _first_key_again),
     "no line of a total at the curator": Fault(
-        ("balog1", "noise of owners"),
-        nothing(curator.sums.disclosures.SumDisclosures, "came", []),
+        ("balog1", "noise of owners"), nothing(curator.sums.disclosures.SumDisclosures, "came", [])
     ),
 }
