@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -69,19 +69,37 @@ async def summarize(
     heard()
     if plan.choice is not None and not plan.offered:
         reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
+    offer = list[pb.ConsumerMessage]()
     if not plan.offered:
-        for message in offer_to_messages(party.offer(kept, plan), plan.packs):
-            await stream.write(message)
+        offer += offer_to_messages(party.offer(kept, plan), plan.packs)
     elif kept.document.offer is not None:
         party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for
     keep = partial(party.keep_head, plan.run)
-    summary = await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
+    async with _sending(stream, offer):
+        summary = await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
     if kept.document.plan is None:
         raise ProtocolError(
             f"the curator says that it has D_v for {plan.run}, and this consumer's store knows of no offer",
             "Bring back the newest store; else give the request up by another 'output'.",
         )
     return summary
+
+
+@contextlib.asynccontextmanager
+async def _sending(stream: Stream, messages: Iterable[pb.ConsumerMessage]) -> AsyncIterator[None]:
+    """Send messages while inside, where it is heard why they fail: gRPC tells who writes nothing of it."""
+
+    async def send() -> None:
+        for message in messages:
+            await stream.write(message)
+
+    task = asyncio.ensure_future(send())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        task.cancelled() or task.exception()  # heard
 
 
 async def receive_summary(

@@ -42,8 +42,9 @@ MOST_EVIDENCE = 64
 """Heads of one log that do not follow, and are kept."""
 _KEEP = "Keep the stores of both sides as evidence; `fedkme audit verify` says which lines are gone or other."
 _RESYNC = (
-    "Run `fedkme owner resync`, which gives it back what it lost and charges it; `fedkme owner join "
-    "--new-journal` goes on without, and nothing that was lost is charged."
+    "Run `fedkme owner resync` with the curator's ledger (docs/deploy.md, Backup), which gives it back what "
+    "it lost and charges it; `fedkme owner join --new-journal` goes on without, and nothing that was lost is "
+    "charged."
 )
 
 

@@ -143,7 +143,8 @@ def _opened(own: KeptHeads, origin: str, leaves: Sequence[bytes]) -> str:
     """Reason why a party's openings are not those of its leaves, if they are not."""
     openings = [opening for opening in own.openings if opening["origin"] == origin]
     if [opening.get("number") for opening in openings] != list(range(1, len(leaves) + 1)):
-        return f"{own.where} opens {len(openings)} heads of {len(leaves)}"
+        cause = "its store came from a backup, or it hides them"
+        return f"{own.where} opens {len(openings)} heads of {len(leaves)}: {cause}"
     for opening, leaf in zip(openings, leaves, strict=True):
         if commitment(canonical(opening)) != leaf:
             return f"head {opening['number']} is opened as another than it was"

@@ -20,6 +20,7 @@ from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CURATOR
 from fedkme.store import RunRow, Store, open_store
+from fedkme.tables.files import save_table
 from fedkme.tables.row import Row
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
@@ -83,6 +84,18 @@ async def test_a_consumer_sends_no_more_of_d_v_than_its_quota_over_all_open_runs
         at.owner("b")  # for which the run waits
         await waiting
         await at.consumer(output=tmp_path / "second", **asking)  # there is room, and the same request goes on
+
+
+async def test_a_consumer_hears_why_rows_are_refused_that_it_still_sends(tmp_path: Path) -> None:
+    # 38.6 MB over the quota: the stream broke as it wrote, and it dialled and sent again and again.
+    async with market(tmp_path, ["a"], quota={"most_values": 60}) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
+        save_table(tmp_path / "large.npz", rows(400_000, 1))
+        with pytest.raises(QuotaError, match="D_v of 1200000 numbers in all and may send 60"):
+            async with asyncio.timeout(WAIT_S):
+                await at.consumer(share="rows", validation=tmp_path / "large.npz")
+        assert [event for event, _ in at.ear.said].count("refused") == 1
 
 
 async def test_rows_of_d_v_count_while_they_are_written_down(
