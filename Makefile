@@ -46,8 +46,8 @@ chaos-sim: SEED = $(shell printf %d 0x$$(git rev-parse 'HEAD^{tree}' 2>/dev/null
 chaos-sim: venv
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/fedkme sim chaos --schedules $(N) --seed $(SEED) --jobs $(CORES)
 
-# `make test` replays every case and attacks with fewer trials; this is the audit that docs/privacy.md speaks of. CI runs
-# both.
+# `make test` replays every case with fewer neighbours and attacks with fewer trials; this is the audit that
+# docs/privacy.md speaks of. CI runs both.
 audit: venv
 	rm -rf build/audit  # of an earlier state of the code
 	$(BIN)/fedkme audit attack all --quick --jobs 2 --out build/audit

@@ -142,6 +142,7 @@ class Trained:
         return Table(values, labels.astype(np.int64) if classes > 1 else None)
 
 
+@partial(jax.jit, static_argnums=0)
 def _soft_rows(network: Network, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
     hot = jax.nn.one_hot(label, network.classes)
     return soften(network.schema, network.logits(parameters, code, hot))
@@ -174,24 +175,28 @@ def train(
         raise ConfigError("the targets do not have one column per class", "Train with the released layout.")
     fixed = None if masses is None else np.maximum(np.asarray(masses, dtype=np.float64), 1e-9)
     key = jax.random.key(training.seed)
-    parameters = {"network": network.initial(jax.random.fold_in(key, 0)), "mass": jnp.zeros(classes)}
+    # Constants are numpy's: JAX compiles a program for each of its own, a tenth of a second long.
+    drawn = network.initial(jax.random.fold_in(key, 0))
+    parameters = {"network": drawn, "mass": np.zeros(classes, np.float32)}
     optimiser = optax.adam(optax.cosine_decay_schedule(training.learning_rate, training.steps, 0.01))
     objective, step = _compiled(network, targets, fixed, training, optimiser)
 
     def trained(parameters: Parameters) -> Trained:
-        share = np.asarray(jax.nn.softmax(parameters["mass"]), dtype=np.float64) if fixed is None else fixed
+        share = fixed
+        if share is None:
+            odds = np.exp(np.asarray(parameters["mass"], dtype=np.float64))
+            share = odds / odds.sum()
         return Trained(network, parameters["network"], share, tuple(seen), jax.default_backend())
 
     probe = jax.random.fold_in(key, 1)
     seen = [float(objective(parameters, probe))]
     floor = sum(target.weight * target.floor for target in targets)
-    state, done, best = optimiser.init(parameters), 0, (seen[0], parameters)
+    state, done, best = jax.jit(optimiser.init)(parameters), 0, (seen[0], parameters)
     stops = sorted({math.ceil(training.steps * i / training.reports) for i in range(1, training.reports + 1)})
     told = time.monotonic()
     for stop in stops:
-        # Not a scan: inside of one, XLA computes convolutions on a CPU five times as slowly.
-        for each in jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(done + 2, stop + 2)):
-            parameters, state = step(parameters, state, each)
+        while done < stop:  # a scan takes five times as long: XLA computes convolutions slowly inside of one
+            parameters, state = step(parameters, state, key, done + 2)
             done += 1
             if time.monotonic() >= told + _TELL_S:
                 stepped(done)
@@ -214,15 +219,19 @@ def _compiled(
     training: Training,
     optimiser: optax.GradientTransformation,
 ) -> tuple[Callable[..., jax.Array], Callable[..., tuple[Parameters, Any]]]:
-    """The objective of a batch, and a step of the optimiser."""
+    """The objective of a batch, and a step of the optimiser by a key and the step's number."""
     classes = network.classes
     labels = _labels(classes, fixed, max(training.batch // 2, 2 * classes))
-    hot = jax.nn.one_hot(jnp.asarray(labels), classes)
-    per_class = jnp.asarray(np.bincount(labels, minlength=classes), dtype=jnp.float32)
+    hot = jnp.asarray(np.eye(classes, dtype=np.float32)[labels])
+    per_class = np.bincount(labels, minlength=classes).astype(np.float32)
     constants = [
         (
-            jnp.asarray(target.released, dtype=jnp.float32),
-            jnp.asarray(np.ones(classes) if target.column_scale is None else 1.0 / target.column_scale),
+            jnp.asarray(target.released.astype(np.float32)),
+            jnp.asarray(
+                np.ones(classes, np.float32)
+                if target.column_scale is None
+                else (1.0 / target.column_scale).astype(np.float32)
+            ),
             target,
         )
         for target in targets
@@ -234,7 +243,7 @@ def _compiled(
         logits = network.logits(parameters["network"], code, hot)
         gumbel = jax.random.gumbel(noise, logits.shape) if training.categories == "gumbel" else None
         rows = soften(network.schema, logits, gumbel, _TEMPERATURE)
-        mass = jax.nn.softmax(parameters["mass"]) if fixed is None else jnp.asarray(fixed, dtype=jnp.float32)
+        mass = jax.nn.softmax(parameters["mass"]) if fixed is None else fixed.astype(np.float32)
         shares = hot * (mass / per_class)
         return [(released - target.embed(rows, shares)) * scale for released, scale, target in constants]
 
@@ -244,7 +253,8 @@ def _compiled(
         return sum(parts, jnp.zeros(()))
 
     @jax.jit
-    def step(parameters: Parameters, state: Any, key: jax.Array) -> tuple[Parameters, Any]:
+    def step(parameters: Parameters, state: Any, key: jax.Array, number: int) -> tuple[Parameters, Any]:
+        key = jax.random.fold_in(key, number)
         updates, state = optimiser.update(jax.grad(loss)(parameters, key), state, parameters)
         return optax.apply_updates(parameters, updates), state
 

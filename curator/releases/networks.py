@@ -64,8 +64,7 @@ class TableNetwork:
         layers = []
         for i, (fan_in, fan_out) in enumerate(pairwise(widths)):
             scale = math.sqrt(2.0 / fan_in) * (0.3 if i == len(widths) - 2 else 1.0)
-            weight = scale * jax.random.normal(jax.random.fold_in(key, i), (fan_in, fan_out))
-            layers.append({"w": weight, "b": jnp.zeros(fan_out), "g": jnp.ones(fan_out)})
+            layers.append(_layer(jax.random.fold_in(key, i), (fan_in, fan_out), scale))
         return layers
 
     def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
@@ -112,8 +111,7 @@ class ImageNetwork:
         layers = []
         for i, shape in enumerate(shapes):
             scale = math.sqrt(2.0 / math.prod(shape[:-1]))
-            weight = scale * jax.random.normal(jax.random.fold_in(key, i), shape)
-            layers.append({"w": weight, "b": jnp.zeros(shape[-1]), "g": jnp.ones(shape[-1])})
+            layers.append(_layer(jax.random.fold_in(key, i), shape, scale))
         return layers
 
     def logits(self, parameters: Parameters, code: jax.Array, label: jax.Array) -> jax.Array:
@@ -133,6 +131,12 @@ class ImageNetwork:
             if layer is third:
                 x = jax.nn.relu(x)
         return x.reshape(x.shape[0], self.schema.width)
+
+
+def _layer(key: jax.Array, shape: tuple[int, ...], scale: float) -> dict[str, NDArray[np.float32]]:
+    """Normal weights of a scale, no offsets, and gains of one."""
+    weights = np.float32(scale) * np.asarray(jax.random.normal(key, shape))
+    return {"w": weights, "b": np.zeros(shape[-1], np.float32), "g": np.ones(shape[-1], np.float32)}
 
 
 def _normalised(x: jax.Array) -> jax.Array:

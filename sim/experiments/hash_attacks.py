@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import MissingDependencyError
 from fedkme.features.fixed_point import Features
 from fedkme.features.fourier import SecretFourierSpec
 from fedkme.sealed.group import GroupSecret
@@ -19,6 +18,7 @@ from fedkme.sealed.secret_fourier import SecretFourier
 from sim.attacks.hashes import align, fit_draw, invert, known_draw, squared_distances
 from sim.papers.curves import CurveValue
 from sim.papers.piece import Piece
+from sim.scenarios.digits import load_images
 
 _AXES, _FEW = 6, 20
 
@@ -97,13 +97,7 @@ def attack(rows: FloatArray, dimension: int, hashed: int, seed: int) -> dict[str
 
 def _digits() -> FloatArray:
     """1797 digits of 64 pixels in [0, 1]."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise MissingDependencyError(
-            "the digits come with scikit-learn", "Run: pip install 'fedkme[sim]'."
-        ) from None
-    return np.asarray(load_digits().data, np.float64) / 16.0
+    return load_images()[0] / 16.0
 
 
 def _secret_map(dimension: int, gamma: float, width: int, seed: int) -> SecretFourier:

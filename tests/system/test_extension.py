@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from fedkme.errors import ConfigError
 from tests.parties import WAIT_S
 from tests.places import ROOT
+from tests.system.launches import launch
 
 EXAMPLE = ROOT / "examples" / "extension"
 FEDKME = "from fedkme.cli import main; main()"
@@ -93,14 +95,12 @@ def test_owners_whose_policy_does_not_list_it_take_no_part(
 
 
 def test_a_policy_that_lists_a_protocol_nobody_installed_is_one_line(tmp_path: Path) -> None:
-    ran = fedkme(
-        os.environ, tmp_path / "run", "inprocess", *SUMMARY, "--set", 'policies.all.protocols=["normal"]'
-    )
-    assert ran.returncode == 10
-    assert "'normal' is no protocol" in ran.stderr
-    ran = fedkme(os.environ, tmp_path / "run", "inprocess", *SUMMARY, *AUCTION[:2])
-    assert ran.returncode == 10
-    assert "'best-two' is no auction" in ran.stderr
+    for assignment, cause in (
+        ('policies.all.protocols=["normal"]', "'normal' is no protocol"),
+        ("auction.kind=best-two", "'best-two' is no auction"),
+    ):
+        with pytest.raises(ConfigError, match=cause):
+            launch(tmp_path / "run", "engine=inprocess", assignment)
 
 
 def test_the_example_keeps_to_the_contracts(extended: Mapping[str, str], tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-import venv
-from pathlib import Path
 
 import pytest
 
@@ -39,20 +37,6 @@ OF_OBJECTS = {
     fk.SweepTable: {"rows", "failures", "report", "folder", "keys"},
     fk.Consumer: {"summary", "release", "last"},
 }
-CLIENT = """
-import fedkme as fk
-
-run = fk.simulate("digits", p=10, seed=3)
-grade: str = run.verdict.grade if run.verdict else "none"
-release: fk.ReleaseResult = fk.release({"north": "north.csv"}, schema="schema.toml", epsilon=1)
-error: float | None = release.ask(lambda rows: rows["age"] > 50).error
-lab = fk.Consumer("lab.toml")
-try:
-    rows = lab.summary(p=60).rows
-except fk.FedkmeError as failure:
-    print(failure.code, failure.remedy)
-"""
-WRONG = 'import fedkme as fk\nfk.simulate("digits", seed="three")\nfk.summarise\n'
 
 
 def test_public_names_are_frozen() -> None:
@@ -93,36 +77,3 @@ def test_what_is_missing_is_said_with_its_extra() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
     )
     assert said.stdout.startswith("error 13 (missing package): the package pandas is not installed.")
-
-
-@pytest.mark.timeout(900)
-def test_a_client_is_typed(tmp_path: Path) -> None:
-    # "mypy --strict of a ten-line client is clean (py.typed for every shipped package)": as packages that are
-    # installed in an environment, of which mypy reads nothing that has no py.typed.
-    venv.create(tmp_path / "env", with_pip=False)
-    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
-    (site / "all.pth").write_text("\n".join([str(ROOT), *(p for p in sys.path if "site-packages" in p)]))
-    python = tmp_path / "env" / "bin" / "python"
-
-    def checked(program: str) -> tuple[int, str]:
-        (tmp_path / "client.py").write_text(program, encoding="utf-8")
-        command = [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--config-file=",
-            f"--python-executable={python}",
-        ]
-        cache = f"--cache-dir={tmp_path / 'cache'}"
-        done = subprocess.run(
-            [*command, cache, "client.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        return done.returncode, done.stdout
-
-    assert checked(CLIENT) == (0, "Success: no issues found in 1 source file\n")
-    status, said = checked(WRONG)
-    assert status == 1
-    assert said.count("error:") == 2
-    assert "[arg-type]" in said
-    assert "[attr-defined]" in said

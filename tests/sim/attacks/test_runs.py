@@ -97,7 +97,7 @@ def test_privauction_breaks_in_whole_runs() -> None:
     settings = PrivAuctionSettings()
     claim = Claim(settings.epsilon, settings.delta, auctions.RELATION)
     game = auctions.chain_game(lambda noise: settings.make(2, noise), claim, 3)
-    assert game.over(LOOPBACK, 3_000)(Effort(alpha=1e-3)).violated
+    assert game.over(LOOPBACK, 2_000)(Effort(alpha=1e-3)).violated
 
 
 def test_the_joint_score_is_the_log_likelihood_ratio() -> None:
@@ -105,7 +105,7 @@ def test_the_joint_score_is_the_log_likelihood_ratio() -> None:
     # denominator is true. Within 5 standard errors, in which a wrong noise or a wrong sum is far outside.
     game = GAMES["clock and broadcasts"].over(LOOPBACK, 1)
     random = np.random.default_rng(5)
-    first, second = (game.sample(world, 800, random) for world in (False, True))
+    first, second = (game.sample(world, 400, random) for world in (False, True))
     ratio = np.exp(first)
     assert abs(ratio.mean() - 1.0) < 5.0 * ratio.std() / np.sqrt(len(ratio))
     assert second.mean() > 0.2 > -0.2 > first.mean()  # each world's divergence from the other

@@ -187,7 +187,7 @@ def test_nothing_to_match() -> None:
 
 def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     # DESIGN, Dependencies: scikit-learn is in [sim].
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(MissingDependencyError, match=r"fedkme\[sim\]"):
         build_scenario(Digits(), seed=0)
 
