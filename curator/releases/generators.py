@@ -43,7 +43,7 @@ Embed = Callable[[jax.Array, jax.Array], jax.Array]
 
 _SAMPLE_ROWS = 4096
 _TEMPERATURE = 0.5  # of the Gumbel softmax
-_TELL_S = 1.0
+_TELL_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def train(
     """Fit a network to released embeddings, all with the network's C columns.
 
     `masses` is the share of each class, (C,), released or public; without it shares are learnt with the
-    network. `stepped` hears every second how many steps are done, and what it raises ends the training: a
-    tenth of them, after which `progress` hears more, may take minutes.
+    network. `stepped` hears every other second how many steps are done, and what it raises ends the training:
+    a tenth of them, after which `progress` hears more, may take minutes.
 
     Raises:
         ConfigError: no target, or columns that do not match.

@@ -46,12 +46,12 @@ def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
     Squares of noise v and unseen part u beside sampling variance s make an answer from N rows as exact as
     s / (s + v + u) N rows would be by themselves. The median over answers is graded; one without an interval,
     or without a sampling variance that is told from 0, counts as 0. Answers about the rows held have no
-    sampling and are left out.
+    sampling and are left out, as are those after the tenth, which stand in for some without an interval.
 
     Returns:
         The verdict, or None without an answer about the population.
     """
-    about = [each for each in answers if each.target == "population"]
+    about = [each for each in answers[:MOST] if each.target == "population"]
     if not about:
         return None
     share = median(map(_effective, about))
@@ -74,30 +74,32 @@ _ADVICE = (
 
 
 def usual_answers(evidence: Evidence) -> list[Answer]:
-    """Answers to the usual questions, ten at most: shares, means, a correlation."""
+    """Answers to the usual questions, and to further ones while fewer than ten have an interval."""
+    usual = usual_questions(evidence.schema)
+    further = [each for each in _questions(evidence.schema, MOST) if each not in usual]
     found: list[Answer] = []
-    for question in usual_questions(evidence.schema):
-        if len(found) < MOST:
+    for question in [*usual, *further[:MOST]]:
+        if len(found) < MOST or sum(not math.isnan(each.low) for each in found) < MOST:
             found += ask(evidence, question)
-    return found[:MOST]
+    return found
 
 
 def usual_questions(schema: Schema) -> list[str]:
     """Questions about the first numbers, and about the label and the columns of fewest categories."""
-    return list(itertools.islice(_questions(schema), MOST))
+    return list(itertools.islice(_questions(schema, _SEVERAL), MOST))
 
 
 def _named(name: str) -> str:
     return name if re.fullmatch(r"[^\W\d][\w.-]*", name) else f'"{name}"'
 
 
-def _questions(schema: Schema) -> Iterator[str]:
+def _questions(schema: Schema, several: int) -> Iterator[str]:
     columns = {name: column for name, column in columns_of(schema).items() if '"' not in name}
-    numbers = [_named(name) for name, column in columns.items() if not names_of(column)][:_SEVERAL]
+    numbers = [_named(name) for name, column in columns.items() if not names_of(column)][:several]
     label = schema.label.name if schema.label is not None else ""
     named = [name for name, column in columns.items() if names_of(column) and "'" not in names_of(column)[-1]]
     named.sort(key=lambda name: (name != label, len(names_of(columns[name]))))
-    tests = [f"{_named(name)} = '{names_of(columns[name])[-1]}'" for name in named][:_SEVERAL]
+    tests = [f"{_named(name)} = '{names_of(columns[name])[-1]}'" for name in named][:several]
     yield from (f"share({test})" for test in tests)
     yield from (f"mean({name})" for name in numbers)
     if tests and numbers:

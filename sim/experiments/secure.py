@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import io
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -65,16 +66,13 @@ class SecurePiece(Piece):
     epsilon: float
 
     def measure(self) -> Iterator[CurveValue]:
-        """Yield the AUC of boosted trees and the two-way error."""
-        schema, table = _table(self.data)
-        order = np.random.default_rng(np.random.SeedSequence([self.seed, 6])).permutation(len(table))[:MOST]
-        test, train = (table.take(part) for part in np.split(order, [len(order) // 5]))
+        """Yield CPU seconds of the release and its rows, the two-way error and the AUC of boosted trees."""
+        schema, train, test = parts(self.data, self.seed)
+        began = time.process_time()
         made = self._made(schema, train)
-        binning = Binning(schema)
-        codes = [binning.encode(each, self.data).astype(np.int64) for each in (train, made)]
-        place = f"{self.data} {self.epsilon:g}"
-        yield CurveValue("two-way", self.way, place, self.seed, marginals.exact(codes[0], codes[1], 2))
-        yield CurveValue("auc", self.way, place, self.seed, _auc(made, test, schema, self.seed))
+        cpu = time.process_time() - began
+        for panel, value in (("cpu", cpu), *scored(schema, train, test, made, self.seed)):
+            yield CurveValue(panel, self.way, f"{self.data} {self.epsilon:g}", self.seed, value)
 
     def _made(self, schema: Schema, train: Table) -> Table:
         """Rows of a release, as many as it is of."""
@@ -96,6 +94,22 @@ def pieces(effort: SecureEffort) -> list[SecurePiece]:
         for epsilon in (1.0, 0.3)
         for way in ("secure", "rounds", "aim")
     ]
+
+
+def parts(data: str, seed: int) -> tuple[Schema, Table, Table]:
+    """Schema of a table, its rows to release and those to test."""
+    schema, table = _table(data)
+    order = np.random.default_rng(np.random.SeedSequence([seed, 6])).permutation(len(table))[:MOST]
+    test, train = (table.take(part) for part in np.split(order, [len(order) // 5]))
+    return schema, train, test
+
+
+def scored(schema: Schema, train: Table, test: Table, made: Table, seed: int) -> Iterator[tuple[str, float]]:
+    """Two-way error of made rows, and AUC of boosted trees that are trained on them."""
+    binning = Binning(schema)
+    codes = [binning.encode(each, "rows").astype(np.int64) for each in (train, made)]
+    yield "two-way", marginals.exact(codes[0], codes[1], 2)
+    yield "auc", _auc(made, test, schema, seed)
 
 
 def _auc(made: Table, test: Table, schema: Schema, seed: int) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedkme.config import Settings
+from fedkme.errors import ConfigError
 from sim.papers.curves import CurveValue, write_csv
 from sim.papers.figures import draw
 from sim.papers.paper import figure_of, printed_numbers
@@ -46,6 +48,18 @@ class PaperExperiment:
         less = [f"{key} {_text(size[key])} ({_text(whole[key])})" for key in size if size[key] != whole[key]]
         return f"Smaller than --full: {', '.join(less)}." if less else ""
 
+    def chosen(self, only: Mapping[str, str]) -> list[Piece]:
+        """Pieces whose fields have these values, as text.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        found = [each for each in self.pieces if all(_is(dict(each)[key], only[key]) for key in only)]
+        if not found:
+            known = [f"{key} {_texts(dict(each)[key] for each in self.pieces)}" for key in only]
+            raise ConfigError("--only leaves no piece", f"There are {'; '.join(known)}.")
+        return found
+
 
 def reproduce(
     experiment: PaperExperiment, out: Path, jobs: int | str, only: Mapping[str, str], say: Say, hear: Hear
@@ -64,13 +78,13 @@ def reproduce(
         The code of the first piece that failed, or 0.
 
     Raises:
+        ConfigError: no piece has those values.
         DataError: data are not there; nothing has been computed then.
     """
     require(experiment.files)
     if experiment.smaller:
         say(experiment.smaller)
-    chosen = [piece for piece in experiment.pieces if all(str(dict(piece)[k]) == only[k] for k in only)]
-    rows = fill_table(chosen, jobs, out, hear)
+    rows = fill_table(experiment.chosen(only), jobs, out, hear)
     keys = {piece.key for piece in experiment.pieces}
     there = [row for row in read_rows(out / FILE) if row["key"] in keys and "status" in row]
     sizes = ", ".join(f"{key} {_text(value)}" for key, value in experiment.effort)
@@ -96,3 +110,11 @@ def publish(
 
 def _text(value: object) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _is(value: Any, text: str) -> bool:
+    return text in (str(value), f"{value:g}" if isinstance(value, float) else "")
+
+
+def _texts(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(map(str, values)))

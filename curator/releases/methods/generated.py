@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from typing_extensions import override
 
@@ -31,7 +31,7 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         categories: how training goes through them, see `Training`.
     """
 
-    mechanism: ClassVar[str]
+    mechanism: str
     categories: Literal["expectation", "gumbel"] = "expectation"
 
     @abstractmethod

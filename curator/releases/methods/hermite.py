@@ -22,6 +22,8 @@ class Hermite(GeneratedMethod[HermiteSettings]):
         self, settings: HermiteSettings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
         need_jax()
+        if not settings.epochs:
+            self.mechanism = f"{NAME}, sum kernel only"
         check_image(settings, schema)
         seed = as_seed(settings, public_seed)
         super().__init__(settings.model_copy(update={"seed": seed}), schema)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.errors import DataError
+from fedkme.errors import ConfigError, DataError
 from sim.experiments import scores
+from sim.experiments.secure import SecureEffort, SecurePiece
 from sim.papers.curves import CurveValue
 from sim.papers.figures import draw
 from sim.papers.paper import figure_of, printed_numbers
@@ -74,6 +75,16 @@ def test_what_was_computed_is_kept_and_stands_beside_the_paper(tmp_path: Path) -
 
 
 @pytest.mark.long
+def test_only_takes_numbers_as_they_are_typed_and_says_which_there_are(tmp_path: Path) -> None:
+    # `--only epsilon=1` computed nothing, and ended as if it had.
+    piece = SecurePiece(data="wine", way="rounds", epsilon=1.0)
+    asked = PaperExperiment("secure-marginals", (piece,), (), SecureEffort(), SecureEffort())
+    with pytest.raises(ConfigError, match="leaves no piece") as refused:
+        reproduce(asked, tmp_path, 1, {"epsilon": "2"}, print, print)
+    assert "epsilon 1.0" in refused.value.remedy
+    assert asked.chosen({"epsilon": "1"}) == [piece] == asked.chosen({"epsilon": "1.0", "way": "rounds"})
+
+
 def test_a_logarithmic_figure_shows_the_papers_curves(tmp_path: Path) -> None:
     figure = figure_of("balog-fig2")
     values = [CurveValue("D2 1", "alg2", float(M), 0, 0.1 / M) for M in (1, 10, 100)]
