@@ -158,13 +158,13 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
 
 
 def uniform_share(histograms: Histograms) -> float:
-    """Share a of rows to draw uniformly, of noisy histograms and public numbers alone; the largest of three.
+    """Share a of rows to draw uniformly, of noisy histograms and public numbers alone.
 
     Where D_v looks like the pool, orders that follow its histogram follow noise. Of the squared distance
     |nu/m - q|^2, q the pool's distribution over cells, noise is expected to make B V/m^2 + K L B V_j/N^2, V
     the variance on a count of D_v, V_j of an owner. Beyond NOISY of the distance: half of the rows. Where D_v
-    has few rows beside its noise: a quarter. Where owners have no rows in cells of D_v, orders of these
-    follow the owners' noise: as many as D_v has there (`absent_share`).
+    has few rows beside its noise: a quarter, whatever the distance. Where owners have no rows in cells of
+    D_v, orders of these follow the owners' noise: at least as many as D_v has there (`absent_share`).
     """
     cells, rows = len(histograms.validation), max(int(histograms.owner_rows.sum()), 1)
     m, variance = max(histograms.validation_rows, 1), histograms.validation_variance
@@ -172,9 +172,9 @@ def uniform_share(histograms: Histograms) -> float:
     seen = float(np.square(histograms.validation / m - pool).sum())
     noise = cells * variance / m**2 + histograms.owners.size * histograms.variance / rows**2
     alike = HALF if variance > 0 and noise > NOISY * max(seen, noise) else 0.0
-    few = QUARTER if m < FEW * np.sqrt(variance) else 0.0
+    bound = QUARTER if m < FEW * np.sqrt(variance) else alike
     absent = absent_share(histograms)
-    return max(alike, few, absent if absent > ABSENT else 0.0)
+    return max(bound, absent if absent > ABSENT else 0.0)
 
 
 def absent_share(histograms: Histograms) -> float:

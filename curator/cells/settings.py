@@ -18,9 +18,9 @@ class CellsSettings(Settings):
     """Rows that owners send for each row of the summary; the best are kept, and nobody is told which."""
     uniform: float | None = Field(None, ge=0, le=1)
     """Share of these rows that owners draw uniformly, whatever histograms say: a summary with weights is then
-    never worse than one of so many uniform rows alone. None: half where D_v looks like the pool, a quarter
-    where it is small beside its noise, its share in cells that no owner has rows of; else 0
-    (docs/decisions/044)."""
+    never worse than one of so many uniform rows alone. None: a quarter where D_v is small beside its
+    noise, else half where it looks like the pool, else 0; its share in cells that no owner has rows of where
+    that is more (docs/decisions/044)."""
     fill: Fill = "design"
     """Rule by which owners pick rows that fill an order: `design`, for a summary with weights; `herding`, for
     one whose rows all count alike."""
