@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -95,6 +96,9 @@ def main() -> None:
         sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
         raise SystemExit(2)
     else:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # else its folders in /tmp would be left
+                signal.signal(number, signal.default_int_handler)
         with _begun(sys.argv[1:]):
             app = _load(verb)
         run_app(app, f"fedkme {verb}", sys.argv[2:])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 
 from sim.jobs.tasks import perform
@@ -15,6 +16,7 @@ from sim.jobs.tasks import perform
 def main() -> None:
     """Answer every line."""
     answers = sys.stdout
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else a run's folder in /tmp would be left
     with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         for line in sys.stdin:
             result = perform(*json.loads(line))

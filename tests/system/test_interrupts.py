@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fedkme.errors import InterruptedRunError
 from fedkme.tables.files import read_arrays
+from tests.hosts.parties import COMMAND, environment
 from tests.parties import WAIT_S
 from tests.system.launches import (
     Start,
@@ -94,3 +96,25 @@ def test_a_launcher_that_dies_leaves_nobody(begin: Start, tmp_path: Path) -> Non
     record = read_json(tmp_path / "scratch" / "run" / "curator" / "run-1" / "record.json")
     assert record["status"] in ("interrupted", "stopped")
     assert record["rounds"] >= 120
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_sweep_that_is_told_to_stop_leaves_no_folder(tmp_path: Path, jobs: str) -> None:
+    # SIGTERM left the run's folder, with owners' rows and keys, in /tmp: by the command, or by its processes.
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    words = ["sim", "sweep", "digits", "--grid", "p=30,40", "--seeds", "0:9", "--jobs", jobs]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", COMMAND, *words, "--out", str(tmp_path / "sweep")],
+        env=environment() | {"TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as sweep:
+        line_with(sweep, "run 1/18")  # the next ones are under way
+        sweep.send_signal(signal.SIGTERM)
+        status, _, lines = end_of(sweep)
+    assert status == InterruptedRunError.code
+    assert lines[-1].startswith("error 130 (interrupted): ")
+    assert not list(scratch.iterdir())
