@@ -23,7 +23,7 @@ from fedkme.tables.files import save_table
 from sim.config import Baseline, LaunchSettings, SimulationSettings
 from sim.engines.inprocess import KeptRecords, run_in_process
 from sim.engines.opening import opened
-from sim.engines.processes import SummaryLaunch
+from sim.engines.processes import SummaryLaunch, show_summary
 from sim.engines.run_folder import (
     forget_settings,
     make_run_directory,
@@ -35,7 +35,6 @@ from sim.engines.run_folder import (
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.interrupts import Interrupts
-from sim.report.families.table import words_of
 from sim.report.formatting import verdict
 from sim.report.progress import Progress
 from sim.report.write import write_report
@@ -55,18 +54,9 @@ class ShownRun:
         """Hear what the curator reports."""
         if self._watch is not None:
             self._watch.hear(event, fields)
-        match event:
-            case "run":
-                rounds = words_of(fields["protocol"]).rounds(fields["p"])
-                self._progress.started(fields["owners"], rounds)
-            case "round":
-                if self.first_round is None:
-                    self.first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
-                self._progress.round(fields["record"])
-            case "owner_left" | "warning":
-                self._progress.warn(fields["line"])
-            case "planned":
-                self._progress.note(fields["line"])
+        if event == "round" and self.first_round is None:
+            self.first_round = time.monotonic() - fields["record"]["milliseconds"] / 1e3
+        show_summary(self._progress, event, fields)
 
 
 def simulate(

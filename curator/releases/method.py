@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
+from fedkme.errors import MissingDependencyError
 from fedkme.extensions import implementation
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
@@ -144,6 +146,12 @@ def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, 
         ExtensionError: the method is of another package, and cannot be imported.
         MissingDependencyError: a package that the post-processing needs is not installed.
     """
+    for name in settings.packages:
+        if importlib.util.find_spec(name) is None:
+            raise MissingDependencyError(
+                f"the curator's host lacks the package {name}, which this release needs",
+                "Run there: pip install 'fedkme[release]'.",
+            )
     make = implementation(PROTOCOLS[settings.kind].method, settings.kind)
     method: Method = make(settings, schema, seeds, public_seed)
     return method

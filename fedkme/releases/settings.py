@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import (
@@ -73,12 +73,16 @@ Gamma = Annotated[float | Literal["median"], PlainValidator(_gamma)]
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 Epsilon = Annotated[float, Field(gt=0), PlainSerializer(_plain, when_used="json")]
 
+_TRAINED = ("jax", "optax")
+
 
 class ReleaseSettings(Settings):
     """Base of the settings of every method."""
 
     kind: str = ""
     """The name of the method, in settings, owners' policies and ledgers."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Packages beyond the base installation that the method needs on the curator's host."""
 
     epsilon: Epsilon = 1.0
     """Epsilon of the whole release, for any one row of any owner (replace-one, the number of rows being
@@ -194,6 +198,7 @@ class Balog2Settings(ReleaseSettings):
     """
 
     kind: Literal["balog2"] = "balog2"
+    packages: ClassVar[tuple[str, ...]] = _TRAINED
     features: int = Field(2000, ge=2, le=2**20, multiple_of=2)
     """J, random features: cosines and sines together."""
     gamma: Gamma = "median"
@@ -223,6 +228,7 @@ class Balog2Settings(ReleaseSettings):
 class _Generated(ReleaseSettings):
     """Settings of methods that train a generator; `rows` is as many as owners have by default."""
 
+    packages: ClassVar[tuple[str, ...]] = _TRAINED
     class_weights: bool = True
     """Release the class counts too; without, training learns them. Of no account without a label."""
     steps: int = Field(2000, ge=1, le=10_000_000)

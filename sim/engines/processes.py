@@ -219,19 +219,23 @@ class SummaryLaunch(Launch[SimulationSettings, Progress]):
 
     @override
     def hear(self, event: Event) -> None:
-        match event["event"]:
-            case "run":
-                words = words_of(event["protocol"])
-                self.shown.started(event["owners"], words.rounds(event["p"]))
-            case "planned" if event["party"] == "curator":
-                self.shown.note(event["line"])
-            case "warning" if event["party"] == "curator":
-                self.shown.warn(event["line"])
-            case "round":
-                record = event["record"]
-                if self.clock.first_round is None:
-                    self.clock.first_round = event["at"] - record["milliseconds"] / 1e3
-                self.shown.round(record)
+        if event["event"] == "round" and self.clock.first_round is None:
+            self.clock.first_round = event["at"] - event["record"]["milliseconds"] / 1e3
+        if event["party"] == "curator" and event["event"] != "owner_left":  # everybody's is shown already
+            show_summary(self.shown, event["event"], event)
+
+
+def show_summary(shown: Progress, event: str, fields: Mapping[str, Any]) -> None:
+    """Show what the curator of a summary reports."""
+    match event:
+        case "run":
+            shown.started(fields["owners"], words_of(fields["protocol"]).rounds(fields["p"]))
+        case "round":
+            shown.round(fields["record"])
+        case "owner_left" | "warning":
+            shown.warn(fields["line"])
+        case "planned":
+            shown.note(fields["line"])
 
 
 class Folders:

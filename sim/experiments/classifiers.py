@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,29 +143,20 @@ def _figures(truth: NDArray[Any], predicted: NDArray[Any], ranking: NDArray[Any]
 def _make(name: str, seed: int) -> Any:
     from sklearn import discriminant_analysis, ensemble, linear_model, naive_bayes, neural_network, svm, tree
 
-    match name:
-        case "LR":
-            return linear_model.LogisticRegression(max_iter=2000)
-        case "RF":
-            return ensemble.RandomForestClassifier(random_state=seed)
-        case "GNB":
-            return naive_bayes.GaussianNB()
-        case "BNB":
-            return naive_bayes.BernoulliNB(alpha=0.02)
-        case "SVM":
-            return svm.LinearSVC(random_state=seed, max_iter=5000)
-        case "DT":
-            return tree.DecisionTreeClassifier(random_state=seed)
-        case "LDA":
-            return discriminant_analysis.LinearDiscriminantAnalysis()
-        case "Ada":
-            return ensemble.AdaBoostClassifier(n_estimators=100, learning_rate=0.7, random_state=seed)
-        case "MLP":
-            return neural_network.MLPClassifier(alpha=1.0, early_stopping=True, random_state=seed)
-        case "Bag":
-            return ensemble.BaggingClassifier(n_estimators=20, max_samples=0.1, random_state=seed)
-        case "GBM":
-            return ensemble.GradientBoostingClassifier(subsample=0.1, n_estimators=50, random_state=seed)
-        case "XGB":
-            return importlib.import_module("xgboost").XGBClassifier(n_jobs=1, random_state=seed)
-    raise ConfigError(f"no classifier is called '{name}'", f"Choose among {', '.join(NAMES)}.")
+    makers: Mapping[str, Callable[[], Any]] = {
+        "LR": lambda: linear_model.LogisticRegression(max_iter=2000),
+        "RF": lambda: ensemble.RandomForestClassifier(random_state=seed),
+        "GNB": lambda: naive_bayes.GaussianNB(),
+        "BNB": lambda: naive_bayes.BernoulliNB(alpha=0.02),
+        "SVM": lambda: svm.LinearSVC(random_state=seed, max_iter=5000),
+        "DT": lambda: tree.DecisionTreeClassifier(random_state=seed),
+        "LDA": lambda: discriminant_analysis.LinearDiscriminantAnalysis(),
+        "Ada": lambda: ensemble.AdaBoostClassifier(n_estimators=100, learning_rate=0.7, random_state=seed),
+        "MLP": lambda: neural_network.MLPClassifier(alpha=1.0, early_stopping=True, random_state=seed),
+        "Bag": lambda: ensemble.BaggingClassifier(n_estimators=20, max_samples=0.1, random_state=seed),
+        "GBM": lambda: ensemble.GradientBoostingClassifier(subsample=0.1, n_estimators=50, random_state=seed),
+        "XGB": lambda: importlib.import_module("xgboost").XGBClassifier(n_jobs=1, random_state=seed),
+    }
+    if name not in makers:
+        raise ConfigError(f"no classifier is called '{name}'", f"Choose among {', '.join(NAMES)}.")
+    return makers[name]()

@@ -153,14 +153,11 @@ def _error(name: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any, seed
 def _make(name: str, seed: int) -> Any:
     from sklearn import ensemble, linear_model, neighbors, neural_network
 
-    match name:
-        case "Ridge":
-            return linear_model.Ridge(1.0)
-        case "RF":
-            return ensemble.RandomForestRegressor(min_samples_leaf=5, random_state=seed)
-        case "GBM":
-            return ensemble.GradientBoostingRegressor(random_state=seed)
-        case "kNN":
-            return neighbors.KNeighborsRegressor(20)
-        case _:
-            return neural_network.MLPRegressor(early_stopping=True, max_iter=500, random_state=seed)
+    makers: Mapping[str, Callable[[], Any]] = {
+        "Ridge": lambda: linear_model.Ridge(1.0),
+        "RF": lambda: ensemble.RandomForestRegressor(min_samples_leaf=5, random_state=seed),
+        "GBM": lambda: ensemble.GradientBoostingRegressor(random_state=seed),
+        "kNN": lambda: neighbors.KNeighborsRegressor(20),
+        "MLP": lambda: neural_network.MLPRegressor(early_stopping=True, max_iter=500, random_state=seed),
+    }
+    return makers[name]()

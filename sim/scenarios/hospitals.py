@@ -11,34 +11,12 @@ from pydantic import Field, model_validator
 from fedkme.config import Settings
 from fedkme.errors import DataError
 from fedkme.tables.files import read_columns, table_from_columns
-from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
+from sim.experiments.domains import domain
 from sim.scenarios.base import Fraction, Scenario, cut, generator, locate, random_rows
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 _SITE = "hospital"
-_GAP = "missing"
-
-# Bounds and stand-ins are what a physician would write before seeing a patient, not what these rows show.
-SCHEMA = Schema(
-    columns=(
-        Numeric(name="age", bounds=(18, 100), integer=True),
-        Category(name="sex", categories=("0", "1")),  # female, male
-        Category(name="cp", categories=("1", "2", "3", "4")),  # chest pain: typical, atypical, other, none
-        Numeric(name="trestbps", bounds=(60, 260), missing=130, missing_codes=(0,)),  # mm Hg at rest
-        Numeric(name="chol", bounds=(50, 700), missing=220, missing_codes=(0,)),  # mg/dl; 0: not measured
-        Category(name="fbs", categories=("0", "1", _GAP), missing=_GAP),  # fasting sugar > 120 mg/dl
-        Category(name="restecg", categories=("0", "1", "2", _GAP), missing=_GAP),
-        Numeric(name="thalach", bounds=(40, 230), missing=140),  # highest heart rate, 1/min
-        Category(name="exang", categories=("0", "1", _GAP), missing=_GAP),  # angina by exercise
-        Numeric(name="oldpeak", bounds=(-5, 10), missing=0),  # ST depression, mm; below 0: elevation
-        Category(name="slope", categories=("1", "2", "3", _GAP), missing=_GAP),
-        Category(name="ca", categories=("0", "1", "2", "3", _GAP), missing=_GAP),  # vessels coloured
-        Category(name="thal", categories=("3", "6", "7", _GAP), missing=_GAP),
-    ),
-    label=Label(name="num", classes=("healthy", "ill"), positive_above=0),
-    ignore=(_SITE,),
-)
 
 
 class Hospitals(Settings):
@@ -70,9 +48,10 @@ def build_hospitals(config: Hospitals, seed: int, base_dir: Path | None) -> Scen
         ConfigError: no such file.
         DataError: the file does not fit the schema.
     """
+    schema = domain("hospitals")
     columns = read_columns(locate(config.path, "path", base_dir), "hospitals")
-    patients = table_from_columns(columns, SCHEMA, "hospitals")
-    SCHEMA.check(patients, "hospitals")
+    patients = table_from_columns(columns, schema, "hospitals")
+    schema.check(patients, "hospitals")
     if patients.labels is None or _SITE not in columns:
         cause = f"hospitals: the file has no column '{_SITE}' or no column 'num'"
         raise DataError(cause, "Give a file with both.")
@@ -86,9 +65,9 @@ def build_hospitals(config: Hospitals, seed: int, base_dir: Path | None) -> Scen
     test, rows[config.target] = cut(patients.labels, rest, left, generator(seed, "hospitals", "test"))
     return Scenario(
         name="hospitals",
-        schema=SCHEMA,
+        schema=schema,
         owners={name: patients.take(rows[name]) for name in HOSPITALS},
         validation=Table(patients.values[validation]),
         test=patients.take(test),
-        seeds=random_rows(SCHEMA, config.seeds, generator(seed, "hospitals", "seeds")),
+        seeds=random_rows(schema, config.seeds, generator(seed, "hospitals", "seeds")),
     )

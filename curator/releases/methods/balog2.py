@@ -7,14 +7,7 @@ import math
 from typing_extensions import override
 
 from curator.releases.method import Finished, Tell
-from curator.releases.methods.base import (
-    EmbeddingMethod,
-    Question,
-    as_seed,
-    even_rows,
-    need_jax,
-    settled_gamma,
-)
+from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, even_rows, settled_gamma
 from curator.releases.methods.points import finished_points
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec
@@ -34,7 +27,6 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
     def __init__(
         self, settings: Balog2Settings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
-        need_jax()
         seed = as_seed(settings, public_seed)
         domain = Domain(schema)
         gain, shift = domain.affine(settings.units, None)

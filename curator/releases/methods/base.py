@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from curator.releases.joint import JointRelease
 from curator.releases.method import Finished, SumOracle, Tell
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import median_gamma
-from fedkme.errors import ConfigError, DataError, MissingDependencyError, NotEnoughRowsError
+from fedkme.errors import ConfigError, DataError, NotEnoughRowsError
 from fedkme.features.domain import Domain
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
@@ -182,20 +181,6 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
 def joint_of(stored: StoredRelease) -> JointRelease:
     """The release as trainings take it."""
     return JointRelease(stored.embeddings, stored.masses, stored.event)
-
-
-def need_jax() -> None:
-    """Refuse a method that could not finish, before any owner is asked.
-
-    Raises:
-        MissingDependencyError: jax or optax is not installed.
-    """
-    for name in ("jax", "optax"):
-        if importlib.util.find_spec(name) is None:
-            raise MissingDependencyError(
-                f"the curator's host lacks the package {name}, which this release needs",
-                "Run there: pip install 'fedkme[release]'.",
-            )
 
 
 def even_rows(schema: Schema, seed: int, count: int = _EVEN_ROWS) -> FloatArray:

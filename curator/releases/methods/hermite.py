@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from curator.releases.hermite import NAME, hermite_plan
 from curator.releases.joint import JointPlan
-from curator.releases.methods.base import as_seed, need_jax
+from curator.releases.methods.base import as_seed
 from curator.releases.methods.generated import GeneratedMethod, check_image
 from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.schema import Schema
@@ -21,7 +21,6 @@ class Hermite(GeneratedMethod[HermiteSettings]):
     def __init__(
         self, settings: HermiteSettings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
-        need_jax()
         if not settings.epochs:
             self.mechanism = f"{NAME}, sum kernel only"
         check_image(settings, schema)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from curator.releases.joint import JointPlan
-from curator.releases.methods.base import as_seed, even_rows, need_jax, settled_gamma
+from curator.releases.methods.base import as_seed, even_rows, settled_gamma
 from curator.releases.methods.generated import GeneratedMethod, check_image
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
@@ -34,7 +34,6 @@ class Merf(GeneratedMethod[MerfSettings]):
     mechanism = "DP-MERF (Harder 2021)"
 
     def __init__(self, settings: MerfSettings, schema: Schema, seeds: Table | None, public_seed: int) -> None:
-        need_jax()
         check_image(settings, schema)
         seed = as_seed(settings, public_seed)
         domain = Domain(schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
@@ -11,13 +11,10 @@ from curator.settings import CuratorSettings
 from fedkme.errors import MissingDependencyError
 from fedkme.operate.doctor.findings import Finding
 from fedkme.party import PartySettings
+from fedkme.releases.settings import METHODS
 from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.schema import load_schema
 from owner.settings import OwnerSettings
-
-_TRAINED = ("jax", "optax")
-RELEASES: Mapping[str, tuple[str, ...]] = {"balog2": _TRAINED, "hermite": _TRAINED, "merf": _TRAINED}
-"""Packages that the curator needs for a method of release; methods that are not named need none."""
 
 
 def check_packages(settings: PartySettings) -> Iterator[Finding]:
@@ -33,15 +30,16 @@ def check_packages(settings: PartySettings) -> Iterator[Finding]:
             line = f"{package}, needed on this host {why}, is not installed"
             remedy = "Run `pip install 'fedkme[sim]'` here."
             yield Finding("fail", "packages", line, remedy, MissingDependencyError.code)
-    if isinstance(settings, ReleaseConsumerSettings) and (names := RELEASES.get(settings.release.kind)):
+    if isinstance(settings, ReleaseConsumerSettings) and (names := settings.release.packages):
         line = (
             f"{', '.join(names)}: needed for {settings.release.kind} on the curator's host, not on this one"
         )
         yield Finding("ok", "packages", line)
     if isinstance(settings, CuratorSettings):
-        needed = sorted({name for names in RELEASES.values() for name in names})
+        methods = {kind: METHODS[kind].packages for kind in METHODS.table()}
+        needed = sorted({name for names in methods.values() for name in names})
         lacking = [name for name in needed if importlib.util.find_spec(name) is None]
-        refused = [kind for kind, names in RELEASES.items() if set(names) & set(lacking)]
+        refused = [kind for kind, names in methods.items() if set(names) & set(lacking)]
         line = f"not installed here: {', '.join(lacking)}; releases by {', '.join(refused)} are refused"
         yield Finding("ok", "packages", line if lacking else "every method of release has its packages here")
 
