@@ -65,7 +65,7 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         heard = _Heard(tell, stored, settings.steps)
         trained = fit(plan, joint_of(stored), network, training, progress=heard.report, stepped=heard.stepped)
         rows = settings.rows or stored.rows
-        tell("sampling", f"{rows} rows, and comparing them with the release", 0.0)
+        tell("sampling", f"{rows} rows, and comparing them with the release", 1.0)
         table = trained.sample(rows, settings.seed or 0)
         utility = distance_to_release(stored, table)
         card = card_of(stored, self.mechanism, len(table), utility)

@@ -19,9 +19,7 @@ from sim.bench.fleet import fleet
 from sim.bench.result import BenchSettings
 from sim.bench.rounds import real_block
 from sim.bench.synthetic import simulation, synthetic_scenario, synthetic_schema
-from sim.release_config import ReleaseSimulation, load_release
 from sim.scenarios import Scenario
-from tests.system.release_market import METHODS
 
 TINY = BenchSettings(
     owners=(2,),
@@ -69,14 +67,8 @@ RATIOS = {
 
 
 @pytest.mark.parametrize("name", RATIOS)  # all but `ray`, which starts a cluster for minutes
-def test_every_benchmark_measures_ratios_and_prints_them(
-    name: Benchmark, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> None:
     # Issue 2, "what it must reach": "report the ratio to a bare echo ... measured in the same run".
-    def small(method: str, where: str, changes: Sequence[str]) -> ReleaseSimulation:
-        return load_release(method, where, (*changes, *METHODS[method]))
-
-    monkeypatch.setattr("sim.bench.scale.load_release", small)
     out = StringIO()
     (result,) = run_benchmarks([name], TINY, Console(file=out, width=80))
     assert result.name == name
