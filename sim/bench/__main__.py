@@ -29,6 +29,16 @@ from sim.bench.steady import measure_steady
 from sim.bench.tree import measure_tree
 from sim.cluster.bench import measure_ray
 
+
+def _releases(settings: BenchSettings) -> Result:
+    from curator.releases.methods.base import need_jax
+
+    need_jax()
+    from sim.bench.answers.training import measure_releases
+
+    return measure_releases(settings)
+
+
 _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "rounds": measure_rounds,
     "costs": measure_costs,
@@ -45,6 +55,7 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "ray": measure_ray,
     "steady": measure_steady,
     "tree": measure_tree,
+    "releases": _releases,
 }
 
 if __name__ == "__main__":

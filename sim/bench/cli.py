@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -25,10 +26,11 @@ app = Verbs()
 
 Benchmark = StrEnum(
     "Benchmark",
-    "ROUNDS COSTS STARTUP SCALE BIDS MEMORY POOLING SUMS SECAGG SELECT SOAK JOURNALS RAY TREE STEADY",
+    "ROUNDS COSTS STARTUP SCALE BIDS MEMORY POOLING SUMS SECAGG SELECT SOAK JOURNALS RAY TREE STEADY"
+    " RELEASES",
 )
 """The benchmarks, in the order in which they run."""
-_APART = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady")}
+_APART = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady", "releases")}
 
 _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
@@ -55,6 +57,7 @@ QUICK: Mapping[str, Any] = {
     "soak_consumers": 5,
     "tree_owners": (1_000,),
     "steady_rounds": 100,
+    "training_steps": 50,
 }
 """Settings of `--quick`: all benchmarks but `ray` in less than ten minutes."""
 
@@ -81,14 +84,21 @@ def bench(
     """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
 
     Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
-    minutes, `soak`, which takes longer, `ray`, which needs a cluster, `tree` and `steady` have to be named.
+    minutes, `soak`, which takes longer, `ray`, which needs a cluster, `releases`, which needs jax, `tree` and
+    `steady` have to be named.
     `--quick` measures small ones of all but `ray`, and chooses its own numbers of owners and rounds.
     """
     if context.invoked_subcommand is None and quick:
-        _bench([each for each in Benchmark if each is not Benchmark.RAY], as_json, tls=tls, **QUICK)
+        _bench(_quick(), as_json, tls=tls, **QUICK)
     elif context.invoked_subcommand is None:
         names = [each for each in Benchmark if each not in _APART]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
+
+
+def _quick() -> list[Benchmark]:
+    """All that need neither a cluster nor, where it is not installed, jax."""
+    left = {Benchmark.RAY} if find_spec("jax") else {Benchmark.RAY, Benchmark.RELEASES}
+    return [each for each in Benchmark if each not in left]
 
 
 def _command(name: Benchmark) -> Callable[..., None]:
@@ -179,6 +189,14 @@ def tree(
 ) -> None:
     """Measure a sum over owners through a tree of curators, in one process."""
     _bench([Benchmark.TREE], as_json, tree_owners=owners.split(","), tree_fan=fan)
+
+
+@app.verb("fedkme bench releases --json", json=_JSON)
+def releases(
+    steps: Annotated[int, typer.Option(min=1, help="Steps that are timed.")] = 200, as_json: AsJson = False
+) -> None:
+    """Measure a training step of a release's generator against plain jax of the same loss."""
+    _bench([Benchmark.RELEASES], as_json, training_steps=steps)
 
 
 @app.verb("fedkme bench steady --rounds 10000", "fedkme bench steady --json", json=_JSON)

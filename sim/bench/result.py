@@ -67,6 +67,8 @@ class BenchSettings(Settings):
     """Consumers of `soak`, who ask at once."""
     steady_rounds: int = Field(2_000, ge=10)
     """Rounds of `steady`."""
+    training_steps: int = Field(200, ge=1)
+    """Steps of `releases` that are timed, in a block; as many before them."""
     tree_owners: tuple[Positive, ...] = Field((1_000, 10_000), min_length=1)
     """K of `tree`."""
     tree_fan: int = Field(100, ge=2)

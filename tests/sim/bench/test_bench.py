@@ -8,11 +8,16 @@ import math
 from collections.abc import Sequence
 from io import StringIO
 
+import jax
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from curator.releases.generators import Training
+from curator.releases.networks import TableNetwork
 from fedkme.errors import ConfigError, DataError
+from sim.bench.answers.training import ours_in, plain_in
 from sim.bench.cli import Benchmark, app, run_benchmarks
 from sim.bench.echo import messages_of
 from sim.bench.fleet import fleet
@@ -40,6 +45,7 @@ TINY = BenchSettings(
     steady_rounds=10,
     tree_owners=(9,),
     tree_fan=2,
+    training_steps=2,
     select_rows=300,
     select_p=8,
 )
@@ -62,6 +68,7 @@ RATIOS = {
     Benchmark.SECAGG: ["all s", "curator s", "owner ms", "owner KiB"],
     Benchmark.TREE: ["run, owner ms"],
     Benchmark.STEADY: ["at 5/5"],
+    Benchmark.RELEASES: ["ours CPU ms", "plain jax CPU ms", "ours / plain jax"],
     Benchmark.SELECT: ["weighted / greedy"],
 }
 
@@ -83,6 +90,17 @@ def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> Non
         assert all(isinstance(row["added ms"], float) and row["added ms"] > 0 for row in signed)
     assert result.title in out.getvalue()
     assert all(column in out.getvalue() for column in result.rows[0])
+
+
+def test_the_plain_training_is_ours() -> None:
+    # Issue 15, item 9: "training step against plain jax ... of the same loss".
+    training = Training(steps=4, reports=2, batch=64, learning_rate=1e-4)  # too small to go back
+    ours, plain = ours_in(training)[0].parameters, plain_in(training)[0]
+    start = TableNetwork(synthetic_schema(14)).initial(jax.random.fold_in(jax.random.key(0), 0))
+    for mine, theirs, first in zip(ours, plain, start, strict=True):
+        for name in mine:
+            np.testing.assert_allclose(mine[name], theirs[name], atol=2e-6)
+        assert np.abs(mine["w"] - first["w"]).max() > 1e-4  # it has moved
 
 
 def test_the_echo_has_the_messages_of_the_rounds() -> None:
