@@ -119,9 +119,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             return  # it was gone before it was welcome
         except FedkmeError as error:
             self._say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
-            if not isinstance(
-                error, StoreError
-            ):  # of this store: the owner did nothing wrong, and comes back
+            if not isinstance(error, StoreError):  # of this store: the owner comes back
                 await stream.end(error)
             return
         self._say("owner_joined", owner=connection.name)

@@ -146,12 +146,21 @@ def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, 
         ExtensionError: the method is of another package, and cannot be imported.
         MissingDependencyError: a package that the post-processing needs is not installed.
     """
+    need_packages(settings)
+    make = implementation(PROTOCOLS[settings.kind].method, settings.kind)
+    method: Method = make(settings, schema, seeds, public_seed)
+    return method
+
+
+def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
+    """Refuse what could not finish on this host.
+
+    Raises:
+        MissingDependencyError: a package that the post-processing needs is not installed.
+    """
     for name in settings.packages:
         if importlib.util.find_spec(name) is None:
             raise MissingDependencyError(
                 f"the curator's host lacks the package {name}, which this release needs",
                 "Run there: pip install 'fedkme[release]'.",
             )
-    make = implementation(PROTOCOLS[settings.kind].method, settings.kind)
-    method: Method = make(settings, schema, seeds, public_seed)
-    return method

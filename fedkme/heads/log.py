@@ -232,7 +232,7 @@ class HeadLog:
             size = checkpoint.size
             if size > known or (size == known and checkpoint.root == root_of(split(leaves))):
                 return
-        cause = f"{whose} comes with {size} heads of its ledger and showed {known}, or others"
+        cause = f"{whose} comes with {size} of its ledger's heads and showed {known}, or others"
         raise LedgerError(f"{cause}: its journal is gone, older, or another's", _RESYNC)
 
     def keep(self, head: Head, whose: str) -> Checkpoint:

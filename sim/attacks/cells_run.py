@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -120,7 +120,8 @@ def _task() -> CellTask:
     first = int(BOOK.cells_of(SCHEMA.encode(CORNERS[:1]))[0])
     target = np.zeros(BOOK.cells, dtype=np.int64)
     target[first] = 20
-    return CellTask("audit", _ROWS, 1.0, SCHEMA, BOOK, 1.0, histogram_noise(1.0), target, 20, None, 0, "c")
+    task = CellTask("audit", _ROWS, 1.0, SCHEMA, BOOK, 1.0, histogram_noise(1.0), target, 20, None, 0, "c")
+    return replace(task, uniform=0.0)  # uniform rows, which so small a D_v gets, tell the observer nothing
 
 
 def _score(view: ObserverView) -> float:

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
+from curator.releases.method import need_packages
 from fedkme.errors import FedkmeError
+from fedkme.releases.settings import MerfSettings
 from sim.bench.bids import measure_bids
 from sim.bench.costs import measure_costs
 from sim.bench.journals import measure_journals
@@ -31,9 +33,7 @@ from sim.cluster.bench import measure_ray
 
 
 def _releases(settings: BenchSettings) -> Result:
-    from curator.releases.methods.base import need_jax
-
-    need_jax()
+    need_packages(MerfSettings)
     from sim.bench.answers.training import measure_releases
 
     return measure_releases(settings)

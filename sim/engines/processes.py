@@ -139,11 +139,12 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
         """Wait until the consumer has judged its summary, the curator written its record, and owners left."""
         for party in ("consumer", "curator"):
             await self._until(asyncio.ensure_future(self._children[party].ended()))
-        everybody, heard = asyncio.gather(*(child.ended() for child in self._children.values())), -1
-        while heard < self._heard and not everybody.done():  # thousands in one process take a while
+        leaving, heard = {asyncio.ensure_future(child.ended()) for child in self._children.values()}, -1
+        while leaving and heard < self._heard:  # thousands in one process take a while
             heard = self._heard
-            await asyncio.wait([everybody], timeout=LEAVE_S)
-        everybody.cancel()
+            _, leaving = await asyncio.wait(leaving, timeout=LEAVE_S)
+        for owner in leaving:
+            owner.cancel()
 
     async def _until(self, future: asyncio.Future[T]) -> T:
         """Wait, but not past the failure of a party without which the run cannot begin, or go on."""

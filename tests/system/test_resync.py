@@ -122,7 +122,7 @@ async def test_a_restored_store_is_let_in_again_and_has_paid(
         before = books(tmp_path)
 
         shutil.copy(tmp_path / "backup", tmp_path / "a.db")
-        with pytest.raises(LedgerError, match="comes with 1 heads of its ledger and showed 2"):
+        with pytest.raises(LedgerError, match="comes with 1 of its ledger's heads and showed 2"):
             await at.owner("a", identity=pem["a"])
         won = books(tmp_path)
         assert won.charged < before.recorded
@@ -152,7 +152,7 @@ async def test_a_restored_store_alone_is_refused(tmp_path: Path) -> None:
         await at.consumer(**asking)
         await leave(a)
         lose(tmp_path)
-        with pytest.raises(LedgerError, match="comes with 0 heads of its ledger and showed 1"):
+        with pytest.raises(LedgerError, match="comes with 0 of its ledger's heads and showed 1"):
             await at.owner("a", identity=pem["a"])
         assert not [said for event, said in at.ear.said if event == "unwitnessed"]
         at.owner("a", identity=pem["a"], new_journal=True)

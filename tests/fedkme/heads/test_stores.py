@@ -80,7 +80,7 @@ def test_a_party_is_held_to_the_heads_that_it_showed() -> None:
         another.advance()
     last = another.last()
     assert last is not None
-    with pytest.raises(LedgerError, match="with 3 heads of its ledger and showed 3, or others"):
+    with pytest.raises(LedgerError, match="with 3 of its ledger's heads and showed 3, or others"):
         curator.recall(last, owner.origin)
     owner.advance()  # shown to another curator
     last = owner.last()
