@@ -130,9 +130,7 @@ class Preparation:
                 await asyncio.to_thread(self._runs.keep_rows, run, table)
             if run.status == "asked":  # it may have been cancelled meanwhile
                 try:
-                    self._check_quota(
-                        run.consumer, run.rows
-                    )  # others that were asked beside it are queued now
+                    self._check_quota(run.consumer, run.rows)  # others of it may be queued now
                 except QuotaError:
                     self._runs.forget_rows(run)
                     raise
