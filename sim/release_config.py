@@ -94,7 +94,7 @@ def plan_for(
     Raises:
         ConfigError: a key or value is wrong.
     """
-    drafted = _drafted(values, assignments, "release")
+    drafted = _drafted(values, assignments, "fedkme.release")
     owners, security = len(parties.owners), drafted.pooling.security
     honest = owners if security is None else owners - security.dropouts - security.colluders
     return plan_release(

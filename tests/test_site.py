@@ -87,6 +87,22 @@ def test_the_search_finds_a_page_in_a_browser(address: str, tmp_path: Path) -> N
         assert not page.errors
 
 
+@needs_chromium
+def test_pages_turn_dark_with_the_device_or_by_a_button(address: str, tmp_path: Path) -> None:
+    # A browser kept what it had first, while the figures, which ask it themselves, turned.
+    dark = "document.body.dataset.mdColorScheme === 'slate'"
+    with browser(tmp_path / "profile") as page:
+        page.show(1200)
+        page.open(f"{address}/concepts/")
+        page.wait(f"document.querySelector('article h1') && !({dark})")
+        page.show(1200, dark=True)
+        page.open(f"{address}/start/")
+        page.wait(f"document.querySelector('article h1') && {dark}")
+        page.value("[...document.querySelectorAll('.md-header__option label')].find(l => !l.hidden).click()")
+        page.wait(f"!({dark})")
+        assert not page.errors
+
+
 def test_no_page_loads_anything_from_a_network(site: Path) -> None:
     for path in site.rglob("*.html"):
         found = ASSET.search(path.read_text(encoding="utf-8"))

@@ -249,6 +249,8 @@ class Preparation:
         """
         owners, sizes = self._context.settings.owners, self._context.members.sizes()
         most = sum(sizes[name] for name in owners) if owners and set(owners) <= set(sizes) else MOST_ROWS
+        if not most:
+            raise NotEnoughRowsError("the owners have no rows", "Check their files.")
         if rows > most:
             raise NotEnoughRowsError(
                 f"{rows} rows are asked for and the owners have at most {most}", f"Ask for p <= {most}."

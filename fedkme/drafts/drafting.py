@@ -152,6 +152,8 @@ def draft(rows: Any, label: str | None = None) -> Draft:
         rows = [rows]
     if isinstance(rows, Sequence):
         return draft_of_files([Path(each) for each in rows], label or "")
+    if not isinstance(rows, Mapping) and not hasattr(rows, "columns"):
+        raise DataError("the rows are neither a data frame nor files", "Give a pandas.DataFrame or paths.")
     columns = columns_of(rows)
     samples = {name: ColumnSample() for name in columns}
     for name, cells in columns.items():

@@ -68,11 +68,11 @@ def select_rows(rows: Rows, p: int, gamma: float, sweeps: int = SWEEPS) -> Selec
         sweeps: of exchanges, at most.
 
     Raises:
-        NotEnoughRowsError: p is larger than N.
+        NotEnoughRowsError: p is not among 1 to N.
     """
-    if p > len(rows):
+    if not 1 <= p <= len(rows):
         cause = f"a selection of {p} rows was asked for and there are {len(rows)}"
-        raise NotEnoughRowsError(cause, "Ask for fewer.")
+        raise NotEnoughRowsError(cause, f"Ask for 1 to {len(rows)}.")
     short = shorten(rows, gamma)
     means = short.means()
 

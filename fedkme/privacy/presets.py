@@ -32,7 +32,7 @@ LARGE = 10.0
 class PrivacyTarget(Settings):
     """Limit on a run's cost: of D_v towards everybody, of each owner's rows towards other owners."""
 
-    epsilon: float = Field(1.0, gt=0)
+    epsilon: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Bound of the total loss."""
     delta: float = Field(1e-5, gt=0, lt=1)
     """Probability at which epsilon is stated."""

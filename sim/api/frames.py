@@ -30,6 +30,8 @@ NO_SCHEMA = (
     "agreed on, never read from owners' rows: fk.draft_schema makes one of public rows."
 )
 
+NO_OWNERS = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
+
 
 def schema_of(schema: SchemaLike | None) -> Schema:
     """The schema that a caller means.
@@ -78,9 +80,10 @@ def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema
     """
     if site_column is None:
         if isinstance(owners, Mapping) and owners:
+            if others := [name for name in owners if not isinstance(name, str)]:
+                raise ConfigError(f"{others[0]!r} is no owner's name", "Name owners by text, such as 'h1'.")
             return {name: table_of(owners[name], schema, name) for name in sorted(owners)}
-        remedy = 'Give {"north": rows, "south": rows}; or one table, and site_column= says whose each row is.'
-        raise ConfigError("there are no owners", remedy)
+        raise ConfigError("there are no owners", NO_OWNERS)
     if isinstance(owners, pd.DataFrame):
         return split_by_site(columns_of(owners), site_column, schema)
     file = owners if isinstance(owners, Mapping) else {"path": owners}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedkme.drafts.drafting import draft_schema
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.embeddings.selection import SWEEPS, Selected, select_rows
+from fedkme.errors import DataError
 from sim.api.frames import SchemaLike, schema_of, table_of
 
 
@@ -63,7 +64,12 @@ def select(
         domain = draft_schema(frame) if schema is None else schema_of(schema)
         encoded = domain.encode(table_of(frame, domain, "rows", private=False).values)
     else:
-        frame, encoded = pd.DataFrame(rows), np.asarray(rows)
+        encoded = np.asarray(rows)
+        if encoded.ndim != 2 or encoded.dtype.kind not in "iufb":
+            raise DataError("rows are neither a data frame nor an array (N, n) of numbers", "Give one.")
+        if not np.isfinite(encoded).all():
+            raise DataError("rows have numbers that are not finite", "Fill the gaps, or give a data frame.")
+        frame = pd.DataFrame(rows)
     width = median_gamma(encoded) if gamma is None else gamma
     found = select_rows(encoded, p, width, sweeps)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from fedkme.protocols import AUTO
 from fedkme.releases.choice import Task
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from sim.api.frames import Rows, SchemaLike, owners_of, schema_of, table_of
+from sim.api.frames import NO_OWNERS, Rows, SchemaLike, owners_of, schema_of, table_of
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult, load_release_result
 from sim.api.summaries import SummaryResult, load_summary
@@ -22,12 +24,23 @@ from sim.api.sweeps import SweepTable
 from sim.config import Baseline, Engine, SimulationSettings, load_simulation, simulation_of
 from sim.release_config import plan_for, release_of
 from sim.releases import simulate_release
-from sim.report.write import read_object
+from sim.report.write import REMEDY, read_object
 from sim.run import simulate as run_simulation
 from sim.scenarios import Scenario
 from sim.sweep.grid import AxisValue, SweepSettings
 from sim.sweep.run import sweep as run_sweep
 from sim.sweep.table import FILE
+
+_ARGUMENTS = {
+    "summary.p": "rows",
+    "summary.privacy.epsilon": "epsilon",
+    "summary.privacy.delta": "delta",
+    "release.kind": "method",
+    "release.epsilon": "epsilon",
+    "release.delta": "delta",
+    "release.rows": "rows",
+}
+"""Arguments of calls by the keys of a scenario that they give."""
 
 
 def summarize(
@@ -72,15 +85,17 @@ def summarize(
         FedkmeError: a key is wrong, rows do not fit the schema, or the run failed; by number in
             docs/errors.md.
     """
-    with following("summary", progress) as shown:
-        domain = schema_of(schema)
+    with following("summary", progress) as shown, _in_words_of_calls():
+        domain, tables = _tables(owners, site_column, schema)
         written: dict[str, Any] = {
             **_frames(seed),
             "summary": {"p": rows, "privacy": {"epsilon": epsilon, "delta": delta}},
             "baselines": _baselines(baselines, seed),
         }
         chosen = simulation_of(written, assignments_of(settings), "fedkme.summarize")
-        parties = _scenario(domain, owners_of(owners, site_column, domain), validation, test, public)
+        parties = _scenario(domain, tables, validation, test, public)
+        if not len(parties.validation):
+            raise ConfigError("validation has no rows", "Give validation=, the rows to look like.")
         return _summary(chosen, out, shown, parties)
 
 
@@ -107,7 +122,9 @@ def simulate(
     Raises:
         FedkmeError: a key is wrong, a file is missing, or the run failed; by number in docs/errors.md.
     """
-    with following("summary", progress) as shown:
+    with following("summary", progress) as shown, _in_words_of_calls():
+        if not isinstance(scenario, str | Path):
+            raise ConfigError("the scenario is neither a name nor a file", "Frames are for fk.summarize.")
         values = {"engine": engine, "seed": seed, **settings}
         return _summary(load_simulation(str(scenario), assignments_of(values)), out, shown)
 
@@ -152,9 +169,10 @@ def release(
         FedkmeError: a key is wrong, rows do not fit the schema, or the run failed; by number in
             docs/errors.md.
     """
-    with following("release", progress) as shown:
-        domain = schema_of(schema)
-        parties = _scenario(domain, owners_of(owners, site_column, domain), None, test, public)
+    with following("release", progress) as shown, _in_words_of_calls():
+        if task not in (tasks := get_args(Task)):
+            raise ConfigError(f"{str(task)!r} is no task", f"Known are {', '.join(tasks)}.")
+        parties = _scenario(*_tables(owners, site_column, schema), None, test, public)
         given: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
         given |= {} if rows is None else {"rows": rows}
         write, changes = _frames(seed), assignments_of(settings)
@@ -192,7 +210,12 @@ def sweep(
     Raises:
         FedkmeError: a key or value is wrong, before anything is run. A run that fails is a row.
     """
-    with following("sweep", progress) as shown:
+    with following("sweep", progress) as shown, _in_words_of_calls():
+        if not isinstance(grid, Mapping):
+            raise ConfigError("the grid is no dict", 'Give the values of each key: {"p": [50, 100]}.')
+        for key, values in grid.items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise ConfigError(f"{key!r} has no list of values", f'Give one: {{"{key}": [{values!r}]}}.')
         asked = SweepSettings(
             scenario=str(scenario),
             out=Path(out),
@@ -213,13 +236,37 @@ def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
     Raises:
         ConfigError: it is not the folder of a run or a sweep.
     """
+    if not isinstance(folder, str | Path):
+        raise ConfigError(f"{folder!r} is no folder", "Give the path of a run's.")
     place = Path(folder)
     if (place / FILE).exists():
         return SweepTable(place)
     record = place / "record.json"
     if record.exists() and read_object(record).get("kind") == "release":
         return load_release_result(place)
+    if place.is_dir() and not (place / "metrics.json").exists():
+        raise ConfigError(f"{place} is no folder of a run or a sweep", REMEDY)
     return load_summary(place)
+
+
+@contextmanager
+def _in_words_of_calls() -> Iterator[None]:
+    """Errors about keys of a scenario that an argument gives name the argument."""
+    try:
+        yield
+    except ConfigError as error:
+        cause = re.sub(r"'([a-z.]+)'", lambda key: f"'{_ARGUMENTS.get(key[1], key[1])}'", error.cause)
+        raise ConfigError(cause, error.remedy.replace("another --out", "another out=")) from None
+
+
+def _tables(
+    owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: SchemaLike | None
+) -> tuple[Schema, dict[str, Table]]:
+    """The schema and owners' rows; what are no owners at all is said before a schema is asked for."""
+    if site_column is None and not isinstance(owners, Mapping):
+        raise ConfigError("there are no owners", NO_OWNERS)
+    domain = schema_of(schema)
+    return domain, owners_of(owners, site_column, domain)
 
 
 def _frames(seed: int | None) -> dict[str, Any]:
@@ -238,6 +285,8 @@ def _baselines(asked: Sequence[Baseline] | None, seed: int | None) -> list[Basel
         raise ConfigError(
             "baselines look at owners' rows without any noise", "Give seed= to say that this is a simulation."
         )
+    if isinstance(asked, str):
+        raise ConfigError("baselines is a list: ['" + asked + "']", "Put the name into one.")
     if asked is None and seed is not None:
         return list(SimulationSettings.model_fields["baselines"].default)
     return list(asked or ())
