@@ -6,7 +6,7 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -38,7 +38,11 @@ NOTHING = frozenset(
 """Words that stand for an empty cell, in small letters."""
 CODES = frozenset((-1, -7, -8, -9, -99, -999, -9999, 99, 999, 9999, 99999))
 """Numbers that may: where no other value of a column is like them."""
-DATE_FORMS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
+NOT_MEASURED = frozenset(("nd", "n.d.", "n/d", "bdl", "lod", "<lod", "..", "*"))
+"""Words that do so beside numbers alone: ND is a state, too."""
+_DAYS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+DATE_FORMS = tuple(day + time for time in _TIMES for day in _DAYS)
 """Forms of dates that are told apart, the first that fits all cells is taken; the first is ISO 8601."""
 
 _SEPARATORS = ",;\t|"
@@ -51,6 +55,8 @@ _GROUPED = {
     "'": re.compile(r"[+-]?\d{1,3}(['\u2019]\d{3})+([.,]\d+)?"),
 }
 """Numbers with signs between their thousands, by the sign."""
+_UNIT = re.compile(r"(\(?[+-]?) ?([$€£¥₹])? ?([+-]?\d[\d.,'\u2019\u00a0\u202f ]*?)\s?([$€£¥₹%])?\)?")
+"""A number with a unit before or behind it, or in parentheses."""
 _PLAINLY = re.compile(r".*\d\D\d{3}\D\d.*")
 """A number with two signs, which are not both before its decimals."""
 
@@ -68,9 +74,12 @@ def detect_file(path: Path) -> DataFile:
         with path.open(newline="", encoding=encoding) as text:
             lines = list(islice(text, _LINES))
     sep = _separator(lines)
-    decimal, thousands = _signs([cell.strip() for row in _rows(lines, sep) for cell in row], sep)
+    cells = [cell.strip() for row in _rows(lines, sep) for cell in row]
+    numbers = [found for found in map(_UNIT.fullmatch, cells) if found]
+    decimal, thousands = _signs([found[3] for found in numbers], sep)
+    units = tuple(sorted({found[place] for found in numbers for place in (2, 4)} - {None}))
     name = "utf-8" if encoding == "utf-8-sig" else encoding
-    return DataFile(path=path, sep=sep, decimal=decimal, thousands=thousands, encoding=name)
+    return DataFile(path=path, sep=sep, decimal=decimal, thousands=thousands, units=units, encoding=name)
 
 
 def _signs(cells: Sequence[str], sep: str) -> tuple[Literal[".", ","], Literal["", ",", ".", " ", "'"]]:
@@ -161,9 +170,31 @@ def _fits(text: str, form: str) -> bool:
     return True
 
 
-def words_for_nothing(counts: Counter[str]) -> list[str]:
-    """Texts of a column that stand for an empty cell."""
-    return sorted(text for text in counts if text.lower() in NOTHING)
+def words_for_nothing(
+    counts: Counter[str], read: Callable[[str], float], *, public: bool = False
+) -> list[str]:
+    """Texts of a column that stand for an empty cell.
+
+    Args:
+        counts: how often each text is there.
+        read: of numbers.
+        public: the texts may be shown: the only word in a column of numbers is taken, whatever it says.
+    """
+    words = {text for text in counts if text.lower() in NOTHING}
+    others = [text for text in counts if text and text not in words and not is_number(text, read)]
+    if 10 * sum(counts[text] for text in others) <= counts.total():
+        alone = public and len(others) == 1 and others[0].isalpha()
+        words |= {text for text in others if alone or text.lower() in NOT_MEASURED}
+    return sorted(words)
+
+
+def is_number(text: str, read: Callable[[str], float]) -> bool:
+    """Tell whether a cell is read as a number."""
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
 
 
 def codes_for_nothing(numbers: Iterable[float]) -> list[float]:

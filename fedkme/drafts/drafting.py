@@ -10,7 +10,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -187,14 +187,24 @@ def _of_samples(samples: Mapping[str, ColumnSample], file: DataFile, label: str)
             f"the first line of {file.path} is not the names of columns: {unnamed[0][:40]!r}",
             "Give a .csv or .parquet file whose first line is names.",
         )
-    columns = tuple(_column(name, sample, file, name == label) for name, sample in samples.items())
+    drafted = [_column(name, sample, file, name == label) for name, sample in samples.items()]
+    columns = tuple(_with_gaps(drafted, label))
     if not any(column.spec for column in columns if column.name != label):
         raise DataError("no column can be used: each differs in every row", "Give a larger sample.")
     return Draft(columns, file, label)
 
 
+def _with_gaps(columns: Sequence[DraftColumn], label: str) -> Iterable[DraftColumn]:
+    """Let every number have gaps where half of them do: other files have them in the others, too."""
+    numbers = [each for each in columns if each.spec.get("kind") == "numeric" and each.name != label]
+    gaps = [each for each in numbers if "nullable" in each.spec]
+    most = len(numbers) >= _FEW_NUMBERS and 2 * len(gaps) >= len(numbers)
+    for each in columns:
+        yield replace(each, spec={**each.spec, "nullable": True}) if most and each in numbers else each
+
+
 def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> DraftColumn:
-    na = words_for_nothing(sample.counts)
+    na = words_for_nothing(sample.counts, file.number_reader(), public=True)
     counts = Counter({text: count for text, count in sample.counts.items() if text and text not in na})
     filled = sample.rows if sample.many else counts.total()
     nullable = {"nullable": True} if (na or "" in sample.counts) and not label else {}
@@ -208,12 +218,13 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
         return DraftColumn(name, {}, "numbers with signs between thousands", tuple(na))
     if not distinct and len(counts) > MOST_NAMES and (sample.whole or not numeric) and _PERSON.search(name):
         return DraftColumn(name, {}, "names of persons?", tuple(na), most=max(counts.values()))
-    if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
-        return DraftColumn(name, {}, "another in every row: a name of rows?", tuple(na))
     if len(counts) == 1 and filled >= 20:
         return DraftColumn(name, {}, "the same in every row", tuple(na))
-    if not sample.many and (form := form_of_dates(counts)) and not (numeric and form != "%Y%m%d"):
+    form = None if sample.many else form_of_dates(counts)
+    if form and not (numeric and form != "%Y%m%d"):
         return _date(name, counts, form, tuple(na), nullable)
+    if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
+        return DraftColumn(name, {}, "another in every row: a name of rows?", tuple(na))
     if numeric and not (sample.whole and _are_names(counts, file)):
         return _number(name, sample, counts, file, tuple(na), nullable)
     listed = _sorted_names(counts)

@@ -46,7 +46,7 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     seen = detect_file(file.path)
     found: dict[str, Any] = {
         key: getattr(seen, key)
-        for key in ("sep", "decimal", "thousands", "encoding")
+        for key in ("sep", "decimal", "thousands", "units", "encoding")
         if getattr(seen, key) != getattr(file, key)
     }
     counts = _counts(seen)
@@ -54,7 +54,8 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     names = {name: _name_in(counts, name, file) for name in (*needed_names(schema, of_persons=False), *lists)}
     cells = {name: counts.get(own, Counter()) for name, own in names.items()}
     listed = {each for own in lists.values() for each in own}
-    words = {word for each in cells.values() for word in words_for_nothing(each)} - listed
+    read = seen.number_reader()
+    words = {word for each in cells.values() for word in words_for_nothing(each, read)} - listed
     if words - set(file.na):
         found["na"] = sorted(words | set(file.na))
     columns: dict[str, dict[str, Any]] = {
@@ -65,7 +66,7 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
             form = form_of_dates(cell for cell in cells[spec.name] if cell and cell not in words)
             if form not in (None, DATE_FORMS[0], file.column(spec.name).format):
                 columns.setdefault(spec.name, {})["format"] = form
-        elif isinstance(spec, Numeric) and (codes := _codes(cells[spec.name], spec, seen.number_reader())):
+        elif isinstance(spec, Numeric) and (codes := _codes(cells[spec.name], spec, read)):
             columns.setdefault(spec.name, {})["na"] = sorted({*file.column(spec.name).na, *codes})
     for name, own_list in lists.items():
         column = file.column(name)

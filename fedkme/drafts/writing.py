@@ -72,7 +72,7 @@ def _reading_lines(made: Draft) -> Iterator[str]:
     file = made.reading()
     lines = [
         f"{key} = {toml_text(value)}"
-        for key in ("sep", "decimal", "thousands", "encoding")
+        for key in ("sep", "decimal", "thousands", "units", "encoding")
         if (value := getattr(file, key)) != DataFile.model_fields[key].default
     ]
     for name, column in file.columns.items():

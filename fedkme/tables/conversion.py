@@ -292,7 +292,8 @@ def _categories(
     strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []
     names = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
     if default is None:
-        found.add(spec.name, NOT_LISTED, f"{names}, correct the rows, or extend the schema.", strange)
+        remedy = f"{names}, correct the rows, extend the schema, or list the column under its 'ignore'."
+        found.add(spec.name, NOT_LISTED, remedy, strange)
         found.add(spec.name, "an empty cell", gaps, empty)
     else:
         what = f"{NOT_LISTED}, taken as '{spec.missing}'"

@@ -53,6 +53,8 @@ class DataFile(Settings):
     """Sign before the decimals of a number."""
     thousands: Literal["", ",", ".", " ", "'"] = ""
     """Sign between the thousands of a number, as in "1,234.5"; none: numbers have no such signs."""
+    units: tuple[str, ...] = ()
+    """Signs before or behind numbers that are left out, such as "$" or "%": "45 %" is 45."""
     encoding: Annotated[str, AfterValidator(_known_encoding)] = "utf-8"
     """Encoding of a .csv: utf-8, latin-1, cp1252."""
     na: tuple[str, ...] = ()
@@ -81,7 +83,28 @@ class DataFile(Settings):
         return self.columns.get(name, FileColumn())
 
     def number_reader(self) -> Callable[[str], float]:
-        """Function that reads a cell as a number; an empty one is NaN, any other text a ValueError."""
+        """Function that reads a cell as a number; an empty one is NaN, any other text a ValueError.
+
+        Accounts put what is below zero in parentheses: (12.50) is -12.5.
+        """
+        bare = self._bare_reader()
+        unit = "|".join(map(re.escape, self.units)) or "(?!)"
+        dressed = re.compile(rf"(\()?([+-]?) ?(?:{unit})? ?([+-]?)(\d[^()]*?)\s?(?:{unit})?(?(1)\))")
+
+        def number(cell: str) -> float:
+            try:
+                return bare(cell)
+            except ValueError:
+                found = dressed.fullmatch(cell)
+                signs = "" if found is None else f"{'-' if found[1] else ''}{found[2]}{found[3]}"
+                if found is None or len(signs) > 1:
+                    raise
+                return bare(found[4]) * (-1 if signs == "-" else 1)
+
+        return number
+
+    def _bare_reader(self) -> Callable[[str], float]:
+        """Function that reads a number with nothing around it."""
         if self.decimal == "." and not self.thousands:
             return lambda cell: float(cell or "nan")
         comma, marks = self.decimal == ",", _MARKS[self.thousands]

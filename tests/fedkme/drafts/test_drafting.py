@@ -289,3 +289,68 @@ def test_signs_between_thousands_are_found_and_read(
     assert load_table(reading, made.schema(), "north").values[1, 0] == pay
     seen = settings_seen(DataFile(path=path, sep=reading.sep), made.schema())
     assert seen.get("thousands", "") == thousands
+
+
+def test_units_and_accounts_are_read_as_numbers(tmp_path: Path) -> None:
+    # Amounts with a unit differed in every row and were left out as names of rows; shares were categories.
+    path = tmp_path / "rents.csv"
+    rows = [
+        f'"${1000 + 7 * i:,}.5{i % 10}",{40 + i} %,{f"({i}.25)" if i % 2 else f"{i}.75"}' for i in range(60)
+    ]
+    path.write_text("rent,used,left\n" + "\n".join(rows), encoding="utf-8")
+    made = draft(path)
+    reading = made.reading()
+    assert reading.units == ("$", "%")
+    assert load_table(reading, made.schema(), "north").values[1].tolist() == [1007.51, 41.0, -1.25]
+    assert settings_seen(DataFile(path=path), made.schema())["units"] == ("$", "%")
+    text = 'units = ["$", "%"]'
+    assert f"# {text}" in text_of(made)
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        *(("-$5", -5.0), ("$-5", -5.0), ("($1,200.50)", -1200.5), ("45%", 45.0), ("5 $", 5.0)),
+        *(("(-5)", None), ("-$-5", None), ("(5", None), ("$", None), ("£5", None), ("5 $ (net)", None)),
+    ],
+)
+def test_what_a_unit_may_stand_beside(cell: str, number: float | None) -> None:
+    read = DataFile(path=Path(), thousands=",", units=("$", "%")).number_reader()
+    if number is None:
+        with pytest.raises(ValueError, match="could not convert"):
+            read(cell)
+    else:
+        assert read(cell) == number
+
+
+def test_the_only_word_among_numbers_is_a_gap_and_others_may_have_one(tmp_path: Path) -> None:
+    # One "ND" in forty made a column of numbers a name of rows, which was left out.
+    def said(column: int, row: int) -> str:
+        return "ND" if row % 40 == column < 5 else f"{column + row / 7:.3f}"
+
+    path = tmp_path / "lab.csv"
+    header = ",".join(f"c{column}" for column in range(6))
+    lines = [",".join(said(column, row) for column in range(6)) for row in range(80)]
+    path.write_text("\n".join([header, *lines]), encoding="utf-8")
+    made = draft(path)
+    assert [each.spec.get("nullable") for each in made.columns] == [True] * 6  # c5 has none here
+    assert [each.na for each in made.columns] == [("ND",)] * 5 + [()]
+    assert settings_seen(DataFile(path=path), made.schema())["na"] == ["ND"]
+    states = draft({"state": ["ND", "SD", "MN"] * 20})
+    assert states.columns[0].spec["categories"] == ["MN", "ND", "SD"]
+
+
+def test_no_word_of_a_private_file_is_shown_but_those_that_everybody_uses(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("pay\n" + "\n".join([*map(str, range(40)), "Smith"]), encoding="utf-8")
+    schema = draft({"pay": [str(value) for value in range(40)]}).schema()
+    assert "na" not in settings_seen(DataFile(path=path), schema)
+
+
+def test_times_that_differ_in_every_row_are_dates(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    rows = "\n".join(f"{1 + i % 28:02d}.03.2025 {i % 24:02d}:{i % 60:02d};{i}" for i in range(90))
+    path.write_text(f"begun;n\n{rows}", encoding="utf-8")
+    made = draft(path)
+    assert made.columns[0].spec["kind"] == "date"
+    load_table(made.reading(), made.schema(), "north")
