@@ -132,12 +132,14 @@ class Pool:
     def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.
 
-        Among equal gains the one that came first, hence of the first owner by name within a round.
+        Among equal gains the one that came first, hence of the first owner by name within a round, or, where
+        the summary has an odd number of rows, the last: owners with the same rows are credited alike.
         """
         if not len(self):
             return None
         bids = self._scored.bids(broadcast.mean, broadcast.size)
-        best = int(bids.argmax())
+        equals = np.flatnonzero(bids == bids.max())
+        best = int(equals[-(broadcast.size % 2)])
         self._scored.retire(best)
         self._used.add(best)
         return Best(self._rows[best], bids.item(best))

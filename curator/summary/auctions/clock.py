@@ -41,7 +41,8 @@ are pools drawn by coins (owner/consent/pools.py has the proof, docs/decisions/0
 owner decides by). The curator, who is trusted, learns N(v) of each owner exactly.
 
 **What the broadcasts cost** (one-exchange lemma). With the transcript fixed, rows in the summary and the pool
-together are those of the other world plus x, once x is sent. Selection takes the best of the pool: by
+together are those of the other world plus x, once x is sent. Selection takes the best of the pool (of equals
+the first that came or the last, as the round says: an order of rows that no other row changes): by
 induction the two summaries differ at any time by one exchanged row at most (x in, one row out that x
 displaced, not always the same). So one row added or removed at an owner is one row of the summary replaced,
 and one row replaced at an owner is two: `EXCHANGED_ROWS`, by which sensitivities of broadcasts are

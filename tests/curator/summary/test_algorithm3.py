@@ -152,6 +152,17 @@ def test_neither_the_order_of_owners_nor_of_answers_matters(case: Case, random: 
     assert record_transcript(case.record(late)) == record_transcript(case.record(ports(tables)))
 
 
+def test_owners_with_the_same_rows_are_credited_alike() -> None:
+    # Issue 13, item 8: of equal rows the first owner's was taken first, with the larger gain, in every round.
+    credited: Counter[str] = Counter()
+    for seed in range(6):
+        rows = table(12, seed)
+        record = run(make_task(10), make_settings(), ports({"a": rows, "b": rows, "c": table(3, 50 + seed)}))
+        firsts = {tuple(row.values): row.owner for row in reversed(record.selected)}
+        credited.update(firsts.values())
+    assert abs(credited["a"] - credited["b"]) < 0.3 * (credited["a"] + credited["b"])
+
+
 def test_more_rows_than_there_are_is_refused_before_round_1() -> None:
     # Issue 2, item 7: a clear error before round 1; nothing was broadcast.
     listeners = [Listener(bidder(name, rows)) for name, rows in owners(2, 0, 3).items()]
