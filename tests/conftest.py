@@ -38,9 +38,11 @@ PROCESSES = (
     "fedkme/store/test_deaths.py",
     "fedkme/store/test_postgres.py",
     "fedkme/test_completion.py",
+    "region/test_deployment.py",
     "sim/bench",
     "sim/cluster/test_two_nodes.py",
     "sim/engines/test_children.py",
+    "sim/engines/test_processes.py",
     "sim/engines/test_template.py",
     "sim/jobs",
     "sim/report/test_alive.py",
@@ -62,6 +64,7 @@ LONG = (
     "sim/chaos",
     "sim/experiments",
     "sim/replay",
+    "sim/papers/test_reproduce.py",
     "sim/papers/test_reproduce_sarpatwar.py",
 )
 """Tests in one process that compile by JAX, train, repeat experiments, or audit by thousands of runs."""

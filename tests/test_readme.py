@@ -135,6 +135,7 @@ def test_commands_of_the_readme_exist(command: str) -> None:
     assert taken or {word for word in words if word.startswith("--")} <= options
 
 
+@pytest.mark.long
 def test_the_readme_can_be_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,7 +74,6 @@ def test_what_was_computed_is_kept_and_stands_beside_the_paper(tmp_path: Path) -
     assert len(values_of(read_rows(out / FILE))) == 4
 
 
-@pytest.mark.long
 def test_only_takes_numbers_as_they_are_typed_and_says_which_there_are(tmp_path: Path) -> None:
     # `--only epsilon=1` computed nothing, and ended as if it had.
     piece = SecurePiece(data="wine", way="rounds", epsilon=1.0)
