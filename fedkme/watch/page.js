@@ -93,7 +93,7 @@ function stateOf(lane) {
 
 function whyOf(lane) {
   const parts = [lane.why];
-  if (lane.since) parts.push(ticking(lane.why ? " for {}" : "for {}", lane.since, null));
+  if (lane.since) parts.push(ticking(lane.why ? ", {} so far" : "{} so far", lane.since, null));
   if (lane.due) parts.push(ticking("; without it the run goes on in {}", null, lane.due));
   return parts.some(Boolean) ? make("span", { class: "why" }, ...parts) : "";
 }
