@@ -66,16 +66,17 @@ def run(
         asked, settings = settings.baselines, compared_with(settings, baselines)
         left = ", ".join(name for name in asked if name not in settings.baselines)
         progress.note(f"left out by --baselines {baselines.value}: {left or 'nothing'}")
-    with page_of() if watch else contextlib.nullcontext() as page, alive(progress.note):
-        directory, metrics = simulate(settings, out, progress, watch=page)
-    report = directory / "report.html"
-    if as_json:
-        print_json({"directory": directory, "report": report, "metrics": metrics})
-    else:
-        print_summary(metrics, console())
-        if (table := directory / "consumer" / CSV).is_file():
-            typer.echo(f"rows with names and weights: {table}")
-        typer.echo(f"report: {report}")
+    with page_of() if watch else contextlib.nullcontext() as page:
+        with alive(progress.note):
+            directory, metrics = simulate(settings, out, progress, watch=page)
+        report = directory / "report.html"
+        if as_json:
+            print_json({"directory": directory, "report": report, "metrics": metrics})
+        else:
+            print_summary(metrics, console())
+            if (table := directory / "consumer" / CSV).is_file():
+                typer.echo(f"rows with names and weights: {table}")
+            typer.echo(f"report: {report}")
     raise typer.Exit(metrics["code"])
 
 

@@ -147,12 +147,13 @@ def _run(
         )
     else:
         settings = load_release(method, scenario, assignments)
-    with page_of() if watch else contextlib.nullcontext() as page, alive(shown.note):
-        directory, metrics = simulate_release(settings, out, shown, parties, plan, page)
-    if as_json:
-        print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
-    else:
-        print_release(metrics, directory, console())
+    with page_of() if watch else contextlib.nullcontext() as page:
+        with alive(shown.note):
+            directory, metrics = simulate_release(settings, out, shown, parties, plan, page)
+        if as_json:
+            print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
+        else:
+            print_release(metrics, directory, console())
     raise typer.Exit(metrics["code"])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sys
 import threading
 import time
@@ -99,11 +100,26 @@ def watching(watch: SimulationWatch) -> Iterator[str]:
 
 @contextlib.contextmanager
 def page_of() -> Iterator[SimulationWatch]:
-    """Serve a page of what goes on inside, and say where on standard error."""
+    """Serve a page of what goes on inside, and say where on standard error.
+
+    At a terminal it stays afterwards until somebody has looked: a run may be over before a browser is open.
+    """
     watch = SimulationWatch()
     with watching(watch) as address:
         print(f"watch it at {address}", file=sys.stderr, flush=True)
         yield watch
+        if _at_a_keyboard():
+            print("the page stays: Enter ends it", file=sys.stderr, flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                sys.stdin.readline()
+
+
+def _at_a_keyboard() -> bool:
+    """Tell whether somebody reads what is printed and can answer; a job in the background cannot."""
+    try:
+        return sys.stderr.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
 
 
 def _unseen(record: Mapping[str, Any]) -> RunState:

@@ -93,7 +93,7 @@ function stateOf(lane) {
 
 function whyOf(lane) {
   const parts = [lane.why];
-  if (lane.since) parts.push(ticking(lane.why ? " for {}" : "for {}", lane.since, null));
+  if (lane.since) parts.push(ticking(lane.why ? ", {} so far" : "{} so far", lane.since, null));
   if (lane.due) parts.push(ticking("; without it the run goes on in {}", null, lane.due));
   return parts.some(Boolean) ? make("span", { class: "why" }, ...parts) : "";
 }
@@ -125,7 +125,7 @@ function runOf(run) {
     [[run.began ?? run.opened, run.planned], ...run.came.map(([at, rows]) => [at, Math.max(0, run.planned - rows)])];
   const figures = [
     burn.length > 1 ? curve("Rows left of the plan", burn, { top: run.planned, steps: true, ends: [clock(burn[0][0]), clock(burn[burn.length - 1][0])] }) : null,
-    curve("MMD² to the consumer's rows, as told", run.mmd2, { ends: [`round ${run.mmd2[0]?.[0]}`, `round ${run.mmd2[run.mmd2.length - 1]?.[0]}`], caption: "Known in simulations alone." }),
+    curve("MMD² to the consumer's rows, as told", run.mmd2, { ends: [`round ${run.mmd2[0]?.[0]}`, `round ${run.mmd2[run.mmd2.length - 1]?.[0]}`], caption: "By what rounds see: a mean of D_v with noise, and the public rows beside those that came. The verdict is without both. Known in simulations alone." }),
   ].filter(Boolean);
   const lanes = run.lanes.map((lane) => [lane.owner, stateOf(lane), whyOf(lane),
     lane.rows === null ? "" : number.format(lane.rows), cameOf(lane, most)]);
@@ -146,7 +146,7 @@ function runOf(run) {
 function learnedOf(lines) {
   if (!lines.length) return [];
   const observers = [...new Set(lines.flatMap((line) => line.cells.map((cell) => cell.observer)))];
-  const marks = { rows: "●", exact: "◑", noisy: "○", nothing: "·" };
+  const marks = { rows: "●", exact: "◑", noisy: "○", nothing: "–" };
   const rows = lines.map((line) => make("tr", {}, make("th", { scope: "row" }, line.rows_of), ...observers.map((observer) => {
     const cell = line.cells.find((each) => each.observer === observer);
     if (!cell) return make("td", { class: "nothing none", "data-name": observer }, make("span", {}, "–"));
@@ -156,7 +156,8 @@ function learnedOf(lines) {
   const head = make("tr", {}, make("th", { scope: "col" }, "rows of"), ...observers.map((name) => make("th", { scope: "col" }, name)));
   const found = make("table", { class: "seen" }, make("thead", {}, head), make("tbody", {}, ...rows));
   return [make("h2", {}, "Who learned what, in all runs"),
-    make("p", { class: "note" }, "By the curator's ledger, as far as it is written: ● rows as they are, ◑ exact figures, ○ figures with noise, · nothing."),
+    make("p", { class: "note" }, "By the curator's ledger, as far as it is written: ● rows as they are, ◑ exact figures, ○ figures with noise, – nothing."),
+    view.as.role === "owner" ? make("p", { class: "note" }, "What the consumer and other owners learned of your rows would tell of theirs: your own ledger bounds it (fedkme audit ledger).") : null,
     make("div", { class: "scroll" }, found)];
 }
 

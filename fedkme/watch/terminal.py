@@ -68,8 +68,8 @@ def _lanes(lanes: list[dict[str, Any]], now: float) -> Table:
     table = Table("owner", "state", "why", box=None, pad_edge=False)
     table.add_column("came", justify="right")
     for lane in lanes:
-        lasts = f"for {span(now - lane['since'])}" if lane["since"] else ""
-        why = " ".join(filter(None, (lane["why"], lasts)))
+        lasts = f"{span(now - lane['since'])} so far" if lane["since"] else ""
+        why = ", ".join(filter(None, (lane["why"], lasts)))
         state = Text(lane["words"], style=_COLOURS.get(lane["state"], "dim"))
         table.add_row(Text(lane["owner"]), state, Text(why), f"{lane['seen']:,}")
     return table

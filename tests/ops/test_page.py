@@ -133,6 +133,7 @@ def test_the_keyboard_alone_chooses_another_view(page: Page, watched: str) -> No
     assert page.value("document.activeElement.tagName") == "BUTTON"
     page.press("Enter")
     page.wait("document.querySelector('h1').textContent.includes('as north sees them')")
+    page.wait("document.querySelector('#learned').innerText.includes('your own ledger bounds it')")
     assert page.value("location.href") == f"{watched}?as=owner%3Anorth"
     assert "south" not in page.value("document.querySelector('main').innerText")
     assert not page.errors

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,9 @@ from sim.report.progress import PlainProgress
 from sim.report.release_progress import ReleaseProgress
 from sim.run import simulate
 from sim.watch import SimulationWatch
+from tests.fedkme.test_completion import START
+from tests.parties import WAIT_S
+from tests.places import ROOT
 from tests.system.release_market import METHODS, scenario
 
 SMALL = ["p=30", "downstream=false", "baselines=[]", "protocol=algorithm3"]
@@ -116,3 +125,25 @@ def test_a_simulation_that_is_watched_computes_the_same(tmp_path: Path) -> None:
     files = ("ledger.jsonl", "consumer/ledger.jsonl", "owners/owner-1.jsonl", "consumer/summary.npz")
     for file in files:
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "watched" / file).read_bytes()
+
+
+def test_at_a_terminal_the_page_stays_until_somebody_has_looked(tmp_path: Path) -> None:
+    # Runs of some seconds were over before a browser was open: "this site can't be reached".
+    master, slave = pty.openpty()
+    words = ["sim", "run", "digits", "--watch", "--baselines", "none", "--out", str(tmp_path / "run")]
+    settings = [word for key in ("p=5", "downstream=false", "engine=inprocess") for word in ("--set", key)]
+    command = ["setsid", "--ctty", "--wait", sys.executable, "-P", "-c", START, *words, *settings]
+    with subprocess.Popen(
+        command, stdin=slave, stdout=slave, stderr=slave, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    ) as process:
+        os.close(slave)
+        said = ""
+        while "Enter ends it" not in said:
+            said += os.read(master, 65536).decode()
+        assert said.index("report.html") < said.index("Enter ends it")
+        address = re.findall(r"http://\S+/", said)[0]
+        with urllib.request.urlopen(f"{address}state", timeout=WAIT_S) as answer:
+            assert json.loads(answer.read())["over"]
+        os.write(master, b"\n")
+        assert process.wait(WAIT_S) == 0
+    os.close(master)

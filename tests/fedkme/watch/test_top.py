@@ -60,7 +60,7 @@ def test_a_terminal_says_what_the_page_says() -> None:
         "run-1: summary by clock for lab, under way; 10 rows came of 20 planned",
         "Waiting for north: asked for a bid.",
         "33 %, about",
-        "for a bid for 10 s",
+        "for a bid, 10 s so far",
         "7 rows as they are",
         "epsilon 7 left of 8",
         "north connected",
