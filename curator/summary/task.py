@@ -136,11 +136,10 @@ class Pool:
         """
         if not len(self):
             return None
-        bids = self._scored.bids(broadcast.mean, broadcast.size)
-        best = int(bids.argmax())
+        best, value = self._scored.best(broadcast.mean, broadcast.size)
         self._scored.retire(best)
         self._used.add(best)
-        return Best(self._rows[best], bids.item(best))
+        return Best(self._rows[best], value)
 
 
 class CurrentSummary:
