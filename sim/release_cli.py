@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ from rich.console import Console
 from typer.core import TyperCommand
 from typing_extensions import override
 
+from fedkme.errors import ConfigError
 from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
@@ -34,6 +37,10 @@ Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secur
 Colluders = Annotated[int, typer.Option(help="Owners that may side with the curator.")]
 Copies = Annotated[int | None, typer.Option(help="Further tables that show how uncertain the rows are.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
+Device = Annotated[
+    Literal["cpu", "gpu"] | None,
+    typer.Option(help="Where jax trains generators: cpu or gpu; default: a GPU where it has one."),
+]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the method.")
@@ -76,9 +83,11 @@ def _add(method: str, text: str) -> None:
         colluders: Colluders = 0,
         out: Out = None,
         assignments: Set = None,
+        device: Device = None,
         watch: WatchOption = False,
         as_json: AsJson = False,
     ) -> None:
+        _train_on(device)
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
         given["copies"] = copies
         trust = _trust(secure, dropouts, colluders)
@@ -91,6 +100,16 @@ def _add(method: str, text: str) -> None:
 def _keys(given: Mapping[str, object]) -> list[str]:
     """Options that were given, as `--set` has them."""
     return [f"{key}={value}" for key, value in given.items() if value is not None]
+
+
+def _train_on(device: str | None) -> None:
+    """Let jax of all parties, who are not there yet, use a device; a GPU is looked for in another process."""
+    if device is None:
+        return
+    os.environ["JAX_PLATFORMS"] = device
+    look = [sys.executable, "-P", "-c", "import jax; jax.devices()"]
+    if device == "gpu" and subprocess.run(look, capture_output=True, check=False).returncode:
+        raise ConfigError("jax has no GPU on this machine", "Leave --device out, or install jax for one.")
 
 
 def _trust(secure: bool, dropouts: int, colluders: int) -> list[str]:
@@ -112,10 +131,12 @@ def auto(
     dropouts: Dropouts = 0,
     out: Out = None,
     assignments: Set = None,
+    device: Device = None,
     watch: WatchOption = False,
     as_json: AsJson = False,
 ) -> None:
     """Release by the method that public facts speak for; the plan is printed, and kept in metrics.json."""
+    _train_on(device)
     given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows, "copies": copies}
     changes = [*_keys(given), *_trust(secure, dropouts, 0), *(assignments or [])]
     _run(AUTO, scenario, changes, out, watch, as_json, task)

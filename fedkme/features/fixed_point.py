@@ -35,7 +35,16 @@ d <= MAX_DIMENSION every inner product is below 2^14 * 2^26 * 2^13 = 2^53."""
 MAX_DIMENSION = 2**13
 
 _BLOCK_CELLS = 2**17
-"""Features converted to float64 at a time: 1 MiB, which stays in the cache of a core."""
+"""Features converted to float64 at a time, and twice as many to float32: 1 MiB, which stays in the cache of
+a core."""
+_BLOCK_ROWS = 2**14
+"""Rows converted to float32 at a time where few coordinates are: its scores stay in the cache, too."""
+_HALF_ULP = 2.0**-24
+"""Relative error of one rounding to float32."""
+_FEW_ROWS = 4096
+"""Rows below which exact scores of all cost less than finding those that may win."""
+_MANY = 8
+"""Best bids of more than this part of all rows, which are too close to tell apart: all are scored exactly."""
 
 
 def quantize_features(normalised: FloatArray) -> Features:
@@ -76,7 +85,10 @@ class ScoredFeatures:
     A bid costs one pass over the features, and only the changed coordinates of it where g_l changed in
     few. Both ways give the same integers.
 
-    Memory: 2 d bytes a row, and 24 bytes a row for scores.
+    The best bid alone costs less: float32 finds the rows that may have it (`NearScores`), and these alone are
+    scored exactly, with the same integers.
+
+    Memory: 2 d bytes a row, 16 bytes a row for scores, and another 12 once the best bid was asked for.
     """
 
     def __init__(self, dimension: int, target: MeanVector, capacity: int = 64) -> None:
@@ -85,6 +97,8 @@ class ScoredFeatures:
         self._mean = np.zeros(dimension, dtype=np.float64)
         self._target_scores = np.empty(capacity, dtype=np.float64)
         self._mean_scores = np.empty(capacity, dtype=np.float64)
+        self._near_target = np.empty(0, dtype=np.float32)
+        self._near_mean = NearScores(dimension)
         self._unit = 2.0 / dimension * FEATURE_UNIT * MEAN_UNIT
         self._count = 0
 
@@ -104,6 +118,7 @@ class ScoredFeatures:
     def retire(self, row: int) -> None:
         """A row is spent: its bid is minus infinity from now on."""
         self._target_scores[row] = -np.inf
+        self._near_target[row : row + 1] = -np.inf
 
     def features(self, row: int) -> Features:
         """h1 of one row, (d,)."""
@@ -120,10 +135,40 @@ class ScoredFeatures:
             (m,) float64 in units of the kernel; equal on every machine, bit for bit.
         """
         self._follow(mean.astype(np.float64))
-        scores = self._target_scores[: self._count], self._mean_scores[: self._count]
-        gains = np.asarray(marginal_gain(*scores, size), dtype=np.float64)
+        return self._gains(slice(self._count), self._mean_scores[: self._count], size)
+
+    def best(self, mean: MeanVector, size: int) -> tuple[int, float]:
+        """Row of the largest bid, the first of equal ones, and that bid: as `bids` has them, bit for bit."""
+        rows = np.arange(0) if self._count < _FEW_ROWS else self._may_win(mean.astype(np.float64), size)
+        if not 0 < _MANY * len(rows) < self._count:
+            gains = self.bids(mean, size)
+            row = int(gains.argmax())
+            return row, gains.item(row)
+        gains = self._gains(rows, mean.astype(np.float64) @ self._features[:, rows].astype(np.float64), size)
+        place = int(gains.argmax())
+        return int(rows[place]), gains.item(place)
+
+    def _gains(self, rows: slice | NDArray[np.intp], mean_scores: FloatArray, size: int) -> FloatArray:
+        gains = np.asarray(marginal_gain(self._target_scores[rows], mean_scores, size), dtype=np.float64)
         gains *= self._unit
         return gains
+
+    def _may_win(self, mean: FloatArray, size: int) -> NDArray[np.intp]:
+        """Rows, in order, among which all with the largest bid are.
+
+        With T and S as the largest that target and mean can score, a gain in float32 is off by what S's
+        scores are off by, and by the roundings of the target's score (u T), of the factor and its product
+        (2 u S) and of the difference (u (T + S)); float64 adds 2^-29 of that. A row that bids most of all
+        is then at most twice as far below the largest in float32, of which the threshold is rounded, too.
+        """
+        if len(self._near_target) < self._count:
+            self._near_target = self._target_scores[: self._count].astype(np.float32)
+        self._near_mean.follow(self._features[:, : self._count], mean)
+        gains = self._near_mean.scores * np.float32(-size / (size + 1))
+        gains += self._near_target
+        off = self._near_mean.off
+        off += 5 * _HALF_ULP * (_largest(self._target) + _largest(mean) + off)
+        return np.flatnonzero(gains >= np.float32(float(gains.max()) - 2 * off))
 
     def tolerance(self, size: int) -> float:
         """Largest change of a bid when every coordinate of a row is off by one unit of fixed point.
@@ -158,6 +203,59 @@ class ScoredFeatures:
             new = np.empty((*old.shape[:-1], capacity), dtype=old.dtype)
             new[..., : self._count] = old[..., : self._count]
             setattr(self, name, new)
+
+
+def _largest(vector: FloatArray) -> float:
+    """Largest |inner product| of a row in fixed point and a vector."""
+    return 2.0**14 * float(np.abs(vector).sum())
+
+
+class NearScores:
+    """Inner products of rows in fixed point and one vector in float32, each off by at most `off`.
+
+    A product of c coordinates is off by at most g_(c+1) times the sum of |products|, in whatever order they
+    are added (Higham 2002, section 3.1; one rounding more for the vector itself), with g_n = n u / (1 - n u)
+    and u = 2^-24. That sum is at most 2^14 times the vector's 1-norm. Where few coordinates changed,
+    their product is added: its error, and one rounding of what comes out, to which both are added up. When
+    that is four times what a fresh product has, it is computed afresh.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.scores = np.empty(0, dtype=np.float32)
+        self.off = 0.0
+        self._vector = np.zeros(dimension, dtype=np.float64)
+
+    def follow(self, features: Features, vector: FloatArray) -> None:
+        """Follow to another vector and to the rows that were appended, features (d, m)."""
+        known, step = len(self.scores), vector - self._vector
+        changed, fresh = step.nonzero()[0], _off(vector)
+        off = self.off
+        if len(changed):
+            off += _off(step[changed]) + _HALF_ULP * (_largest(vector) + off)
+        if 2 * len(changed) >= len(vector) or off > 4 * fresh:
+            known, off = 0, fresh
+        if features.shape[1] > len(self.scores):
+            self.scores = np.append(self.scores, np.zeros(features.shape[1] - len(self.scores), np.float32))
+            off = max(off, fresh)
+        self._vector, self.off = vector, off
+        if known and len(changed):
+            self._add(features[:, :known], changed, step[changed], 0)
+        self.scores[known:] = 0.0
+        self._add(features, slice(None), vector, known)
+
+    def _add(
+        self, features: Features, coordinates: slice | NDArray[np.intp], vector: FloatArray, start: int
+    ) -> None:
+        short, stride = vector.astype(np.float32), min(2 * _BLOCK_CELLS // len(vector) + 1, _BLOCK_ROWS)
+        for block in range(start, features.shape[1], stride):
+            rows = slice(block, min(block + stride, features.shape[1]))
+            self.scores[rows] += short @ features[coordinates, rows].astype(np.float32)
+
+
+def _off(vector: FloatArray) -> float:
+    """Largest error of a product with a vector in float32."""
+    roundings = (len(vector) + 1) * _HALF_ULP
+    return roundings / (1 - roundings) * _largest(vector)
 
 
 class FeatureMean:

@@ -97,7 +97,7 @@ def herd_hashes(
         summary.add(seeds)
     chosen = np.empty(p, dtype=np.int64)
     for pick in range(p):
-        best = int(scored.bids(quantize_mean(summary.normalised()), summary.count).argmax())
+        best, _ = scored.best(quantize_mean(summary.normalised()), summary.count)
         scored.retire(best)
         summary.add(features[best][np.newaxis])
         chosen[pick] = best

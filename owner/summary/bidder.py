@@ -165,12 +165,12 @@ class Bidder:
 
         Among equal gains, the first row. None when every row was sent.
         """
-        gains = self._gains_after(broadcast)
+        scored = self._scores()
         if not self._left:
             return None
+        row, value = scored.best(broadcast.mean, broadcast.size)
         self._gate.pass_bid(self._run, broadcast)
-        best = int(gains.argmax())
-        return Bid(gains.item(best), self._token(best))
+        return Bid(value, self._token(row))
 
     def quote(
         self, broadcast: Broadcast, prices: NDArray[np.float64], spread: float = 0.0
@@ -207,15 +207,15 @@ class Bidder:
         order = np.argsort(self._noise.uniform(len(unsent)), kind="stable")
         return self._send(round_number, unsent[order[:count]].tolist())
 
-    def _gains_after(self, broadcast: Broadcast) -> NDArray[np.float64]:
-        """Marginal gain of every row, (m,); -inf for rows that were sent."""
+    def _scores(self) -> ScoredFeatures:
+        """Rows as the run scores them; those that were sent are worth -inf."""
         if self._scored is None:
             raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
-        return self._scored.bids(broadcast.mean, broadcast.size)
+        return self._scored
 
     def _worth_after(self, broadcast: Broadcast, spread: float) -> NDArray[np.float64]:
         """Marginal gain of every row, and what breaks its ties: a constant of the run, (m,)."""
-        return self._gains_after(broadcast) + spread * self._constants
+        return self._scores().bids(broadcast.mean, broadcast.size) + spread * self._constants
 
     def close(self, last_round: int) -> Closing:
         """This owner's own count of what it sent.

@@ -1,8 +1,8 @@
 """`bids`: one bid of an owner against one pass over a feature matrix of its shape.
 
 The passes, each with BLAS on one thread as in an owner's process: a matrix-vector product in float32, and the
-same product from int16 features, which are converted block by block. The bids are those of `ScoredFeatures`
-with the best row looked up, after all coordinates of g changed and after five did, as with the default h2.
+same product from int16 features, which are converted block by block. The bids are those of `ScoredFeatures`,
+after all coordinates of g changed and after five did, as with the default h2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _measure(rows: int, repeats: int) -> dict[str, Cell]:
 
     def bid(coordinates: slice) -> None:
         mean[coordinates] += 1
-        scored.bids(mean, 100).argmax()
+        scored.best(mean, 100)
 
     def from_int16() -> None:
         for start in range(0, rows, _BLOCK_ROWS):

@@ -195,7 +195,7 @@ def tree(
 def releases(
     steps: Annotated[int, typer.Option(min=1, help="Steps that are timed.")] = 200, as_json: AsJson = False
 ) -> None:
-    """Measure a training step of a release's generator against plain jax of the same loss."""
+    """Measure a training step of a release's generator against plain jax and torch of the same loss."""
     _bench([Benchmark.RELEASES], as_json, training_steps=steps)
 
 

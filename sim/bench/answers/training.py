@@ -1,4 +1,4 @@
-"""`releases`: a training step of a release's generator against the same step written in plain jax.
+"""`releases`: a training step of a generator against the same in plain jax and, where it is there, torch.
 
 The generator is the default one for tables, of 14 numbers, against 2,000 Fourier features (DP-MERF). The
 plain step knows no schema, targets or classes: one function of arrays, compiled as anybody would. Both draw
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -33,18 +34,23 @@ Step = Callable[[Parameters, Any, jax.Array], tuple[Parameters, Any]]
 def measure_releases(settings: BenchSettings) -> Result:
     """A table of one row."""
     training = Training(steps=2 * settings.training_steps, reports=2)
-    ratios, ours, plain = [], [], []
-    for _ in range(settings.blocks):
-        ours.append(1e3 * ours_in(training)[1])
-        plain.append(1e3 * plain_in(training)[1])
-        ratios.append(ours[-1] / plain[-1])
-    row: dict[str, Cell] = {
-        "rows of a step": training.batch,
-        "backend": jax.default_backend(),
-        "ours CPU ms": float(np.median(ours)),
-        "plain jax CPU ms": float(np.median(plain)),
-        "ours / plain jax": float(np.median(ratios)),
+    steps: dict[str, Callable[[], float]] = {
+        "ours": lambda: ours_in(training)[1],
+        "plain jax": lambda: plain_in(training)[1],
     }
+    if find_spec("torch"):
+        from sim.bench.answers.plain_torch import torch_in
+
+        start = _NETWORK.initial(jax.random.key(training.seed))
+        steps["plain torch"] = lambda: torch_in(start, _PHI.omega, released()[:, 0], training)
+    blocks = np.array([[1e3 * step() for step in steps.values()] for _ in range(settings.blocks)])
+    ms = dict(zip(steps, blocks.T, strict=True))
+    row: dict[str, Cell] = {"rows of a step": training.batch, "backend": jax.default_backend()}
+    row |= {f"{what} CPU ms": float(np.median(each)) for what, each in ms.items()}
+    others = list(steps)[1:]
+    row |= {f"ours / {what}": float(np.median(ms["ours"] / ms[what])) for what in others}
+    if "plain torch" not in steps:
+        row["ours / plain torch"] = "torch is not installed"
     return Result("releases", f"a training step: {COLUMNS} columns, {FEATURES} features", [row])
 
 
