@@ -1,4 +1,4 @@
-"""Linear algebra in one thread: with more of them the last bits of a product or a factor are others."""
+"""Limits linear algebra to one thread: with more the last bits of a product or a factor are others."""
 
 from __future__ import annotations
 

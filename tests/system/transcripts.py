@@ -36,7 +36,7 @@ RELEASES: tuple[dict[str, Any], ...] = (
     {"kind": "moments"},
     {"kind": "marginals", "rows": 500},
 )
-"""By each method that finishes with linear algebra; the others' generators are jax's."""
+"""Settings of each method that finishes with linear algebra; the others' generators are jax's."""
 
 
 def market_rows(count: int, generator: np.random.Generator) -> Table:
