@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from fedkme.config import Settings, load_toml, validate
 from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
+from fedkme.ops.spans import StageTime
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
@@ -212,7 +214,7 @@ async def receive(
         ProtocolError: the files are malformed.
         ConnectionFailedError: the call ended before the outcome.
     """
-    run_name, names, size = "", list[str](), 0
+    run_name, names, size, times = "", list[str](), 0, StageTime()
     with contextlib.ExitStack() as open_now:
         part: Incoming | None = None
         while isinstance(message := await stream.read(), pb.ReleaseMessage):
@@ -227,8 +229,13 @@ async def receive(
                     heard()
                 case "progress":
                     said = message.progress
+                    since = times.left(said.stage, said.fraction, time.monotonic())
                     reporter.say(
-                        "progress", run=run_name, stage=said.stage, line=said.line, fraction=said.fraction
+                        "progress",
+                        run=run_name,
+                        stage=said.stage,
+                        line=f"{said.line}; {since}" if since else said.line,
+                        fraction=said.fraction,
                     )
                 case "file":
                     said_part = message.file

@@ -24,6 +24,7 @@ from curator.sums.run import run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
+from fedkme.ops.linear_algebra import one_thread
 from fedkme.ops.threads import beside
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
@@ -62,9 +63,10 @@ class ReleaseRun:
             ConfigError: its settings do not fit the schema.
         """
         settings = settings_from_json(self._run.document.release.settings)
-        method = await beside(
-            make_method, settings, self._context.schema, self._context.seeds, settings.seed or 0
-        )
+        with one_thread():
+            method = await beside(
+                make_method, settings, self._context.schema, self._context.seeds, settings.seed or 0
+            )
         self._method = method
         self._facts |= {
             "protocol": method.protocol,
@@ -78,12 +80,16 @@ class ReleaseRun:
         self.sessions += [SumSession(members.connection(name), self._run.name) for name in owners]
 
     async def carry_out(self) -> Status:
-        """Ask owners, unless an earlier process did, and work on what came."""
+        """Ask owners, unless an earlier process did, and work on what came.
+
+        The same files come of the same release, also where a curator finishes it that has other threads.
+        """
         assert self._method is not None, "`begin` made it"
-        release = self._kept()
-        if release is None:
-            release = await self._pool(self._method)
-        finished = await self._finish(self._method, release)
+        with one_thread():
+            release = self._kept()
+            if release is None:
+                release = await self._pool(self._method)
+            finished = await self._finish(self._method, release)
         record = self.record
         record.status, record.rows, record.files = "complete", finished.rows, tuple(finished.files)
         self._files |= finished.files

@@ -16,3 +16,18 @@ def span(seconds: float) -> str:
 def left(done: float, total: float, seconds: float) -> str:
     """Words for how long the rest takes, if it goes on as it went for `seconds`."""
     return f"about {span(seconds / done * (total - done))} left" if done else "the time left is not known yet"
+
+
+class StageTime:
+    """Tells how long a stage takes from here, by how far it came since it was first told of."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._began = self._first = 0.0
+
+    def left(self, stage: str, fraction: float, now: float) -> str:
+        """Words for the time that is left `now`, in seconds; none at a stage's begin and end."""
+        if stage != self._stage:
+            self._stage, self._began, self._first = stage, now, fraction
+        since = left(fraction - self._first, 1.0 - self._first, now - self._began)
+        return since if 0 < fraction < 1 else ""

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, PolicyError, ProtocolError, SecureAggregationError
+from fedkme.ops.linear_algebra import one_thread
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource
@@ -92,7 +93,7 @@ class OwnRows:
 
     def sums(self, number: int, vector: SumVector) -> NDArray[np.int64]:
         """The vector of a question, in one pass over the rows."""
-        with np.errstate(all="ignore"):  # features that are not finite are counted and refused
+        with one_thread(), np.errstate(all="ignore"):  # features that are not finite are counted and refused
             return vector.of(self._table, self._name)
 
 
@@ -354,7 +355,8 @@ class SumResponder:
 
     def _vector(self, query: SumQuery) -> SumVector:
         if self._built is None or self._built.query != query:
-            self._built = vector_of(query, self._schema, self._gate.most_sums, self.name)
+            with one_thread():
+                self._built = vector_of(query, self._schema, self._gate.most_sums, self.name)
         return self._built
 
     @property

@@ -307,21 +307,9 @@ async def release_in_process(
 ) -> None:
     """Run one release of a consumer's settings; `records` get its files.
 
-    Linear algebra has one thread meanwhile, as in a process of the other engine: with another number of them
-    the last bits of maps and weights are others.
-
     Raises:
         FedkmeError: the run failed.
     """
-    from threadpoolctl import threadpool_limits  # of an extra, which audits of summaries do without
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        await _release(market, settings, pooling, records, hear)
-
-
-async def _release(
-    market: SimulatedMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear
-) -> None:
     async with curating(market, records, hear, release=pooling) as (curator, _):
         run = await curator.open_release(ReleaseRequest(CONSUMER, b"", market.schema.digest(), settings))
         await curator.ended(run)

@@ -9,7 +9,7 @@ import rich.progress
 from rich.console import Console
 from rich.text import Text
 
-from fedkme.ops.spans import left
+from fedkme.ops.spans import StageTime
 
 
 class ReleaseFollower(Protocol):
@@ -38,7 +38,8 @@ class ReleaseProgress:
         self._task: rich.progress.TaskID | None = None
         self._every_s = every_s
         self._stage = ""
-        self._began = self._next = self._first = 0.0
+        self._time = StageTime()
+        self._next = 0.0
 
     def note(self, line: str) -> None:
         """Show a line."""
@@ -51,11 +52,9 @@ class ReleaseProgress:
     def stage(self, stage: str, line: str, fraction: float) -> None:
         """Show how far the run is, and how long the stage takes from here; any thread may call it."""
         now = time.monotonic()
-        another = stage != self._stage
-        if another:
-            self._stage, self._began, self._first = stage, now, fraction
-        since = left(fraction - self._first, 1.0 - self._first, now - self._began)
-        words = f"{line}; {since}" if 0 < fraction < 1 else line
+        another, self._stage = stage != self._stage, stage
+        since = self._time.left(stage, fraction, now)
+        words = f"{line}; {since}" if since else line
         if self._bar is not None:
             if self._task is None:
                 self._task = self._bar.add_task("", total=1.0, stage=stage, line=words)

@@ -1,6 +1,6 @@
 """Runs a market in this process and prints what came of it: started by test_hosts under other back ends.
 
-With the word `release` it makes a release in place of summaries.
+With the word `release` it makes releases in place of summaries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.engines.inprocess import KeptRecords, market_of, release_in_process, run_in_process
 from sim.scenarios import Scenario
@@ -30,6 +30,13 @@ SETTINGS = (
     {"broadcast": {"mechanism": "exact"}, "auction": {"kind": "winner-only"}},
     {"protocol": "uniform"},
 )
+RELEASES: tuple[dict[str, Any], ...] = (
+    {"kind": "balog1", "points": 300, "gamma": 0.5},
+    {"kind": "balog2", "points": 10, "gamma": 0.5, "features": 400},
+    {"kind": "moments"},
+    {"kind": "marginals", "rows": 500},
+)
+"""Settings of each method that finishes with linear algebra; the others' generators are jax's."""
 
 
 def market_rows(count: int, generator: np.random.Generator) -> Table:
@@ -51,16 +58,26 @@ def transcript(values: dict[str, Any]) -> dict[str, Any]:
     return record_transcript(records.summary)
 
 
+def labelled_rows(count: int, generator: np.random.Generator) -> Table:
+    """Rows in two classes."""
+    values = market_rows(count, generator).values
+    return Table(values, (values[:, 0] > 0.3).astype(np.int64))
+
+
 def release_digests() -> dict[str, str]:
-    """Digests of the files of a release whose map and weights are both found by linear algebra."""
-    schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=WIDTH),))
+    """Digests of the files of `RELEASES`."""
+    label = Label(name="y", classes=("no", "yes"))
+    schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=WIDTH),), label=label)
     generator = np.random.default_rng(11)
-    owners = {f"owner-{i}": market_rows(400, generator) for i in range(1, 3)}
-    scenario = Scenario("test", schema, owners, *(market_rows(300, generator) for _ in range(3)))
-    settings = json.dumps({"kind": "balog1", "points": 300, "gamma": 0.5, "epsilon": 3.0})
-    records = KeptRecords()
-    asyncio.run(release_in_process(market_of(scenario, 1), settings, SumSettings(), records))
-    return {name: hashlib.sha256(content).hexdigest() for name, content in records.files.items()}
+    owners = {f"owner-{i}": labelled_rows(1000, generator) for i in range(1, 3)}
+    scenario = Scenario("test", schema, owners, *(labelled_rows(300, generator) for _ in range(3)))
+    found = {}
+    for values in RELEASES:
+        settings, records = json.dumps({"epsilon": 3.0, **values}), KeptRecords()
+        asyncio.run(release_in_process(market_of(scenario, 1), settings, SumSettings(), records))
+        for name, content in records.files.items():
+            found[f"{values['kind']}/{name}"] = hashlib.sha256(content).hexdigest()
+    return found
 
 
 def fingerprint() -> str:
