@@ -73,10 +73,10 @@ def waiting(run: RunState, viewer: Viewer) -> str:
     if not lanes:
         return f"{run.stage[:1].upper()}{run.stage[1:]}." if run.open and run.stage else ""
     if viewer.role == "owner":
-        return f"Waiting for you: {_state(lanes[0])}."
+        return f"Waiting for you{_awaited(lanes[0])}."
     lanes.sort(key=lambda lane: _ORDER[lane.state])
     alike = [lane for lane in lanes if _state(lane) == _state(lanes[0])]
-    return f"Waiting for {_names([lane.owner for lane in alike])}: {_state(lanes[0])}."
+    return f"Waiting for {_names([lane.owner for lane in alike])}{_awaited(lanes[0])}."
 
 
 def left_s(run: RunState) -> float | None:
@@ -116,6 +116,13 @@ def _state(lane: Lane) -> str:
     """State of an owner in words, with its cause."""
     join = " " if lane.state == "asked" else ": "
     return f"{_STATES[lane.state]}{join}{lane.why}" if lane.why else _STATES[lane.state]
+
+
+def _awaited(lane: Lane) -> str:
+    """End of "waiting for an owner": what it is to do, or its state."""
+    if lane.state == "approval":
+        return f" to approve it: {lane.why}" if lane.why else " to approve it"
+    return f": {_state(lane)}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -136,9 +136,7 @@ async def test_a_run_that_waits_for_an_approval_says_for_whom_and_until_when(tmp
         approve(tmp_path / "approvals", "consumer", asked[1], 4, 1)
         await asking
         over = (await view(town))["runs"][0]
-    assert run["waiting"].startswith(
-        "Waiting for south: has not approved it: south approves each run by hand"
-    )
+    assert run["waiting"].startswith("Waiting for south to approve it: south approves each run by hand")
     assert lane["due"] > lane["since"] + 500
     assert {lane["state"] for lane in over["lanes"]} == {"done"}
     assert not over["waiting"]

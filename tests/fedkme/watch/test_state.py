@@ -151,10 +151,13 @@ def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for()
     run = replace(RUN, status="asked", lanes=(unapproved, Lane("south", "answered")))
     told = [view_of(state(run), viewer)["runs"][0] for viewer in (Viewer(), LAB, Viewer("owner", "south"))]
     assert [one["waiting"] for one in told] == [
-        "Waiting for north: has not approved it: none of 40 rows.",
+        "Waiting for north to approve it: none of 40 rows.",
         "Waiting for owners.",
         "",
     ]
+    running = replace(RUN, lanes=(replace(unapproved, due=9.0),))
+    told_north = view_of(state(running), NORTH)["runs"][0]["waiting"]
+    assert told_north == "Waiting for you to approve it: none of 40 rows."
     assert {one["words"] for one in told} == {"in preparation"}
     away = replace(run, lanes=(Lane("north", "absent"),))  # it is not asked yet
     assert view_of(state(away), LAB)["runs"][0]["waiting"].startswith("Waiting for lab: it has the plan")
