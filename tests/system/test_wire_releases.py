@@ -31,6 +31,7 @@ from tests.system.launches import read_json
 from tests.system.market import Ear
 from tests.system.release_market import (
     OWNERS,
+    ROWS,
     TOLERANT,
     ReleaseMarket,
     come,
@@ -100,6 +101,21 @@ async def test_a_simulation_may_do_without_noise_and_ledgers_say_so(tmp_path: Pa
         ("consumer", "exact-statistic"),
     ]
     assert not faults(tmp_path)
+
+
+async def test_owners_say_which_masked_sums_leave_and_say_nothing_twice(tmp_path: Path) -> None:
+    ears = {name: Ear() for name in OWNERS}
+    async with release_market(tmp_path, TOLERANT) as at:
+        for name, ear in ears.items():
+            at.owner(name, ROWS, ear, simulation_seed=0)
+        await at.asks()
+    for ear in ears.values():
+        told = [(event, fields) for event, fields in ear.said if "run" in fields]
+        assert [event for event, _ in told] == ["release", "sent", "over"]
+        asked, sent, over = (fields for _, fields in told)
+        assert asked["secure"]
+        assert sent["sums"] == "masked"
+        assert over["epsilon"] == asked["epsilon"] < 6.0
 
 
 async def test_owners_that_do_not_take_part_leave_with_a_line(tmp_path: Path) -> None:
