@@ -114,6 +114,17 @@ def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost
     assert not [line for line in (*north.lines, *south.lines) if ROW in line]
 
 
+def test_a_curator_whose_jax_has_no_such_device_says_whose_host_that_is(site: Site) -> None:
+    # It was "error 53: the curator's store failed", after owners had been asked.
+    site.curator('owners = ["north", "south"]', JAX_PLATFORMS="gpu,nonsense")
+    own = {"identity": "consumer.pem", "log": "json", "output": "released", "release": {"kind": "merf"}}
+    config = write_config(site.folder / "release.toml", caller_values(HERE, site.address, **own))
+    asking = site.call("consumer", "release", config)
+    assert asking.ended() == 10, asking.lines
+    assert "for JAX_PLATFORMS=gpu,nonsense on the curator's host" in "".join(asking.lines)
+    assert not list((site.folder / "runs").glob("run-*"))
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

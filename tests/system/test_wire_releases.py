@@ -17,7 +17,14 @@ from consumer.runs import cancelling, listing
 from curator.runs.release_run import ReleaseRun
 from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings
-from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, NotEnoughRowsError, SchemaError
+from fedkme.errors import (
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    NotEnoughRowsError,
+    PartyFailedError,
+    SchemaError,
+)
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
 from fedkme.secagg.parameters import Parameters
@@ -100,6 +107,33 @@ async def test_a_simulation_may_do_without_noise_and_ledgers_say_so(tmp_path: Pa
         ("curator", "exact-statistic"),
         ("consumer", "exact-statistic"),
     ]
+    assert not faults(tmp_path)
+
+
+async def test_a_curator_that_fails_says_so_and_the_run_goes_on_when_it_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # It was error 53, "the curator's store failed", for whatever a release method raised, and again at each
+    # further request until the curator was started again.
+    async def fail(*_: object) -> None:
+        raise RuntimeError("age 47 in row 12")
+
+    async with release_market(tmp_path) as at:
+        come(at)
+        with monkeypatch.context() as patch:
+            patch.setattr(ReleaseRun, "_finish", fail)
+            with pytest.raises(
+                PartyFailedError, match=r"the curator failed in run-1 .* not foreseen"
+            ) as told:
+                await at.asks()
+        assert "age 47" not in str(told.value)
+        await at.asks()
+    assert [record.name for record in caplog.records if record.exc_info] == ["curator"]
+    assert not (tmp_path / "runs" / "run-2").exists()
+    costs = [
+        line for line in read_ledger(tmp_path / "owner-1.jsonl") if line.disclosure.observer == "consumer"
+    ]
+    assert len(costs) == 1
     assert not faults(tmp_path)
 
 
