@@ -18,6 +18,7 @@ from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
     IdentityError,
+    PartyFailedError,
     ProtocolError,
     ProtocolVersionError,
     QuotaError,
@@ -41,6 +42,7 @@ RECEIVED, DONE, ENDED = "received", "done", "ended"
 """Statuses of a request that is not open: its rows are here; and were judged; or it never gets any."""
 _OF_THE_CALL = (
     ConnectionFailedError,
+    PartyFailedError,
     StoreError,
     StoppingError,
     QuotaError,

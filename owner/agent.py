@@ -33,9 +33,10 @@ from fedkme.wire.v1.types_pb2 import VersionRange
 from owner.consent.archiving import archive_runs
 from owner.consent.history import files_of_runs
 from owner.consent.policy import check_columns
+from owner.lines import Answering, ReleaseLines
 from owner.party import OwnerParty
 from owner.runs import RunManager
-from owner.settings import JoiningSettings, OwnerSettings
+from owner.settings import DELTA, JoiningSettings, OwnerSettings
 
 if TYPE_CHECKING:
     from owner.metrics import OwnerMetrics  # imported only where figures are asked for
@@ -58,8 +59,11 @@ async def attend(
     welcomed: Callable[[int], None],
     answered: Answered = nobody,
     new_journal: bool = False,
+    lines: ReleaseLines | None = None,
 ) -> None:
     """Serve a stream until the curator's farewell; `welcomed` gets this process's number when it is let in.
+
+    `lines` says what comes of releases.
 
     Raises:
         ConnectionFailedError: the stream broke.
@@ -67,6 +71,7 @@ async def attend(
     """
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     known, threads = False, AdaptiveThreads()
+    answer = runs.answer if lines is None else partial(lines.answer, runs.answer)
     await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
     while isinstance(message := await stream.read(), pb.Directive):
         match message.WhichOneof("body"):
@@ -80,12 +85,14 @@ async def attend(
                 spoken = VersionRange(oldest=said.version, newest=said.version)
                 codecs.common_version(spoken, "the curator")
                 runs.welcome(said.runs)
+                if lines is not None:
+                    lines.welcome(said.runs)
                 welcomed(said.epoch)
             case "farewell":
                 return
             case _:
                 directive = directive_from_wire(message)
-                answering = _respond(stream, directive, message.ByteSize(), runs, threads, answered)
+                answering = _respond(stream, directive, message.ByteSize(), runs, answer, threads, answered)
                 await (answering if threads.quick(directive.question) else to_the_end(answering))
     raise ConnectionFailedError(f"{address} closed the connection", "Look at the curator's last lines.")
 
@@ -95,13 +102,14 @@ async def _respond(
     directive: Directive,
     received: int,
     runs: RunManager,
+    answering: Answering,
     threads: AdaptiveThreads,
     answered: Answered,
 ) -> None:
     """Compute an answer, beside the loop unless it is quick, and let it leave."""
     began = time.perf_counter()
     await runs.prepare(directive)
-    answer = await threads.compute(directive.question, runs.answer, directive)
+    answer = await threads.compute(directive.question, answering, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
     answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]))
     if wait_s := runs.wait_s(directive, time.perf_counter() - began):
@@ -163,7 +171,9 @@ async def join(
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)
-            await serve(settings.name, calls, runs, kept, reporter, metrics, new_journal)
+            await serve(
+                settings.name, calls, runs, kept, reporter, metrics, new_journal, settings.policy.delta
+            )
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
@@ -191,6 +201,7 @@ async def serve(
     reporter: StatusReporter,
     metrics: OwnerMetrics | None = None,
     new_journal: bool = False,
+    delta: float = DELTA,
 ) -> None:
     """One stream after another, until the curator says farewell or refuses this process.
 
@@ -215,9 +226,11 @@ async def serve(
         if isinstance(directive.body, Dismiss):
             archiver.go_on()
 
+    lines = ReleaseLines(reporter.say, delta)
+
     async def call(channel: grpc.aio.Channel) -> None:
         try:
-            await attend(channel, calls.address, name, instance, runs, welcomed, answered, new_journal)
+            await attend(channel, calls.address, name, instance, runs, welcomed, answered, new_journal, lines)
         finally:
             if metrics is not None:
                 metrics.stream.set(0)

@@ -17,6 +17,8 @@ from fedkme.protocols import NO_EXACT_TOTALS, RowsLeave, SumsLeave, fault_of_pro
 from fedkme.secagg.parameters import MAX_LENGTH
 from fedkme.tables.data_file import Source
 
+DELTA = 1e-5
+"""Delta at which epsilons are stated where the policy has no budget that says so."""
 MOST_SUMS = 2**21
 """Numbers of one vector of sums, unless a policy says otherwise."""
 
@@ -120,6 +122,11 @@ class PolicySettings(Settings):
     matrices of 64 times as many."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be open here at the same time; each holds h1 of all rows in memory."""
+
+    @property
+    def delta(self) -> float:
+        """Delta at which epsilons are stated: that of the first budget."""
+        return self.budgets[0].delta if self.budgets else DELTA
 
 
 class JoiningSettings(ServicePartySettings):

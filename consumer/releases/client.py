@@ -233,6 +233,7 @@ async def receive(
                     reporter.say(
                         "progress",
                         run=run_name,
+                        round=0,
                         stage=said.stage,
                         line=f"{said.line}; {since}" if since else said.line,
                         fraction=said.fraction,
@@ -257,6 +258,7 @@ async def receive(
                     reporter.say(
                         "received",
                         run=run_name,
+                        round=0,
                         rows=message.outcome.rows,
                         owners=message.outcome.owners,
                         files=names,

@@ -10,6 +10,7 @@ from typing import Any
 from curator.access.certificates import CertificateCheck
 from curator.access.names import NameRegister
 from curator.consumers.call import ConsumerCall, Context
+from curator.runs.context import GOES_ON
 from curator.runs.queue import Run, RunQueue, unknown
 from curator.settings import CuratorSettings
 from fedkme.errors import FedkmeError, ProtocolError, QuotaError, StoppingError, StoreError
@@ -17,7 +18,6 @@ from fedkme.errors import FedkmeError, ProtocolError, QuotaError, StoppingError,
 MOST_CALLS = 16
 """Calls of one consumer at a time: each may hold as much of D_v as the curator takes."""
 _REQUEST_ID = 64  # bytes
-_STORE_FAILED = "Tell its operator, whose log says why; asked again after that, the run goes on."
 
 
 class OpenCall:
@@ -91,7 +91,7 @@ class ConsumerAdmission:
         whose = {} if name is None else {"consumer": name}
         self._say("refused", **where, **whose, code=error.code, cause=error.cause, remedy=error.remedy)
         if isinstance(error, StoreError):
-            return StoreError("the curator's store failed", _STORE_FAILED)
+            return StoreError("the curator's store failed", GOES_ON)
         return error
 
     async def while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:

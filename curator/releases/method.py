@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
-from fedkme.errors import MissingDependencyError
+from fedkme.errors import ConfigError, MissingDependencyError
 from fedkme.extensions import implementation
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
@@ -156,6 +160,7 @@ def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
     """Refuse what could not finish on this host.
 
     Raises:
+        ConfigError: jax is told to use a device that is not there.
         MissingDependencyError: a package that the post-processing needs is not installed.
     """
     for name in settings.packages:
@@ -164,3 +169,16 @@ def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
                 f"the curator's host lacks the package {name}, which this release needs",
                 "Run there: pip install 'fedkme[release]'.",
             )
+    if "jax" in settings.packages:
+        _need_device(os.environ.get("JAX_PLATFORMS", ""))
+
+
+@cache
+def _need_device(platforms: str) -> None:
+    """Look in another process: jax takes seconds to import here, and is not to be there where one forks."""
+    look = [sys.executable, "-P", "-c", "import jax; jax.devices()"]
+    if platforms not in ("", "cpu") and subprocess.run(look, capture_output=True, check=False).returncode:
+        raise ConfigError(
+            f"jax finds no device for JAX_PLATFORMS={platforms} on the curator's host",
+            "Leave that variable (or --device) out there, or install jax for such a device.",
+        )

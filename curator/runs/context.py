@@ -94,6 +94,10 @@ def _room(run: str) -> AbstractContextManager[None]:
     return on_disk(f"the record of {run} cannot be written", remedy, StoreError)
 
 
+GOES_ON = "Tell its operator, whose log says why; asked again after that, the run goes on."
+"""Remedy of a consumer where the curator itself failed."""
+
+
 @dataclass(frozen=True, eq=False)
 class RunContext:
     """Parts of a curator that all of its runs share."""

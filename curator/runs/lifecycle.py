@@ -7,6 +7,7 @@ journal. What differs between summaries and releases is a body.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -14,18 +15,20 @@ from typing import Protocol
 from curator.cells.family import CellsFamily
 from curator.owners.connection import Traffic
 from curator.owners.head_exchange import HeadExchange
-from curator.runs.context import RunContext
+from curator.runs.context import GOES_ON, RunContext
 from curator.runs.families import Family
 from curator.runs.queue import Run, Status
 from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_run import SummaryRun
 from curator.summary.family import SummaryFamily
 from curator.sums.charges import charge_ended
-from fedkme.errors import CancelledRunError, FedkmeError, StoreError
+from fedkme.errors import CancelledRunError, FedkmeError, PartyFailedError, StoreError
 from fedkme.heads.log import HeadLog
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
 from fedkme.wire.journals import RunDocument
+
+LOG = logging.getLogger("curator")
 
 
 class Session(Protocol):
@@ -108,8 +111,8 @@ class Lifecycle:
         """Carry out a run, or what is left of it.
 
         Returns:
-            How it ended, with its record on disk; None when it is left open for a later process, because the
-            store failed.
+            How it ended, with its record on disk; None when it is left open until it is asked for again or
+            for a later process, because the store or this program failed.
         """
         body: Body | None = None
         try:
@@ -118,19 +121,27 @@ class Lifecycle:
             body.write()
             await self._exchange_heads(run)
         except StoreError as error:
-            run.error = error
-            where = {"run": run.name, "round": 0 if body is None else body.rounds}
-            self.context.say("suspended", **where, code=error.code, cause=error.cause, remedy=error.remedy)
+            self._suspend(run, body, error)
             return None
         except asyncio.CancelledError:  # told to stop: the run is left open, and what there is can be read
             if body is not None:
                 body.leave()
             raise
+        except Exception:
+            LOG.exception("%s failed in a way that was not foreseen", run.name)
+            cause = f"the curator failed in {run.name} in a way that was not foreseen"
+            self._suspend(run, body, PartyFailedError(cause, GOES_ON))
+            return None
         for session in body.sessions:
             await session.dismiss()
         ended, reason = body.ending
         self.context.say("ended", run=run.name, round=body.rounds, status=ended, reason=reason)
         return status
+
+    def _suspend(self, run: Run, body: Body | None, error: FedkmeError) -> None:
+        run.error = error
+        where = {"run": run.name, "round": 0 if body is None else body.rounds}
+        self.context.say("suspended", **where, code=error.code, cause=error.cause, remedy=error.remedy)
 
     async def _exchange_heads(self, run: Run) -> None:
         """Exchange heads with owners that are here.

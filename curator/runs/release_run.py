@@ -25,6 +25,7 @@ from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
 from fedkme.ops.linear_algebra import one_thread
+from fedkme.ops.spans import StageTime
 from fedkme.ops.threads import beside
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
@@ -172,15 +173,24 @@ class ReleaseRun:
     def _told(self) -> tuple[threading.Event, Tell]:
         """Make what hears, in a thread, how far a method is; once the event is set it raises."""
         run, loop, abandoned = self._run, asyncio.get_running_loop(), threading.Event()
+        times = StageTime()
+
+        def report(stage: str, line: str, fraction: float) -> None:
+            run.tell(StageProgress(stage, line, fraction))
+            self._context.say(
+                "progress",
+                run=run.name,
+                round=0,
+                stage=stage,
+                line=line,
+                fraction=fraction,
+                left=times.left(stage, fraction, loop.time()),
+            )
 
         def tell(stage: str, line: str, fraction: float) -> None:
             if abandoned.is_set():  # or it would train to the end, and this process wait for it
                 raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
-            loop.call_soon_threadsafe(run.tell, StageProgress(stage, line, fraction))
-            report = partial(
-                self._context.say, "progress", run=run.name, stage=stage, line=line, fraction=fraction
-            )
-            loop.call_soon_threadsafe(report)
+            loop.call_soon_threadsafe(report, stage, line, fraction)
 
         return abandoned, tell
 

@@ -16,7 +16,7 @@ import numpy as np
 from fedkme.answers.evidence import Evidence, Law
 from fedkme.answers.functions import ONE, Function, Values, combined, inside, values_of
 from fedkme.answers.grammar import parse
-from fedkme.answers.intervals import critical, of_correlation, of_ratio
+from fedkme.answers.intervals import critical, of_correlation, of_ratio, possible
 from fedkme.answers.quantities import AskedPart, Moment, Quantile, Quantity, Ratio, Unit, parts_of
 from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema
@@ -32,6 +32,8 @@ _TAILS = 4.0
 """Factor of the sampling variance of a variance or a correlation that the release does not tell.
 
 A law of exponential tails has it over a normal one: 8 against 2 sigma^4."""
+_TOLD = 0.1
+"""Part of a variance above which its interval has to be for a correlation to be told from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,8 @@ def _answer(
     if isinstance(found, str):
         return _unanswered(part, about, found, evidence, made)
     scale = evidence.rows if isinstance(quantity, Ratio) and quantity.total else 1.0
-    low, high = _limits(quantity)
-    value, start, end = (min(max(each, low), high) * scale for each in (found.value, found.low, found.high))
+    limits = quantity.column.limits if isinstance(quantity, Quantile) else quantity.limits
+    value, start, end = (each * scale for each in possible(found.value, found.low, found.high, limits))
     noise, sampling, unseen = (each * scale for each in (found.noise, found.sampling, found.unseen))
     deviation = math.hypot(found.noise, found.sampling)
     bounded = found.guessed or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9)
@@ -166,6 +168,9 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target) -> _Found | str:
     more = 0.0
     if target == "population":
         more = _spread(evidence, combined((1.0, -value), functions))[0] / evidence.rows
+        if quantity.counts and noise2:
+            # A few rows are not a normal number, and none among N is not certainly none (Wilson 1927).
+            more += (critical(0.0) / evidence.rows) ** 2
     factor = critical(_over(law.unseen, noise2 + more))
     more += 0.0 if noise2 + more else _least(law.unseen, factor)
     low, high = of_ratio((over, under), (float(aa), float(ab), float(bb)), more, factor)
@@ -185,8 +190,11 @@ def _moment(quantity: Moment, evidence: Evidence, target: Target) -> _Found | st
     if law.reason:
         return law.reason
     found = _slope(quantity, law)
-    if found is None:
+    variances = [_moment(each, evidence, "rows") for each in quantity.variances]
+    hidden = [each.unseen for each in variances if isinstance(each, _Found) and each.low > _TOLD * each.value]
+    if found is None or len(hidden) < len(variances):
         return "its variance is not told from 0"
+    unseen = law.unseen + quantity.curved(law.means, _unseen_means(quantity, law, evidence), hidden)
     slope, value = found, quantity.value(law.means)
     noise2 = max(float(slope @ law.covariance @ slope), 0.0)
     more, told = 0.0, True
@@ -195,17 +203,27 @@ def _moment(quantity: Moment, evidence: Evidence, target: Target) -> _Found | st
         spread, told = _spread(evidence, influence)
         more = spread * (1.0 if told else _TAILS) / evidence.rows
     deviation = math.sqrt(noise2 + more)
-    half = critical(_over(law.unseen, noise2 + more)) * deviation if deviation else law.unseen
-    low, high = of_correlation(value, half) if quantity.is_correlation else (value - half, value + half)
-    return _Found(value, low, high, math.sqrt(noise2), math.sqrt(more), law.unseen, not told)
+    half = critical(_over(unseen, noise2 + more)) * deviation if deviation else unseen
+    low, high = of_correlation(value, half) if quantity.variances else (value - half, value + half)
+    return _Found(value, low, high, math.sqrt(noise2), math.sqrt(more), unseen, not told)
 
 
 def _slope(quantity: Moment, law: Law) -> FloatArray | None:
     """Gradient at estimated means; None where they are none of a distribution that varies."""
-    if law.means[-1] <= 0.0 or not quantity.limits[0] <= quantity.value(law.means) <= quantity.limits[1]:
+    if law.means[-1] <= 0.0:
         return None
     slope = quantity.slope(law.means)
     return slope if np.isfinite(slope).all() else None
+
+
+def _unseen_means(quantity: Moment, law: Law, evidence: Evidence) -> list[float]:
+    """Bounds on what cannot be seen of the mean of each column."""
+    rows, found = float(law.means[-1]), list[float]()
+    for place in quantity.columns:
+        away = np.zeros(len(law.means))
+        away[place], away[-1] = 1.0 / rows, -float(law.means[place]) / rows**2
+        found.append(evidence.law(quantity.functions, away.tolist()).unseen)
+    return found
 
 
 def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found | str:
@@ -272,10 +290,6 @@ def _over(unseen: float, variance: float) -> float:
 def _least(unseen: float, factor: float) -> float:
     """Variance that makes an interval of the unseen part where there is no noise."""
     return (unseen / factor) ** 2
-
-
-def _limits(quantity: Quantity) -> tuple[float, float]:
-    return quantity.column.limits if isinstance(quantity, Quantile) else quantity.limits
 
 
 def _unanswered(

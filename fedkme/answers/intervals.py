@@ -58,7 +58,26 @@ def of_ratio(
 
 
 def of_correlation(value: float, half: float) -> tuple[float, float]:
-    """Interval of a correlation whose half-width is known at `value`, by Fisher's z."""
-    near = min(max(value, -1.0 + 1e-9), 1.0 - 1e-9)
-    z, wide = math.atanh(near), half / (1.0 - near**2)
-    return math.tanh(z - wide), math.tanh(z + wide)
+    """Interval of a correlation whose half-width is known at `value`, by Fisher's z.
+
+    Each side is as long as that at least: what cannot be seen is not bent as noise is. Where it reaches 1 or
+    -1 it is not bent at all.
+    """
+    if abs(value) + half >= 1.0:
+        return value - half, value + half
+    z, wide = math.atanh(value), half / (1.0 - value**2)
+    return min(math.tanh(z - wide), value - half), max(math.tanh(z + wide), value + half)
+
+
+def possible(value: float, low: float, high: float, limits: tuple[float, float]) -> tuple[float, ...]:
+    """Cut an estimate and its interval to what can be, so that neither end comes nearer to the estimate.
+
+    Cut alone, the interval of an estimate far outside would be a point. Where the estimate is moved to a
+    limit, the end on the other side moves with it (Mandelkern and Schultz 2000): all that the cut interval
+    has is kept, so it covers no less, and is as long on that side as it was.
+    """
+    least, most = limits
+    held = min(max(value, least), most)
+    move = held - value
+    ends = (min(low, low + move), max(high, high + move))
+    return held, *(min(max(each, least), most) for each in ends)

@@ -34,6 +34,7 @@ class Ratio:
         offset: public number that the numerator was centred by.
         limits: smallest and largest value that there can be.
         total: whether it is a number of rows, or a sum over them: N times the mean.
+        counts: whether it is a share of rows, or their number.
     """
 
     numerator: Function
@@ -41,6 +42,7 @@ class Ratio:
     offset: float
     limits: tuple[float, float]
     total: bool = False
+    counts: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,15 +53,20 @@ class Moment:
         functions: whose means it is made of.
         value: of the means, (k,).
         slope: gradient at the means, (k,).
+        columns: places of the functions that are a column's own values.
+        curved: bound on what `slope` leaves out, of the means, of what cannot be seen of each column's mean
+            and of that of each of `variances`.
         limits: smallest and largest value that there can be.
-        is_correlation: whether intervals are by Fisher's z.
+        variances: of both columns, for a correlation, whose intervals are by Fisher's z.
     """
 
     functions: tuple[Function, ...]
     value: Callable[[FloatArray], float]
     slope: Callable[[FloatArray], FloatArray]
+    columns: tuple[int, ...]
+    curved: Callable[[FloatArray, Sequence[float], Sequence[float]], float]
     limits: tuple[float, float]
-    is_correlation: bool = False
+    variances: tuple[Moment, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -154,8 +161,8 @@ def _counted(question: ParsedQuestion, rows: Function | None, conditions: Condit
     for each in held:
         numerator = each if numerator is ONE else numerator * each
     if question.call == "count":
-        return Ratio(numerator, None, 0.0, (0.0, 1.0), total=True)
-    return Ratio(numerator, rows, 0.0, (0.0, 1.0))
+        return Ratio(numerator, None, 0.0, (0.0, 1.0), total=True, counts=True)
+    return Ratio(numerator, rows, 0.0, (0.0, 1.0), counts=True)
 
 
 def _mean(name: str, column: Numeric, rows: Function | None, total: bool) -> Ratio:
@@ -184,7 +191,7 @@ def _histogram(
         pieces.append((_bin(start, stop, last, column), chosen))
     for text, chosen in pieces:
         numerator = chosen if rows is None else chosen * rows
-        yield f"{name} {text}", Ratio(numerator, rows, 0.0, (0.0, 1.0))
+        yield f"{name} {text}", Ratio(numerator, rows, 0.0, (0.0, 1.0), counts=True)
 
 
 def _bin(start: float, stop: float, last: bool, column: Numeric) -> str:
@@ -224,7 +231,11 @@ def _variance(name: str, column: Numeric, rows: Function | None) -> Moment:
         found: FloatArray = np.array([1.0, -2.0 * mean, 2.0 * mean**2 - m[0] / m[2]]) / m[2]
         return found
 
-    return Moment(_over((value.square, value), rows), of, slope, (0.0, (high - low) ** 2 / 4.0))
+    def curved(m: FloatArray, unseen: Sequence[float], _: Sequence[float]) -> float:
+        return unseen[0] ** 2  # E (x - mean)^2 is of the estimated mean: less by its square distance
+
+    most = (high - low) ** 2 / 4.0
+    return Moment(_over((value.square, value), rows), of, slope, (1,), curved, (0.0, most))
 
 
 def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) -> Moment:
@@ -249,4 +260,11 @@ def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) 
         found: FloatArray = np.append(on, -float(on @ (m[:5] / m[5]))) / m[5]
         return found
 
-    return Moment(_over((a * b, a, b, a.square, b.square), rows), of, slope, (-1.0, 1.0), True)
+    def curved(m: FloatArray, unseen: Sequence[float], hidden: Sequence[float]) -> float:
+        _, of_a, of_b, _, _ = parts(m)
+        most = abs(of(m)) * math.sqrt(of_a * of_b) + unseen[0] * unseen[1]
+        return most / math.sqrt((of_a - hidden[0]) * (of_b - hidden[1])) - abs(of(m))
+
+    functions = _over((a * b, a, b, a.square, b.square), rows)
+    variances = _variance(one, first, rows), _variance(two, second, rows)
+    return Moment(functions, of, slope, (1, 2), curved, (-1.0, 1.0), variances)

@@ -48,6 +48,9 @@ class Combined:
 def combined(estimates: Sequence[float]) -> Combined:
     """Combine estimates in m >= 2 copies.
 
+    Where all are the same, as of a category in which the model has nobody, they tell nothing of their error:
+    its deviation and the interval are NaN, for a point would be certain.
+
     Raises:
         ConfigError: there are fewer than two copies.
     """
@@ -57,6 +60,6 @@ def combined(estimates: Sequence[float]) -> Combined:
     from scipy.stats import t
 
     estimate = float(np.mean(estimates))
-    deviation = math.sqrt((1.0 + 1.0 / count) * float(np.var(estimates, ddof=1)))
+    deviation = math.sqrt((1.0 + 1.0 / count) * float(np.var(estimates, ddof=1))) or math.nan
     half = float(t.ppf(0.975, count - 1)) * deviation
     return Combined(estimate, deviation, count - 1, estimate - half, estimate + half)

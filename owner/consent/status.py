@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,10 +20,7 @@ from owner.consent.approvals import Approval, Asked, asked_in, left_in
 from owner.consent.history import History
 from owner.consent.policy import towards
 from owner.consent.pools import offered_rows
-from owner.settings import OwnerSettings, PeriodBudget
-
-DELTA = 1e-5
-"""Delta at which epsilons are stated where the policy has no budget that says so."""
+from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +157,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
     with store.transaction():  # one state of the store
         history = History(settings.name, store)
         history.read()
-        budgets = settings.policy.budgets
-        delta = budgets[0].delta if budgets else DELTA
+        delta = settings.policy.delta
         approvals = left_in(settings.approvals, store)
         figures = _Figures()
         return Status(
@@ -169,7 +165,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
             now,
             _runs(history, store, figures, delta),
             len(store.runs(OPEN)),
-            list(_spent(history, budgets, figures, now)),
+            list(_spent(history, settings.policy, figures, now)),
             history.rows,
             history.rows_of_no_pool + sum(offered_rows(store).values()),
             [asked for asked in asked_in(store) if not any(a.covers(asked) for a, _ in approvals)],
@@ -210,12 +206,10 @@ def show(status: Status, console: Console, config: str = "OWNER.toml") -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _spent(
-    history: History, budgets: Sequence[PeriodBudget], figures: _Figures, now: float
-) -> Iterator[Spent]:
+def _spent(history: History, policy: PolicySettings, figures: _Figures, now: float) -> Iterator[Spent]:
     """Figures of each budget, for each consumer that it binds by itself, and of all runs towards others."""
-    delta = budgets[0].delta if budgets else DELTA
-    whole = PeriodBudget(epsilon=1.0, delta=delta)  # of which the delta is stated, and no limit
+    budgets = policy.budgets
+    whole = PeriodBudget(epsilon=1.0, delta=policy.delta)  # of which the delta is stated, and no limit
     said = any(budget.observer == OWNERS and budget.days is None for budget in budgets)
     known = {admission.consumer for admission in history.admitted.values()}
     for budget in (*budgets, *(() if said else (whole,))):

@@ -15,7 +15,7 @@ import pytest
 from fedkme.ops.logs import Log, text_of, unforeseen
 from fedkme.wire.tls import Role
 from tests.ops.parties import Party, Site
-from tests.parties import WAIT_S
+from tests.parties import HERE, WAIT_S, caller_values, write_config
 
 ROW, LABEL = "117.81250336217495", "planted-label"
 """A row's value, with digits that no other figure has by chance (1e-14), and an owner's class name."""
@@ -80,6 +80,49 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
         assert isinstance(event["round"], int)
     # who won a round, and with which bid, is for record.json
     assert not [event for event in events if {"token", "bid", "record", "mmd2"} & event.keys()]
+
+
+def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost(site: Site) -> None:
+    # Issue 16: an owner's log had nothing of a release between "joined" and "left".
+    planted(site)
+    curator = site.curator('owners = ["north", "south"]')
+    north = site.owner("north", "[[policy.budgets]]\nepsilon = 3\ndelta = 1e-6")
+    south = site.owner("south", '[policy]\nsums = "noisy"')
+    released = {"kind": "marginals", "mechanism": "independent", "epsilon": 2.0, "delta": 1e-6, "rows": 9}
+    own = {"identity": "consumer.pem", "log": "json", "output": "released", "release": released}
+    config = write_config(site.folder / "release.toml", caller_values(HERE, site.address, **own))
+    asking = site.call("consumer", "release", config)
+    assert asking.ended() == 0, asking.lines
+
+    stages = [event for event in curator.events() if event["event"] == "progress"]
+    assert all(event["left"].startswith("about ") == (0 < event["fraction"] < 1) for event in stages)
+    assert len({event["fraction"] for event in stages}) > 5
+    north.until("over")
+    about = [event for event in north.events() if "run" in event]
+    assert [event["event"] for event in about] == ["release", "sent", "over"]
+    asked, sent, over = about
+    assert asked | {"consumer": "consumer", "method": "marginals", "answer": "accepted", "rows": 30} == asked
+    assert (asked["secure"], asked["delta"], sent["sums"]) == (False, 1e-6, "plain")
+    assert 1.9 < asked["epsilon"] <= 2.0
+    assert sent["numbers"] > 10
+    assert (over["sums"], over["epsilon"]) == (1, asked["epsilon"])
+
+    south.until("release")
+    why, refused = [event for event in south.events() if "run" in event]
+    assert (why["event"], why["code"]) == ("refused", 54)
+    assert refused | {"consumer": "consumer", "answer": "refused", "rows": None} == refused
+    assert not [line for line in (*north.lines, *south.lines) if ROW in line]
+
+
+def test_a_curator_whose_jax_has_no_such_device_says_whose_host_that_is(site: Site) -> None:
+    # It was "error 53: the curator's store failed", after owners had been asked.
+    site.curator('owners = ["north", "south"]', JAX_PLATFORMS="gpu,nonsense")
+    own = {"identity": "consumer.pem", "log": "json", "output": "released", "release": {"kind": "merf"}}
+    config = write_config(site.folder / "release.toml", caller_values(HERE, site.address, **own))
+    asking = site.call("consumer", "release", config)
+    assert asking.ended() == 10, asking.lines
+    assert "for JAX_PLATFORMS=gpu,nonsense on the curator's host" in "".join(asking.lines)
+    assert not list((site.folder / "runs").glob("run-*"))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,14 @@ from consumer.runs import cancelling, listing
 from curator.runs.release_run import ReleaseRun
 from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings
-from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, NotEnoughRowsError, SchemaError
+from fedkme.errors import (
+    CancelledRunError,
+    ConfigError,
+    FedkmeError,
+    NotEnoughRowsError,
+    PartyFailedError,
+    SchemaError,
+)
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
 from fedkme.secagg.parameters import Parameters
@@ -31,6 +38,7 @@ from tests.system.launches import read_json
 from tests.system.market import Ear
 from tests.system.release_market import (
     OWNERS,
+    ROWS,
     TOLERANT,
     ReleaseMarket,
     come,
@@ -100,6 +108,48 @@ async def test_a_simulation_may_do_without_noise_and_ledgers_say_so(tmp_path: Pa
         ("consumer", "exact-statistic"),
     ]
     assert not faults(tmp_path)
+
+
+async def test_a_curator_that_fails_says_so_and_the_run_goes_on_when_it_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # It was error 53, "the curator's store failed", for whatever a release method raised, and again at each
+    # further request until the curator was started again.
+    async def fail(*_: object) -> None:
+        raise RuntimeError("age 47 in row 12")
+
+    async with release_market(tmp_path) as at:
+        come(at)
+        with monkeypatch.context() as patch:
+            patch.setattr(ReleaseRun, "_finish", fail)
+            with pytest.raises(
+                PartyFailedError, match=r"the curator failed in run-1 .* not foreseen"
+            ) as told:
+                await at.asks()
+        assert "age 47" not in str(told.value)
+        await at.asks()
+    assert [record.name for record in caplog.records if record.exc_info] == ["curator"]
+    assert not (tmp_path / "runs" / "run-2").exists()
+    costs = [
+        line for line in read_ledger(tmp_path / "owner-1.jsonl") if line.disclosure.observer == "consumer"
+    ]
+    assert len(costs) == 1
+    assert not faults(tmp_path)
+
+
+async def test_owners_say_which_masked_sums_leave_and_say_nothing_twice(tmp_path: Path) -> None:
+    ears = {name: Ear() for name in OWNERS}
+    async with release_market(tmp_path, TOLERANT) as at:
+        for name, ear in ears.items():
+            at.owner(name, ROWS, ear, simulation_seed=0)
+        await at.asks()
+    for ear in ears.values():
+        told = [(event, fields) for event, fields in ear.said if "run" in fields]
+        assert [event for event, _ in told] == ["release", "sent", "over"]
+        asked, sent, over = (fields for _, fields in told)
+        assert asked["secure"]
+        assert sent["sums"] == "masked"
+        assert over["epsilon"] == asked["epsilon"] < 6.0
 
 
 async def test_owners_that_do_not_take_part_leave_with_a_line(tmp_path: Path) -> None:

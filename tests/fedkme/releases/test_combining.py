@@ -26,3 +26,10 @@ def test_intervals_of_copies_hold_as_often_as_they_say(copies: int, noise: float
 def test_one_copy_is_no_copies() -> None:
     with pytest.raises(ConfigError, match="two copies"):
         combined([1.0])
+
+
+def test_copies_that_all_say_the_same_tell_no_interval() -> None:
+    # It was 0 +- 0 for a category in which no copy has a row.
+    found = combined([0.0] * 5)
+    assert found.estimate == 0.0
+    assert np.isnan([found.deviation, found.low, found.high]).all()
