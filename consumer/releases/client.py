@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 
 OPEN = "release.open"
 """The request of an output folder whose files have not come."""
-_NAME = re.compile(r"(release|synthetic|weighted|marginals)\.(npz|csv|parquet|json|card\.md|card\.json)")
+_NAME = re.compile(
+    r"(release|synthetic|weighted|marginals)\.(npz|csv|parquet|json|card\.md|card\.json)|copy-[1-9]\d{0,3}\.csv"
+)
 """Files that a release has. A curator chooses among them, and writes over nothing else in the folder."""
 MOST_BYTES = 2**32
 """Bytes of all files together; a curator that sends more is cut off."""

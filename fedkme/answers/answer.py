@@ -330,10 +330,12 @@ def _in_rows(quantity: Quantity, schema: Schema, total: int, made: Made) -> floa
         case Ratio(numerator, denominator, offset):
             under = mean(denominator or ONE)
             value = offset + mean(numerator) / under if under > 0.0 else math.nan
+            value = min(max(value, quantity.limits[0]), quantity.limits[1])  # weights may be negative
             scale = total if quantity.total else 1
         case Moment():
             means = np.array([mean(function) for function in quantity.functions])
             value, scale = quantity.value(means) if means[-1] > 0.0 else math.nan, 1
+            value = min(max(value, quantity.limits[0]), quantity.limits[1])
         case Quantile(name, _, level, rows):
             held = np.broadcast_to(_evaluated(rows, values), count) * weights
             order = np.argsort(values[name])

@@ -266,7 +266,7 @@ class _Parser:
     def _value(self) -> Value:
         token = self._next
         if token.kind not in ("number", "text"):
-            self._expected("a value stands here: a number, or a name between single quotes")
+            self._expected("a value is due: a number, or a name between single quotes")
         self._at += 1
         return float(token.text) if token.kind == "number" else token.text
 

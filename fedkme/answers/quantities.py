@@ -180,7 +180,7 @@ def _histogram(
     usual = len(column.cuts) + 1.0 if column.cuts else 10.0
     bins = usual if question.number is None else question.number
     if not (bins.is_integer() and 1 <= bins <= MOST_BINS):
-        raise wrong(question.columns[0].place, f"{bins:g} bins are none of 1 to {MOST_BINS}", "Take fewer.")
+        raise wrong(question.columns[0].place, f"{bins:g} bins cannot be made", f"Take 1 to {MOST_BINS}.")
     edges = column.axis.edges(int(bins)).tolist()
     pieces = [(f"= {_said(column)(atom)}", equal(name, atom)) for atom in column.atoms]
     for start, stop in pairwise(edges):

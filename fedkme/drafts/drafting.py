@@ -41,6 +41,10 @@ _SKEWED = 0.1
 """Part of the range below which half of the rows lie, where a scale is logarithmic."""
 _ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})*([.,]\d+)?")
+_CODE = re.compile(r"0\d+")
+"""Digits that a number does not begin with: a postal code, a key of a register."""
+_LONG = 1e10
+"""Least whole number that, another in every row, tells rows apart and measures nothing."""
 _HALVES = ["low", "high"]
 """Classes of a label that is a number."""
 _PERSON = re.compile(r"(^|[_\W])(id|uuid|mrn|person|patient|subject)([_\W]|$)|Id$|ID$", re.IGNORECASE)
@@ -213,8 +217,9 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
     if label:
         return DraftColumn(name, _classes(name, sample, counts, file), "", tuple(na))
     distinct = sample.many or len(counts) == filled
-    numeric = sample.numbers >= filled
-    if not numeric and all(map(_NUMBER.fullmatch, counts)):
+    coded = any(map(_CODE.fullmatch, counts))
+    numeric = sample.numbers >= filled and not coded
+    if not (numeric or coded) and all(map(_NUMBER.fullmatch, counts)):
         return DraftColumn(name, {}, "numbers with signs between thousands", tuple(na))
     if not distinct and len(counts) > MOST_NAMES and (sample.whole or not numeric) and _PERSON.search(name):
         return DraftColumn(name, {}, "names of persons?", tuple(na), most=max(counts.values()))
@@ -223,7 +228,11 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
     form = None if sample.many else form_of_dates(counts)
     if form and not (numeric and form != "%Y%m%d"):
         return _date(name, counts, form, tuple(na), nullable)
-    if distinct and filled >= 20 and (not numeric or (sample.whole and _ID.search(name))):
+    if (
+        distinct
+        and filled >= 20
+        and (not numeric or (sample.whole and (_ID.search(name) or sample.low >= _LONG)))
+    ):
         return DraftColumn(name, {}, "another in every row: a name of rows?", tuple(na))
     if numeric and not (sample.whole and _are_names(counts, file)):
         return _number(name, sample, counts, file, tuple(na), nullable)

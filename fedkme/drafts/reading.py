@@ -87,6 +87,8 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
 
 def _codes(cells: Iterable[str], spec: Numeric, read: Callable[[str], float]) -> set[str]:
     """Cells that are outside the bounds and usual codes for nothing, such as -9 and 999."""
+    if spec.missing is None:  # a gap would be refused where `clip` may take the number
+        return set()
     low, high = spec.bounds
     found = set()
     for cell in cells:

@@ -17,9 +17,9 @@ Task = Literal["rows", "kernel"]
 """Purpose of a release: rows and questions about columns, or questions about any function of a row."""
 MOST_COLUMNS = 32
 """Columns up to which marginals are taken of any table."""
-MOST_CATEGORIES = 64
-"""Columns up to which marginals are taken where half of them are categories or more: on such tables of 33
-and 40 marginals were better than moments (decision 041)."""
+MOST_MIXED = 64
+"""Columns up to which marginals are taken where a tenth of them are categories or more: on such tables of 33
+to 57 they were better than moments (decisions 041, 050)."""
 MOST_CELLS = 1 << 21
 """Cells of all pairs of columns together, beyond which a table is not taken for narrow."""
 
@@ -31,14 +31,14 @@ def method_for(schema: Schema, task: Task = "rows") -> tuple[str, str]:
         return "balog2", "questions about any function of a row need the embedding of a kernel"
     if any(isinstance(column, Numeric) and column.count >= LONG_BLOCK for column in schema.columns):
         return "moments", f"{columns}, of them a long block of like numbers, an image or a signal"
-    if schema.width > MOST_COLUMNS and not _mostly_categories(schema):
+    if schema.width > MOST_COLUMNS and not _mixed(schema):
         return "moments", f"{columns} are too many for counts by a few"
     return "marginals", f"{columns}: counts by a few columns were closest on tables such as this"
 
 
-def _mostly_categories(schema: Schema) -> bool:
+def _mixed(schema: Schema) -> bool:
     numbers = sum(column.count for column in schema.columns if isinstance(column, Numeric))
-    if schema.width > MOST_CATEGORIES or 2 * numbers > schema.width:
+    if schema.width > MOST_MIXED or 10 * (schema.width - numbers) < schema.width:
         return False
     sizes = Binning(schema).sizes
     return sum(sizes) ** 2 - sum(size**2 for size in sizes) <= 2 * MOST_CELLS

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from fedkme.errors import ConfigError, DataError, on_disk
+from fedkme.tables.files import read_arrays
 from fedkme.verbs import AsJson, print_json
 from sim.arguments import JobsText
 from sim.jobs.choice import parse_jobs
@@ -138,8 +139,10 @@ def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
         raise ConfigError(
             f"--only {min(unknown)}: pieces have no such field", f"Choose among {', '.join(sorted(known))}."
         )
-    if request.data is not None and not request.data.is_file():
-        raise ConfigError(f"--data: there is no file {request.data}", "Correct the path.")
+    if request.data is not None:
+        if not request.data.is_file():
+            raise ConfigError(f"--data: there is no file {request.data}", "Correct the path.")
+        read_arrays(request.data, "--data")  # a bad file is one line, and not one for each piece
 
 
 def _results(folder: Path) -> dict[str, object]:

@@ -51,7 +51,7 @@ def owner_names_of(sites: Iterable[str]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for site in sites:
-        base, number = _safe(site), 2
+        base, number = owner_name_of(site), 2
         name = base
         while name in names.values():
             name, number = f"{base}-{number}", number + 1
@@ -59,7 +59,8 @@ def owner_names_of(sites: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _safe(site: str) -> str:
+def owner_name_of(site: str) -> str:
+    """Name of the owner whose rows a site or a file has: Köln, Süd is `koln-sud`."""
     plain = unicodedata.normalize("NFKD", site).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "site"
     return f"site-{name}" if fault_of_name(name, "owner") else name

@@ -35,6 +35,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "merf": ("features=40", "gamma=2.0", *_NETWORK),
     "hermite": ("epochs=2", "sum_order=8", "product_order=3", *_NETWORK),
     "moments": ("rows=60",),
+    "marginals": ("iterations=20", "rows=60", "copies=2"),
 }
 """Each method as small as it can be."""
 BALOG1: Mapping[str, Any] = {

@@ -21,6 +21,7 @@ from fedkme.party import Role, fault_of_name
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import load_schema
 from fedkme.tables.text import csv_text
+from sim.scenarios.sites import owner_name_of
 
 _HERE = Path(__file__).parent
 SCENARIO = "scenario.toml"
@@ -72,7 +73,7 @@ def scenario_of(
     for path in (*owners, *(each for each in (validation, test) if each)):
         if not path.is_file():
             raise ConfigError(f"there is no file {path}", "Check the path.")
-    named = [(re.sub("[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "owner", path) for path in owners]
+    named = [(owner_name_of(path.stem), path) for path in owners]
     if twice := {name for name, _ in named if sum(name == other for other, _ in named) > 1}:
         raise ConfigError(f"two files make an owner '{min(twice)}'", "Give their files other names.")
 

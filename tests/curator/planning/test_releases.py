@@ -30,6 +30,10 @@ WIDE = schema_of(*(Numeric(name=f"n{i}", bounds=(0, 1)) for i in range(33)))
 CODES = schema_of(
     *(Category(name=f"k{i}", categories=("a", "b", "c")) for i in range(20)), *WIDE.columns[:20]
 )
+MIXED = schema_of(
+    *(Category(name=f"k{i}", categories=("a", "b")) for i in range(9)),
+    *(Numeric(name=f"n{i}", bounds=(0, 1)) for i in range(48)),
+)
 NAMES = schema_of(*(Category(name=f"k{i}", categories=tuple(map(str, range(60)))) for i in range(40)))
 SIGNAL = schema_of(Numeric(name="s", bounds=(-5, 5), count=64))
 
@@ -40,10 +44,11 @@ SIGNAL = schema_of(Numeric(name="s", bounds=(-5, 5), count=64))
         (TABLE, "marginals", "11 columns"),
         (WIDE, "moments", "too many"),
         (CODES, "marginals", "40 columns"),
+        (MIXED, "marginals", "57 columns"),  # a telecom's table, on which moments' columns were .13 off
         (NAMES, "moments", "too many"),
         (SIGNAL, "moments", "image or a signal"),
     ],
-    ids=["table", "wide", "codes", "names", "signal"],
+    ids=["table", "wide", "codes", "mixed", "names", "signal"],
 )
 def test_the_schema_decides(schema: Schema, method: str, why: str) -> None:
     plan = plan_release(ReleaseFacts(schema, 10_000, 1.0, 1e-5))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from consumer.releases.client import is_of_release
 from curator.releases.method import make_method
 from fedkme.answers.answer import ask
 from fedkme.answers.folder import evidence_of
@@ -57,4 +58,5 @@ def test_copies_change_nothing_of_the_table_and_are_the_same_again() -> None:
         name: data for name, data in plain.items() if "card" in name
     }
     assert sorted(set(one) - set(plain)) == ["copy-1.csv", "copy-2.csv"]
+    assert all(map(is_of_release, one))  # a consumer refused copies as files of an odd name
     assert one["copy-1.csv"] != one["copy-2.csv"]

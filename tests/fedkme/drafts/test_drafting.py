@@ -354,3 +354,18 @@ def test_times_that_differ_in_every_row_are_dates(tmp_path: Path) -> None:
     made = draft(path)
     assert made.columns[0].spec["kind"] == "date"
     load_table(made.reading(), made.schema(), "north")
+
+
+def test_codes_are_no_numbers_and_a_count_of_99_is_no_gap(tmp_path: Path) -> None:
+    # A stranger's table: a postal code 01067 became the number 1067, a subscriber's number of 15 digits a
+    # measurement, and 99 messages a gap that the schema refuses.
+    path = tmp_path / "calls.csv"
+    zips = ("01067", "04103", "80331", "50667", "10115", "20095", "09111")
+    lines = [f"{zips[row % 7]},2620{row:011},{row % 40}" for row in range(80)]
+    path.write_text("\n".join(["zip,imsi,sms", *lines]), encoding="utf-8")
+    schema = draft(path).schema()
+    assert [column.name for column in schema.columns] == ["zip", "sms"]
+    assert schema.columns[0] == Category(name="zip", categories=tuple(sorted(zips)))
+    path.write_text("\n".join(["zip,imsi,sms", *lines, "01067,262000000000099,99"]), encoding="utf-8")
+    assert settings_seen(DataFile(path=path), schema) == {}
+    assert len(load_table(DataFile(path=path), schema, "north")) == 81

@@ -51,10 +51,11 @@ def test_a_new_scenario_can_be_run_as_it_is() -> None:
 def test_a_scenario_of_own_files_reads_each_as_it_is_written() -> None:
     typed("new scenario trial")
     Path("North Site.csv").write_text(Path("trial/north.csv").read_text().replace(",", ";"))
-    files = "'North Site.csv' trial/south.csv --schema trial/schema.toml"
-    typed(f"new scenario study {files} --validation trial/validation.csv --test trial/south.csv")
+    Path("trial/south.csv").rename("trial/Köln.csv")
+    files = "'North Site.csv' trial/Köln.csv --schema trial/schema.toml"
+    typed(f"new scenario study {files} --validation trial/validation.csv --test trial/Köln.csv")
     made = build_scenario(load_simulation("study/scenario.toml").scenario, 0)
-    assert sorted(made.owners) == ["north-site", "south"]
+    assert sorted(made.owners) == ["koln", "north-site"]
     assert (len(made.validation), len(made.test)) == (60, 200)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, DataError
 from sim.cli import app
 from sim.papers.summaries import QUICK, Reproduction, reproduce_sarpatwar
 from sim.sweep.run import SweepStep
@@ -53,3 +53,13 @@ def test_data_is_for_these_alone() -> None:
     result = CliRunner().invoke(app, ["reproduce", "merf-adult", "--data", "train.csv"])
     assert isinstance(result.exception, ConfigError)
     assert "takes no --data" in str(result.exception)
+
+
+def test_points_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    # Each of 78 pieces failed by itself.
+    (tmp_path / "z.npz").write_bytes(b"x")
+    asked = ["reproduce", "balog-fig2", "--quick", "--data", str(tmp_path / "z.npz"), "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, asked)
+    assert isinstance(result.exception, DataError)
+    assert "--data" in str(result.exception)
+    assert "run 1" not in result.output
