@@ -102,9 +102,11 @@ def main() -> None:
                 signal.signal(number, signal.default_int_handler)
         with _begun(sys.argv[1:]):
             gc.disable()  # a fifth of the time of imports is collections, which find nothing
-            app = _load(verb)
-            gc.freeze()
-            gc.enable()
+            try:
+                app = _load(verb)
+                gc.freeze()
+            finally:
+                gc.enable()
         run_app(app, f"fedkme {verb}", sys.argv[2:])
 
 
