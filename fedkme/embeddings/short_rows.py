@@ -73,12 +73,40 @@ class ShortRows:
         means: FloatArray = (sums + self.lacking) / size
         return means
 
+    def first(self, count: int) -> tuple[FirstRows, FloatArray]:
+        """The first rows alone, and the mean kernel of each with all rows, (count,), in blocks as `means`."""
+        gram, sums = np.empty((count, count), np.float32), np.zeros(count)
+        for first in range(0, len(self), _BLOCK):
+            block = self.left[:count] @ self.right[first : first + _BLOCK].T
+            np.exp(block, out=block)
+            sums += block.sum(axis=1)
+            gram[:, first : first + _BLOCK] = block[:, : max(count - first, 0)]
+        np.fill_diagonal(gram, 1.0)
+        means: FloatArray = (sums + self.lacking[:count]) / len(self)
+        return FirstRows(gram), means
 
-def shorten(rows: Rows, gamma: float) -> ShortRows:
-    """Make the coordinates; rows (N, n), gamma in units of 1 / squared distance."""
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FirstRows:
+    """Rows of which the kernel of each with each is held, (C, C) float32."""
+
+    gram: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.gram)
+
+    def column(self, row: int) -> NDArray[np.float32]:
+        """Kernel of a row with every row, (C,)."""
+        column: NDArray[np.float32] = self.gram[row]
+        return column
+
+
+def shorten(rows: Rows, gamma: float, whole: bool = False) -> ShortRows:
+    """Make the coordinates; rows (N, n), gamma in units of 1 / squared distance; `whole` drops nothing."""
     centred = np.asarray(rows, np.float32) - np.asarray(rows, np.float64).mean(axis=0).astype(np.float32)
     squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
-    leading = centred @ _directions(centred, gamma)
+    whole = whole or centred.shape[1] <= NARROW or len(centred) <= centred.shape[1]
+    leading = centred if whole else centred @ _directions(centred, gamma)
     rest = np.maximum(squares - np.einsum("ij,ij->i", leading, leading, dtype=np.float64), 0.0)
     if leading.shape == centred.shape:
         rest[:] = 0.0  # what is there is rounding
@@ -93,9 +121,6 @@ def shorten(rows: Rows, gamma: float) -> ShortRows:
 
 def _directions(centred: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
     """Leading directions of rows around 0, (n, k)."""
-    size, width = centred.shape
-    if width <= NARROW or size <= width:
-        return np.eye(width, dtype=np.float32)
-    found, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64) / size)
+    found, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64) / len(centred))
     dropped = 2.0 * gamma * np.sqrt(np.cumsum(np.maximum(found, 0.0) ** 2))  # of the smallest, so many
     return np.ascontiguousarray(directions[:, dropped > DROPPED], np.float32)

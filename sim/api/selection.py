@@ -23,8 +23,8 @@ class SelectionResult:
         rows: p of the caller's rows, which count alike.
         weighted: p rows, mostly others, which count by `weights`.
         weights: of `weighted`, with its index; they sum to 1.
-        mmd2: of `rows` to all rows.
-        weighted_mmd2: of `weighted` with its weights to all rows.
+        mmd2: of `rows` to all rows; nan with `sample`, which cannot tell.
+        weighted_mmd2: of `weighted` with its weights to all rows; likewise.
         gamma: of the kernel exp(-gamma ||x - y||^2).
     """
 
@@ -43,6 +43,7 @@ def select(
     schema: SchemaLike | None = None,
     gamma: float | None = None,
     sweeps: int = SWEEPS,
+    sample: int | None = None,
 ) -> SelectionResult:
     """Choose p of your own rows that stand for all of them: `fk.select(frame, 200).rows`.
 
@@ -55,6 +56,8 @@ def select(
         schema: of a data frame, which scales its columns; None: drafted from it.
         gamma: of the kernel; None: 1 / median squared distance.
         sweeps: of exchanges, at most.
+        sample: rows that are drawn to choose by, and from a quarter of them; 32 p are near, in a hundredth of
+            the time where rows are many (docs/benchmarks.md). None: all.
 
     Raises:
         FedkmeError: there are fewer rows, or they do not fit the schema; by number in docs/errors.md.
@@ -71,7 +74,7 @@ def select(
             raise DataError("rows have numbers that are not finite", "Fill the gaps, or give a data frame.")
         frame = pd.DataFrame(rows)
     width = median_gamma(encoded) if gamma is None else gamma
-    found = select_rows(encoded, p, width, sweeps)
+    found = select_rows(encoded, p, width, sweeps, sample)
 
     def part(selected: Selected) -> pd.DataFrame:
         return frame.iloc[selected.indices]

@@ -29,7 +29,10 @@ AVAILABLE = sys.platform == "linux"
 """Elsewhere, libraries of the system may start threads when they are imported."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 """Variables of every party."""
-_IMPORTED = ("fedkme.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random")
+_IMPORTED = (
+    *("fedkme.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random"),
+    *("fedkme.ledgers.condensed", "fedkme.privacy.accountants"),  # which each party would import as it begins
+)
 _MESSAGE_BYTES = 2**16
 
 
@@ -205,9 +208,11 @@ def _settle(party: str, given: list[int], needless: list[int]) -> None:
 
 def main() -> None:
     """Be the template; and in a fork, the party."""
+    gc.disable()  # a quarter of the time of imports is collections, which find nothing
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.freeze()  # a collection in a party would write to, and so copy, each page that they share
+    gc.enable()
     command = _serve(socket.socket(fileno=int(sys.argv[1])))
     if command is not None:
         sys.argv = command

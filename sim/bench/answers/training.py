@@ -27,7 +27,7 @@ from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.synthetic import synthetic_schema
 
 _NETWORK = TableNetwork(synthetic_schema(COLUMNS))
-_PHI = FourierMap(FourierMapSpec(dimension=FEATURES, gamma=1.0, seed=0), _NETWORK.schema)
+PHI = FourierMap(FourierMapSpec(dimension=FEATURES, gamma=1.0, seed=0), _NETWORK.schema)
 Step = Callable[[Parameters, Any, jax.Array], tuple[Parameters, Any]]
 
 
@@ -42,7 +42,7 @@ def measure_releases(settings: BenchSettings) -> Result:
         from sim.bench.answers.plain_torch import torch_in
 
         start = _NETWORK.initial(jax.random.key(training.seed))
-        steps["plain torch"] = lambda: torch_in(start, _PHI.omega, released()[:, 0], training)
+        steps["plain torch"] = lambda: torch_in(start, PHI.omega, released()[:, 0], training)
     blocks = np.array([[1e3 * step() for step in steps.values()] for _ in range(settings.blocks)])
     ms = dict(zip(steps, blocks.T, strict=True))
     row: dict[str, Cell] = {"rows of a step": training.batch, "backend": jax.default_backend()}
@@ -57,7 +57,7 @@ def measure_releases(settings: BenchSettings) -> Result:
 def released() -> NDArray[np.float64]:
     """The mean embedding to be met, (J, 1)."""
     points = np.random.default_rng(0).beta(2.0, 5.0, (2000, COLUMNS))
-    mean: NDArray[np.float64] = np.mean(_PHI.of_model(points), axis=0, keepdims=True)
+    mean: NDArray[np.float64] = np.mean(PHI.of_model(points), axis=0, keepdims=True)
     return mean.T
 
 
@@ -68,7 +68,7 @@ def ours_in(training: Training) -> tuple[Trained, float]:
     def heard(report: Report) -> None:
         reports.append(time.process_time())
 
-    target = Target(released(), embedding_by(_PHI))
+    target = Target(released(), embedding_by(PHI))
     trained = train(_NETWORK, [target], np.ones(1), training, heard)
     return trained, (reports[1] - reports[0]) / (training.steps // 2)
 
@@ -88,28 +88,29 @@ def plain_in(training: Training) -> tuple[Parameters, float]:
     return parameters, (time.process_time() - began) / half
 
 
+def error(parameters: Parameters, code: jax.Array) -> jax.Array:
+    """Error of the mean features of rows that are generated from a code, (J,)."""
+    omega = jnp.asarray(PHI.omega, dtype=jnp.float32)
+    x = jnp.concatenate([code, jnp.ones((len(code), 1))], axis=1)
+    for layer in parameters[:-1]:
+        x = x @ layer["w"]
+        x = x - x.mean(axis=1, keepdims=True)
+        x = x * jax.lax.rsqrt((x * x).mean(axis=1, keepdims=True) + 1e-5)
+        x = jax.nn.relu(x * layer["g"] + layer["b"])
+    line = 0.5 + 0.25 * (x @ parameters[-1]["w"] + parameters[-1]["b"])
+    points = jnp.clip(line, 0.0, 1.0) + 0.05 * (line - jax.lax.stop_gradient(line))
+    angles = points @ omega
+    features = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=1) * omega.shape[1] ** -0.5
+    missed: jax.Array = jnp.asarray(released()[:, 0], dtype=jnp.float32) - features.mean(axis=0)
+    return missed
+
+
 def _plain_step(rows: int, optimiser: optax.GradientTransformation) -> Step:
-    omega = jnp.asarray(_PHI.omega, dtype=jnp.float32)
-    goal = jnp.asarray(released()[:, 0], dtype=jnp.float32)
-
-    def error(parameters: Parameters, key: jax.Array) -> jax.Array:
-        code = jax.random.normal(jax.random.split(key)[0], (rows, _NETWORK.code))
-        x = jnp.concatenate([code, jnp.ones((rows, 1))], axis=1)
-        for layer in parameters[:-1]:
-            x = x @ layer["w"]
-            x = x - x.mean(axis=1, keepdims=True)
-            x = x * jax.lax.rsqrt((x * x).mean(axis=1, keepdims=True) + 1e-5)
-            x = jax.nn.relu(x * layer["g"] + layer["b"])
-        line = 0.5 + 0.25 * (x @ parameters[-1]["w"] + parameters[-1]["b"])
-        points = jnp.clip(line, 0.0, 1.0) + 0.05 * (line - jax.lax.stop_gradient(line))
-        angles = points @ omega
-        features = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=1) * omega.shape[1] ** -0.5
-        missed: jax.Array = goal - features.mean(axis=0)
-        return missed
-
     def loss(parameters: Parameters, key: jax.Array) -> jax.Array:
-        first, second = jax.random.split(key)
-        return jnp.vdot(error(parameters, first), error(parameters, second))
+        codes = [
+            jax.random.normal(jax.random.split(k)[0], (rows, _NETWORK.code)) for k in jax.random.split(key)
+        ]
+        return jnp.vdot(*(error(parameters, code) for code in codes))
 
     @jax.jit
     def step(parameters: Parameters, state: Any, key: jax.Array) -> tuple[Parameters, Any]:

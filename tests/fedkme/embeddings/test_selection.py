@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.selection import Selected, choose, pursue, select_rows
+from fedkme.embeddings.selection import Selected, choose, exchange, pursue, select_rows
 from fedkme.embeddings.short_rows import shorten
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
@@ -107,3 +107,41 @@ def test_equal_rows_are_chosen_once_each() -> None:
     found = select_rows(data, 8, GAMMA)
     assert len(set(found.alike.indices.tolist())) == 8
     assert found.alike.mmd2 < 1e-5
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("p", [1, 2, 9])
+def test_exchanges_of_weighted_rows_gain(seed: int, p: int) -> None:
+    data = rows(300, seed)
+    gram, short = rbf(data, data, GAMMA), shorten(data, GAMMA)
+    first = np.random.default_rng(seed).choice(300, p, replace=False)
+
+    def value(indices: NDArray[np.int64]) -> float:
+        means = gram.mean(axis=1)[indices]
+        return mmd2(data, Selected(indices, fit_simplex(gram[np.ix_(indices, indices)], means).weights, 0.0))
+
+    found = exchange(short, short.means(), first, 1)
+    assert len(set(found.tolist())) == p
+    assert value(found) < value(first)
+    assert value(exchange(short, short.means(), found, 9)) <= value(found) + 1e-7
+
+
+def test_a_sample_is_near_the_choice_among_all() -> None:
+    # fedkme/embeddings/selection.py: mu is "off by (1 - |mu|^2) (1 / Q - 1 / N) in mean square".
+    data, p, sample = rows(4000), 12, 60 * 12
+    everything, found = select_rows(data, p, GAMMA), select_rows(data, p, GAMMA, sample=sample)
+    off = (1.0 - rbf(data, data, GAMMA).mean()) * (1.0 / sample - 1.0 / len(data))
+    for form, best in ((found.alike, everything.alike), (found.weighted, everything.weighted)):
+        assert len(set(form.indices.tolist())) == p
+        assert np.isnan(form.mmd2)
+        assert form.weights.sum() == pytest.approx(1.0)
+        assert best.mmd2 < mmd2(data, form) < 1.5 * best.mmd2 + 2.0 * off
+    assert mmd2(data, found.weighted) < mmd2(data, found.alike)
+
+
+def test_a_sample_of_more_than_all_is_all() -> None:
+    data = rows(90)
+    found, wanted = (select_rows(data, 3, GAMMA, sample=size).alike.indices for size in (500, 90))
+    assert found.tolist() == wanted.tolist()
+    with pytest.raises(NotEnoughRowsError, match="4 rows was asked for and there are 3"):
+        select_rows(data, 4, GAMMA, sample=3)

@@ -30,6 +30,17 @@ def test_narrow_rows_have_their_own_kernel(width: int) -> None:
     assert np.abs(short.means() - kernel_mean_at(rows, rows, gamma)).max() < 1e-6
 
 
+@pytest.mark.parametrize("count", [40, 1500, 2100])
+def test_first_rows_have_their_own_kernel_and_the_means_of_all(count: int) -> None:
+    rows = curved(2100, NARROW + 6)
+    gamma = median_gamma(rows)
+    candidates, means = shorten(rows, gamma, whole=True).first(count)
+    first = rows[:count]
+    assert np.abs(candidates.gram - rbf(first, first, gamma)).max() < 1e-5
+    assert candidates.column(7).tolist() == candidates.gram[7].tolist()
+    assert np.abs(means - kernel_mean_at(first, rows, gamma)).max() < 1e-6
+
+
 def test_wide_rows_lose_no_more_than_they_may_in_the_root_mean_square() -> None:
     rows = curved(3000, 200)
     gamma = median_gamma(rows)

@@ -103,6 +103,36 @@ def test_the_plain_training_is_ours() -> None:
         assert np.abs(mine["w"] - first["w"]).max() > 1e-4  # it has moved
 
 
+def test_the_plain_training_in_torch_is_the_one_in_jax() -> None:
+    # The same: "training step against plain jax and torch of the same loss where installed".
+    torch = pytest.importorskip("torch", reason="torch is not installed: `pip install torch` in a venv apart")
+    from sim.bench.answers import plain_torch, training
+
+    start = TableNetwork(synthetic_schema(14)).initial(jax.random.key(3))
+    code = jax.random.normal(jax.random.key(0), (9, len(start[0]["w"]) - 1))
+    goal, omega = training.released()[:, 0], training.PHI.omega
+    layers = [
+        {name: torch.tensor(np.asarray(x)).requires_grad_() for name, x in each.items()} for each in start
+    ]
+    missed = plain_torch.error(
+        layers,
+        torch.tensor(omega, dtype=torch.float32),
+        torch.tensor(goal, dtype=torch.float32),
+        torch.tensor(np.asarray(code)),
+    )
+    np.testing.assert_allclose(missed.detach(), training.error(start, code), atol=1e-5)
+    torch.dot(missed, missed).backward()
+    wanted = jax.grad(lambda parameters: (training.error(parameters, code) ** 2).sum())(start)
+    for mine, theirs in zip(layers, wanted, strict=True):
+        assert np.abs(theirs["w"]).max() > 1e-5
+        for name, each in mine.items():
+            found = 0.0 if each.grad is None else each.grad  # the last layer is not scaled
+            np.testing.assert_allclose(found, theirs[name], atol=1e-5)
+    before = np.asarray(start[0]["w"]).copy()
+    assert plain_torch.torch_in(start, omega, goal, Training(steps=4, reports=2, batch=64)) > 0.0
+    assert np.array_equal(before, start[0]["w"])
+
+
 def test_the_echo_has_the_messages_of_the_rounds() -> None:
     # sim/bench/rounds.py: "the size of every message written down". What the sessions counted must agree, and
     # every echo's message must be as long as the one that it stands for.
