@@ -130,16 +130,6 @@ def test_descriptors_are_held_to_what_a_process_may_have(
         check_descriptors([told] * 7)
 
 
-def test_an_owner_has_no_more_files_open_than_is_said(three: Site) -> None:
-    three.curator(f"owners = {list(NAMES)}".replace("'", '"'))
-    opened = []
-    for names in (NAMES[:1], NAMES[1:]):
-        owners = together(three, *names)
-        owners.until("joined", len(names))
-        opened.append(len(list(Path(f"/proc/{owners.process.pid}/fd").iterdir())))
-    assert opened[1] - opened[0] == 5  # a connection, and a journal, its log, index and lock
-
-
 def test_doctor_looks_at_each_owner_of_a_folder_and_at_all_of_them(three: Site) -> None:
     folder = three.folder / "owners"
     folder.mkdir()
