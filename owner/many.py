@@ -31,8 +31,12 @@ JOINING = 8
 streams without a hello when many are open, and no hello is written while this process loads rows."""
 PATIENCE_S = 10.0
 """Time that an owner may keep the next one waiting: its curator may not be there."""
-DESCRIPTORS = 8
-"""File descriptors of an owner at most: a connection, a journal of four files, a log, and figures."""
+_DESCRIPTORS = 5
+"""File descriptors of an owner: a connection, and a journal of four files."""
+_FIGURES = 3
+"""Descriptors of figures that are read: where they are asked for, and two who ask."""
+_DIALLING = 2
+"""Connections for one more descriptor, for those that dial again before the old one is closed."""
 _OTHERS = 64
 _NAMED = 5
 
@@ -97,26 +101,29 @@ def _is_schema(path: Path) -> bool:
     return "columns" in keys and "data" not in keys
 
 
-def check_descriptors(owners: int) -> str:
-    """Hold what so many owners need to what this process may open; a line that says both.
+def check_descriptors(owners: Sequence[OwnerSettings]) -> str:
+    """Hold what these owners need to what this process may open; a line that says both.
 
     Raises:
         ConfigError: it may open too few files, even where it raises its soft limit.
     """
     most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[1], _needed(owners)
+    count = len(owners)
     if most != resource.RLIM_INFINITY and most < needed:
         raise ConfigError(
-            f"{owners} owners need {needed} file descriptors and a process here may have {most}",
+            f"{count} owners need {needed} file descriptors and a process here may have {most}",
             "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or let several processes share the owners.",
         )
     said = "any number" if most == resource.RLIM_INFINITY else str(most)
-    return f"{owners} owners need {needed} file descriptors at most, of {said}"
+    return f"{count} owners need {needed} file descriptors at most, of {said}"
 
 
 def most_owners() -> int:
-    """Count the owners for whom one process here may open enough files."""
+    """Count the owners, without logs in files and figures, for whom one process may open enough files."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return sys.maxsize if most == resource.RLIM_INFINITY else (most - _OTHERS) // DESCRIPTORS
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return (most - _OTHERS) * _DIALLING // (_DESCRIPTORS * _DIALLING + 1)
 
 
 async def join_all(
@@ -129,7 +136,7 @@ async def join_all(
         PartyFailedError: some failed; each has said why.
     """
     settings = owners.settings
-    _raise_limit(len(settings))
+    _raise_limit(settings)
     for name, fault in owners.faults.items():
         reporter.of(name, Log(name, owners.log, among=True)).fail(fault)
     if any(each.curator == "-" for each in settings):
@@ -191,11 +198,12 @@ def _at(settings: OwnerSettings, address: str) -> OwnerSettings:
     return settings.model_copy(update={"curator": address}) if settings.curator == "-" else settings
 
 
-def _needed(owners: int) -> int:
-    return _OTHERS + DESCRIPTORS * owners
+def _needed(owners: Sequence[OwnerSettings]) -> int:
+    files = sum((each.log_file is not None) + _FIGURES * (each.metrics is not None) for each in owners)
+    return _OTHERS + files + _DESCRIPTORS * len(owners) + -(-len(owners) // _DIALLING)
 
 
-def _raise_limit(owners: int) -> None:
+def _raise_limit(owners: Sequence[OwnerSettings]) -> None:
     check_descriptors(owners)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < _needed(owners):

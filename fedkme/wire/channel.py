@@ -30,6 +30,8 @@ _COMMON: list[tuple[str, Any]] = [
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    # TLS records, 16 KiB without: a buffer of each connection
+    ("grpc.tsi.max_frame_size", 4096),
     # bit 0, no compression, alone: 1 GiB of zeros in 1 MiB would cost whoever reads it a thread for a minute
     ("grpc.compression_enabled_algorithms_bitset", 1),
 ]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
@@ -19,7 +19,7 @@ from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.bench.answers.cli import JSON as ANSWERS_JSON
 from sim.bench.answers.cli import answers
 from sim.bench.market.cli import market
-from sim.bench.result import BenchSettings, Result, to_json
+from sim.bench.result import BenchSettings, Result, ScaleProtocol, to_json
 
 app = Verbs()
 
@@ -134,12 +134,17 @@ def select(
     _bench([Benchmark.SELECT], as_json, select_rows=rows, select_p=p)
 
 
-@app.verb("fedkme bench scale --owners 10,100,1000 --json", json=_JSON)
+@app.verb("fedkme bench scale --owners 10,100,1000 --protocols uniform --json", json=_JSON)
 def scale(
-    owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "10,100", as_json: AsJson = False
+    owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "10,100",
+    protocols: Annotated[str, typer.Option(help="Summaries and a release.")] = ",".join(
+        get_args(ScaleProtocol)
+    ),
+    as_json: AsJson = False,
 ) -> None:
     """Measure runs over owners in one process, over mutual TLS."""
-    _bench([Benchmark.SCALE], as_json, scale_owners=owners.split(","))
+    chosen = {"scale_owners": owners.split(","), "scale_protocols": protocols.split(",")}
+    _bench([Benchmark.SCALE], as_json, **chosen)
 
 
 app.verb(

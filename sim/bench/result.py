@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 from rich.box import SIMPLE
@@ -20,6 +20,7 @@ from sim.bench.synthetic import OWNER_ROWS
 Cell = str | int | float
 Found = TypeVar("Found")
 Positive = Annotated[int, Field(ge=1)]
+ScaleProtocol = Literal["cells", "uniform", "ask-everyone", "balog2"]
 
 
 def timed(work: Callable[[], Found]) -> tuple[Found, float]:
@@ -45,6 +46,8 @@ class BenchSettings(Settings):
     """K of `startup`."""
     scale_owners: tuple[Positive, ...] = Field((10, 100), min_length=1)
     """K of `scale`."""
+    scale_protocols: tuple[ScaleProtocol, ...] = Field(get_args(ScaleProtocol), min_length=1)
+    """Summaries and releases of `scale`."""
     repeats: int = Field(5, ge=1)
     """Launches of `startup`, blocks of `bids`."""
     bid_rows: tuple[Positive, ...] = Field((1_000, 12_000, 60_000), min_length=1)

@@ -1,9 +1,10 @@
 """`scale`: a run over K owners in one process, each with a connection of its own, mutual TLS and a journal.
 
-Every party is real: a curator, one process of owners (`fedkme owner join FOLDER`), a consumer; two summaries
-and a release. Owners who need more file descriptors than a process may have share several. Seconds are from
-the launch of the processes; memory is the most that a process had resident; bytes are those of the run's
-messages, without what comes before it (the sketch) and after it (heads), framing and TLS.
+It is a summary or a release. Every party is real: a curator, one process of owners (`fedkme owner join
+FOLDER`), a consumer. Owners who need more file descriptors than a process may have share several. Seconds
+are from the launch of the processes; memory is the most that a process had resident; bytes are those of the
+run's messages, without what comes before it (the sketch) and after it (heads), framing and TLS. CPU of a
+round is that of the rounds after the first of an auction that asks everyone, over its owners.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing_extensions import override
 
 from owner.many import most_owners
 from sim.bench.fleet import cpu_s
-from sim.bench.result import BenchSettings, Cell, Result
+from sim.bench.result import BenchSettings, Cell, Result, ScaleProtocol
 from sim.bench.synthetic import synthetic_scenario
 from sim.config import load_simulation
 from sim.engines.children import Event
@@ -35,8 +36,12 @@ from sim.report.release_progress import ReleaseProgress
 from sim.scenarios import Scenario
 
 _LEAST_PATIENCE_S = 600
-_SUMMARIES = ("cells", "uniform")
-_RELEASE = "balog2"
+_ROUNDS: ScaleProtocol = "ask-everyone"
+_SUMMARIES: Mapping[ScaleProtocol, tuple[str, ...]] = {
+    "cells": ("protocol=cells",),
+    "uniform": ("protocol=uniform",),
+    _ROUNDS: ("preset=published", "summary.p=21", f"auction.kind={_ROUNDS}"),
+}
 _OWNERS = "owners"
 _MIB = 2**10
 
@@ -49,10 +54,25 @@ class LaunchFigures:
     at: dict[str, float] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
+    rounds: list[tuple[int, float, float]] = field(default_factory=list)
+    """CPU seconds of the curator and of all owners as a round of this number ended."""
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: Event, launch: Launch[Any, Any]) -> None:
         """Hear what a party reports."""
         self.at[f"{event['party']} {event['event']}"] = time.monotonic() - self.began
+        if event["event"] == "round":
+            self.look(launch)
+            self.rounds.append((event["record"]["round"], self.cpu["curator"], self.owners(self.cpu)))
+
+    def owners(self, of: Mapping[str, float]) -> float:
+        """Sum over the processes of owners."""
+        return sum(value for party, value in of.items() if party.startswith(_OWNERS))
+
+    def round_us(self, owners: int) -> tuple[float, float]:
+        """CPU microseconds of a round after the first, by owner: the curator's and their own."""
+        (first, *began), (last, *ended) = self.rounds[0], self.rounds[-1]
+        curator, own = (1e6 / owners / (last - first) * (b - a) for a, b in zip(began, ended, strict=True))
+        return curator, own
 
     def look(self, launch: Launch[Any, Any]) -> None:
         """Read CPU seconds and the largest resident set of each process, where the system tells them."""
@@ -68,12 +88,12 @@ def measure_scale(settings: BenchSettings) -> Result:
     rows = [
         asyncio.run(_measure(owners, protocol))
         for owners in sorted(settings.scale_owners)
-        for protocol in (*_SUMMARIES, _RELEASE)
+        for protocol in settings.scale_protocols
     ]
     return Result("scale", "runs over owners of 200 rows in one process, mutual TLS, journals", rows)
 
 
-async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
+async def _measure(owners: int, protocol: ScaleProtocol) -> dict[str, Cell]:
     scenario, figures = synthetic_scenario(owners), LaunchFigures()
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
         launch = _launch(scenario, protocol, Path(folder), figures)
@@ -84,6 +104,7 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
             watching.cancel()
         traffic = (read_record(Path(folder)) or {})["bytes"]
     at, processes = figures.at, [party for party in figures.cpu if party.startswith(_OWNERS)]
+    curator_us, owners_us = figures.round_us(owners) if protocol == _ROUNDS else (0.0, 0.0)
     return {
         "K": owners,
         "protocol": protocol,
@@ -93,21 +114,25 @@ async def _measure(owners: int, protocol: str) -> dict[str, Cell]:
         "joined s": max(at[f"{party} joined"] for party in processes),
         "run s": at["curator ended"] - at["curator run"],
         "curator CPU s": figures.cpu["curator"],
-        "owners CPU s": sum(figures.cpu[party] for party in processes),
+        "owners CPU s": figures.owners(figures.cpu),
         "curator MiB": figures.memory["curator"],
-        "owners MiB": sum(figures.memory[party] for party in processes),
+        "owners MiB": figures.owners(figures.memory),
         "kB to an owner": traffic["sent"] / owners / 1e3,
         "kB from an owner": traffic["received"] / owners / 1e3,
+        "a round's us, curator": curator_us,
+        "a round's us, owner": owners_us,
     }
 
 
-def _launch(scenario: Scenario, protocol: str, folder: Path, figures: LaunchFigures) -> Launch[Any, Any]:
+def _launch(
+    scenario: Scenario, protocol: ScaleProtocol, folder: Path, figures: LaunchFigures
+) -> Launch[Any, Any]:
     unread = io.StringIO()
     patience_s = max(_LEAST_PATIENCE_S, len(scenario.owners))  # on a busy machine
     common = (f"connect_s={patience_s}", f"progress_s={patience_s}", "noise=secure")
     launch: _Summary | _Release
     if protocol in _SUMMARIES:
-        simulated = load_simulation("digits", (*common, f"protocol={protocol}", "downstream=false"))
+        simulated = load_simulation("digits", (*common, *_SUMMARIES[protocol], "downstream=false"))
         launch = _Summary(scenario, simulated, folder, PlainProgress(unread))
     else:
         released = load_release(protocol, "digits", common)
@@ -145,7 +170,7 @@ class _Summary(SummaryLaunch):
 
     @override
     def hear(self, event: Event) -> None:
-        self.figures.hear(event)
+        self.figures.hear(event, self)
         super().hear(event)
 
 
@@ -158,5 +183,5 @@ class _Release(ReleaseLaunch):
 
     @override
     def hear(self, event: Event) -> None:
-        self.figures.hear(event)
+        self.figures.hear(event, self)
         super().hear(event)

@@ -15,7 +15,9 @@ from fedkme.operate.doctor.cli import examine
 from fedkme.pki.certificates import Role
 from fedkme.store.reading import read_store
 from owner.many import JOINING, check_descriptors, files_of, most_owners
+from owner.settings import OwnerSettings
 from tests.ops.parties import Party, Site, rows
+from tests.parties import owner_values
 
 NAMES = ("north", "south", "west")
 
@@ -114,12 +116,18 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
         files_of([tmp_path / "empty"])
 
 
-def test_descriptors_are_held_to_what_a_process_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptors_are_held_to_what_a_process_may_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    owner = OwnerSettings(**owner_values(tmp_path, "a", "127.0.0.1:1"))
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 128))
-    assert "of 128" in check_descriptors(8)
-    assert most_owners() == 8
-    with pytest.raises(ConfigError, match="9 owners need 136 file descriptors"):
-        check_descriptors(9)
+    assert most_owners() == 11
+    assert "of 128" in check_descriptors([owner] * 11)
+    with pytest.raises(ConfigError, match="12 owners need 130 file descriptors"):
+        check_descriptors([owner] * 12)
+    told = owner.model_copy(update={"log_file": tmp_path / "log", "metrics": "127.0.0.1:0"})
+    with pytest.raises(ConfigError, match="7 owners need 131 file descriptors"):
+        check_descriptors([told] * 7)
 
 
 def test_doctor_looks_at_each_owner_of_a_folder_and_at_all_of_them(three: Site) -> None:
@@ -133,4 +141,4 @@ def test_doctor_looks_at_each_owner_of_a_folder_and_at_all_of_them(three: Site) 
     assert [line.partition(" ")[0] for line in found] == ["north.toml", "south.toml"]
     (descriptors,) = [finding for finding in findings if finding.check == "descriptors"]
     assert descriptors.state == "ok"
-    assert descriptors.line.startswith("2 owners need 80 ")
+    assert descriptors.line.startswith("2 owners need 75 ")

@@ -22,7 +22,7 @@ from fedkme.operate.doctor.network import check_network
 from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
 from fedkme.verbs import AsJson, Verbs, print_json
-from owner.many import check_descriptors, files_of
+from owner.many import check_descriptors, files_of, load_all
 from region.settings import RegionSettings
 
 app = Verbs()
@@ -106,4 +106,4 @@ def _examine_all(folder: Path) -> Iterator[Finding]:
         return
     for file in files:
         yield from examine(file)
-    yield from looked("descriptors", lambda: check_descriptors(len(files)))
+    yield from looked("descriptors", lambda: check_descriptors(load_all(files).settings))
