@@ -80,7 +80,8 @@ def select_rows(
     Raises:
         NotEnoughRowsError: p is not among 1 to N, or to `sample`.
     """
-    if not 1 <= p <= (most := len(rows) if sample is None else min(sample, len(rows))):
+    most = len(rows) if sample is None else min(sample, len(rows))
+    if not 1 <= p <= most:
         cause = f"a selection of {p} rows was asked for and there are {most}"
         raise NotEnoughRowsError(cause, f"Ask for 1 to {most}.")
     if sample is not None:

@@ -98,7 +98,8 @@ class Result:
     def show(self, console: Console) -> None:
         """Print a column for each row, as names are longer than numbers, unless there are too many."""
         first, *others = self.rows[0]
-        table = Table(first, box=SIMPLE)
+        table = Table(box=SIMPLE)
+        table.add_column(first, no_wrap=len(self.rows) <= _MOST_COLUMNS)  # a name is found as it is written
         if len(self.rows) > _MOST_COLUMNS:
             for name in others:
                 table.add_column(name, justify="right")

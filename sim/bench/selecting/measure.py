@@ -59,7 +59,7 @@ def _rows(count: int) -> tuple[Rows, str]:
 
 
 def _ours(task: Selecting) -> Iterator[dict[str, Cell]]:
-    names = {None: "fk.select", _SAMPLE * task.p: f"fk.select, sample of {_SAMPLE} p"}
+    names = {None: "fk.select", _SAMPLE * task.p: f"fk.select of {_SAMPLE} p"}
     for sample, name in names.items():
         found, seconds = timed(partial(select_rows, task.rows, task.p, task.gamma, sample=sample))
         line = task.judged(name, seconds, found.alike.indices)
