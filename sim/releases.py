@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping
@@ -64,7 +65,7 @@ def simulate_release(
         InterruptedRunError: ctrl-C; the folder holds what there is, with a report.
         FedkmeError: the run failed; whatever there was of it is in the folder, with a report.
     """
-    with Interrupts() as interrupts:
+    with contextlib.ExitStack() as until, Interrupts() as interrupts:
         started = time.monotonic()
         scenario = rows_of(settings, scenario, shown.note)
         if plan is not None:
@@ -75,7 +76,7 @@ def simulate_release(
         warn_of_large(settings, shown.warn)
         if scenario.test.labels is not None and len(scenario.test) and not can_train():
             shown.warn("no models will be trained on the rows: that takes pip install 'fedkme[sim]'")
-        directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}")
+        directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}", until)
         (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)
         if settings.engine == "processes":

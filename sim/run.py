@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -83,13 +84,13 @@ def simulate(
         InterruptedRunError: ctrl-C; the folder holds the partial run with its metrics and report.
         FedkmeError: the run failed; whatever there was of it is in the folder.
     """
-    with Interrupts() as interrupts:
+    with contextlib.ExitStack() as until, Interrupts() as interrupts:
         started = time.monotonic()
         scenario = rows_of(settings, scenario, progress.note)
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
         warn_of_large(settings, progress.warn)
-        directory = make_run_directory(out, settings.title)
+        directory = make_run_directory(out, settings.title, until)
         write_configuration(directory, settings)
         write_schema(directory, scenario.schema)
         timing: dict[str, float] = {}

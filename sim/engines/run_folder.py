@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedkme import durable
 from fedkme.config import dump_toml
@@ -20,17 +21,20 @@ from fedkme.store.sqlite import BESIDE
 from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
 
+UNFINISHED = ".unfinished"
+"""Mark of a run that is under way, or whose process died, in its folder."""
 
-def make_run_directory(out: Path | None, name: str) -> Path:
-    """The folder for a new run, `out` or the next free runs/NAME-N; never one that holds something.
 
-    A run there that failed is kept beside it, as OUT.failed-N.
+def make_run_directory(out: Path | None, name: str, until: contextlib.ExitStack) -> Path:
+    """Folder for a run `until` its end, `out` or the next free runs/NAME-N; never one that holds something.
+
+    A run there that failed, or whose process died, is kept beside it, as OUT.failed-N.
 
     Raises:
         ConfigError: `out` is not an empty or new folder, nor that of a run that failed.
     """
     directory = out or _next_free(name)
-    if _failed(directory):
+    if _failed(directory) or _died(directory):
         with on_disk(f"{directory} cannot be renamed", "Choose another --out."):
             directory.rename(_next_free(f"{directory.name}.failed", directory.parent))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -40,7 +44,17 @@ def make_run_directory(out: Path | None, name: str) -> Path:
         )
     with on_disk(f"{directory} cannot be made", "Choose another --out."):
         durable.make_folder(directory, 0o700)  # it holds rows
+        mark = (directory / UNFINISHED).open("w")
+        until.callback(_end, directory, mark)
+        fcntl.flock(mark, fcntl.LOCK_EX)  # the system lets go of it when the process dies
     return directory
+
+
+def _end(directory: Path, mark: IO[str]) -> None:
+    """Take the mark of a run away if it has figures; without them it failed, however it ended."""
+    if (directory / "metrics.json").exists():
+        (directory / UNFINISHED).unlink(missing_ok=True)
+    mark.close()
 
 
 def _again(directory: Path) -> str:
@@ -70,10 +84,22 @@ def _failed(directory: Path) -> bool:
     return (directory / "record.json").exists() and bool(metrics.get("code"))
 
 
+def _died(directory: Path) -> bool:
+    """Check whether a run has no figures in a folder, and no process that could still make them."""
+    try:
+        with (directory / UNFINISHED).open() as mark:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def forget_settings(directory: Path) -> None:
     """Remove what was written of a run before it began, and its folder if nothing else is there."""
     for name in ("run.toml", "release.toml", SCHEMA):
         (directory / name).unlink(missing_ok=True)
+    if all(path.name == UNFINISHED for path in directory.iterdir()):
+        (directory / UNFINISHED).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         directory.rmdir()
 
