@@ -25,6 +25,7 @@ from fedkme.heads.export import ledger_text
 from fedkme.heads.files import write_heads
 from fedkme.ledgers.archiving import archive_finished
 from fedkme.ops.archiver import Archiver
+from fedkme.ops.spans import with_time_left
 from fedkme.ops.supervision import StatusReporter
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
@@ -71,10 +72,10 @@ async def _serve(
     settings: CuratorSettings, store: Store, reporter: StatusReporter, along: Along | None
 ) -> None:
     with contextlib.ExitStack() as open_now:
-        say, counters, kept = reporter.say, None, store
+        say, counters, kept = with_time_left(reporter.say), None, store
         if settings.metrics is not None:
             say, counters, kept = _measured(
-                settings.metrics, settings.metrics_anywhere, store, reporter, open_now
+                settings.metrics, settings.metrics_anywhere, store, reporter, say, open_now
             )
         watch: CuratorWatch | None = None
         if settings.page is not None:
@@ -136,12 +137,18 @@ async def _serve(
             for other in others:
                 other.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            archiver.close()
             _export(store, settings.directory / "ledger.jsonl")
     reporter.say("stopped")
 
 
 def _measured(
-    address: str, anywhere: bool, store: Store, reporter: StatusReporter, open_now: contextlib.ExitStack
+    address: str,
+    anywhere: bool,
+    store: Store,
+    reporter: StatusReporter,
+    say: Callable[..., None],
+    open_now: contextlib.ExitStack,
 ) -> tuple[Callable[..., None], CuratorMetrics, Store]:
     """Add what `metrics` needs: counted reports, counters of runs, and a store that is measured."""
     from curator.metrics import CuratorMetrics
@@ -157,14 +164,14 @@ def _measured(
     spending = open_now.enter_context(contextlib.closing(Spending(store, metrics.registry, unreadable)))
     reporter.say("metrics", address=where)
 
-    def say(event: str, **fields: Any) -> None:
-        reporter.say(event, **fields)
+    def counted(event: str, **fields: Any) -> None:
+        say(event, **fields)
         if event == "refused":
             metrics.refused(fields["code"])
         elif event == "ended":
             spending.refresh()
 
-    return say, metrics, timed(store, metrics.registry)
+    return counted, metrics, timed(store, metrics.registry)
 
 
 def _watched(

@@ -235,4 +235,5 @@ async def serve(
             if metrics is not None:
                 metrics.stream.set(0)
 
-    await calls.until_done(call)
+    with contextlib.closing(archiver):
+        await calls.until_done(call)

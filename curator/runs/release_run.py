@@ -25,7 +25,6 @@ from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
 from fedkme.ops.linear_algebra import one_thread
-from fedkme.ops.spans import StageTime
 from fedkme.ops.threads import beside
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
@@ -173,19 +172,10 @@ class ReleaseRun:
     def _told(self) -> tuple[threading.Event, Tell]:
         """Make what hears, in a thread, how far a method is; once the event is set it raises."""
         run, loop, abandoned = self._run, asyncio.get_running_loop(), threading.Event()
-        times = StageTime()
 
         def report(stage: str, line: str, fraction: float) -> None:
             run.tell(StageProgress(stage, line, fraction))
-            self._context.say(
-                "progress",
-                run=run.name,
-                round=0,
-                stage=stage,
-                line=line,
-                fraction=fraction,
-                left=times.left(stage, fraction, loop.time()),
-            )
+            self._context.say("progress", run=run.name, round=0, stage=stage, line=line, fraction=fraction)
 
         def tell(stage: str, line: str, fraction: float) -> None:
             if abandoned.is_set():  # or it would train to the end, and this process wait for it

@@ -24,6 +24,7 @@ class Archiver:
         self._archive = archive
         self._say = say
         self._task: asyncio.Task[None] | None = None
+        self._closed = False
 
     def begin(self, store: Store) -> None:
         """Report archives of a store that are gone, and archive what is due."""
@@ -31,9 +32,17 @@ class Archiver:
         self.go_on()
 
     def go_on(self) -> None:
-        """Archive what is due, unless that is being done."""
+        """Archive what is due, unless that is being done, or it was closed."""
+        if self._closed:
+            return
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
+
+    def close(self) -> None:
+        """Say no more: the store is about to be closed, and what a thread still does there is refused."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
 
     async def _work(self) -> None:
         try:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
 
 def span(seconds: float) -> str:
     """Time in words, such as `2 min 5 s`."""
@@ -31,3 +36,17 @@ class StageTime:
             self._stage, self._began, self._first = stage, now, fraction
         since = left(fraction - self._first, 1.0 - self._first, now - self._began)
         return since if 0 < fraction < 1 else ""
+
+
+def with_time_left(say: Callable[..., None]) -> Callable[..., None]:
+    """Reports with `left` beside how far a stage is: a clock's figure, hence no part of what a run says."""
+    times: defaultdict[str, StageTime] = defaultdict(StageTime)
+
+    def told(event: str, **fields: Any) -> None:
+        if event == "progress":
+            fields["left"] = times[fields["run"]].left(fields["stage"], fields["fraction"], time.monotonic())
+        elif event == "ended":
+            times.pop(fields["run"], None)
+        say(event, **fields)
+
+    return told

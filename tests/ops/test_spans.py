@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fedkme.ops.spans import StageTime
+from typing import Any
+
+from fedkme.ops.spans import StageTime, with_time_left
 
 
 def test_a_stage_tells_the_time_that_is_left_of_it_by_its_own_pace() -> None:
@@ -12,3 +14,20 @@ def test_a_stage_tells_the_time_that_is_left_of_it_by_its_own_pace() -> None:
     assert times.left("fitting", 0.5, 110.0) == "the time left is not known yet"
     assert times.left("fitting", 0.75, 115.0) == "about 5 s left"
     assert times.left("fitting", 1.0, 120.0) == ""
+
+
+def test_what_a_run_says_of_its_stages_has_no_clock_in_it_until_a_party_reports_it() -> None:
+    # CI of 827f964: two equal runs of a release were told apart by how long one of them took.
+    heard: list[dict[str, Any]] = []
+    say = with_time_left(lambda event, **fields: heard.append({"event": event, **fields}))
+    for fraction in (0.0, 0.5, 1.0):
+        say("progress", run="run-1", stage="measuring", fraction=fraction)
+    say("ended", run="run-1")
+    say("progress", run="run-1", stage="measuring", fraction=0.5)
+    assert [line.get("left") for line in heard] == [
+        "",
+        "about 0 s left",
+        "",
+        None,
+        "the time left is not known yet",
+    ]
