@@ -159,7 +159,7 @@ class MomentRows:
         """Deviations of the coordinates that the second question leaves out, (n,); 0 for the chosen."""
         rest = np.sqrt(self.scales.variance)
         rest[np.asarray(self._spec.chosen)] = 0.0
-        return rest
+        return rest[: self.schema.encoded_width]  # without edges, of which no image is made
 
     @cached_property
     def _rest_variance(self) -> FloatArray:
@@ -177,7 +177,8 @@ def rows_of(stored: StoredRelease) -> MomentRows:
     features = stored.embeddings[0].map_spec.make(stored.schema)
     if not isinstance(features, SecondMoments) or not {"mean", "variance"} <= set(stored.public):
         raise DataError("the release has no moments", "Fetch it again.")
-    scales = Scales(stored.public["mean"], stored.public["variance"])
+    mean = stored.public["mean"]
+    scales = Scales(mean, stored.public["variance"], np.zeros_like(mean))  # rows are drawn without that noise
     embedding = stored.embeddings[0]
     return MomentRows(stored.schema, features, scales, gaussians_of(embedding), embedding.sigma)
 

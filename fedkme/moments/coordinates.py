@@ -3,6 +3,9 @@
 A long block of like numbers, such as the pixels of an image or the samples of a signal, is turned by the
 discrete cosine transform (of two dimensions where its length is a square), so that few coordinates carry most
 of it; every other column of model space stays as it is. Nothing is read from a row.
+
+Edges: how much an image changes at each place, along four directions, turned likewise. They tell classes
+apart that pixels do not, and are no part of what an image is made of: the way back leaves them out.
 """
 
 from __future__ import annotations
@@ -17,9 +20,26 @@ from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
 from fedkme.releases.choice import LONG_BLOCK
-from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.schema import Column, Numeric, Schema
 
 IntArray = NDArray[np.intp]
+
+
+DIRECTIONS = 4
+"""Directions of edges."""
+_TURNS = [math.pi * turn / DIRECTIONS for turn in range(DIRECTIONS)]
+
+
+def is_image(column: Column) -> bool:
+    """Check whether a column is a block of like numbers that is as high as it is wide."""
+    long = isinstance(column, Numeric) and column.count >= LONG_BLOCK
+    return long and math.isqrt(column.encoded_width) ** 2 == column.encoded_width
+
+
+def coordinate_count(schema: Schema, edges: bool) -> int:
+    """Coordinates of a schema, with the edges of its images or without."""
+    images = sum(column.encoded_width for column in schema.columns if is_image(column))
+    return schema.encoded_width + (DIRECTIONS * images if edges else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,22 +52,23 @@ class _Block:
 
 
 class Coordinates:
-    """The orthonormal map of a schema's model space, n columns to n coordinates.
+    """The orthonormal map of a schema's model space, n columns to n coordinates, and edges behind them.
 
     Attributes:
-        width: n.
+        width: coordinates, edges included.
         bands: coordinates that are expected to vary alike, in groups: the octaves of a block's frequencies,
             the lowest first; all coordinates of no block are one band of a group of its own.
         rank: (n,) place of each coordinate in its block by frequency, 0 outside of blocks.
         turned: columns of model space of each block that is transformed.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.width = schema.encoded_width
+    def __init__(self, schema: Schema, edges: bool = False) -> None:
+        self.width = coordinate_count(schema, edges)
         self.bands: list[list[IntArray]] = []
         self.rank = np.zeros(self.width, dtype=np.intp)
         self.turned: list[slice] = []
         self._blocks: list[_Block] = []
+        self._images: list[_Block] = []
         start, alone = 0, list[int]()
         for column in schema.columns:
             size = column.encoded_width
@@ -59,32 +80,56 @@ class Coordinates:
             start += size
         if alone:
             self.bands.append([np.array(alone)])
+        if edges:
+            self._images = [
+                b for b in self._blocks if b.basis is not None and math.isqrt(b.size) ** 2 == b.size
+            ]
+            for block, _ in itertools.product(self._images, _TURNS):
+                self._band(start, block.size)
+                start += block.size
 
     def _add(self, start: int, size: int) -> None:
         basis, frequency = _cosines(size)
         order = np.argsort(frequency, kind="stable")
         self._blocks.append(_Block(start, basis[:, order], size))
-        self.rank[start : start + size] = np.arange(size)
         self.turned.append(slice(start, start + size))
+        self._band(start, size)
+
+    def _band(self, start: int, size: int) -> None:
+        """Octaves of the frequencies of a block of coordinates."""
+        self.rank[start : start + size] = np.arange(size)
         edges = [0, *(2**power - 1 for power in range(1, size.bit_length() + 1) if 2**power - 1 < size), size]
         self.bands.append([np.arange(start + low, start + high) for low, high in itertools.pairwise(edges)])
 
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Coordinates of points of model space, (k, n) -> (k, n), in their dtype."""
+        """Coordinates of points of model space, (k, n) -> (k, width), in their dtype."""
         parts = []
         for block in self._blocks:
             columns = points[:, block.start : block.start + block.size]
             turned = block.basis is not None
             parts.append(columns @ xp.asarray(block.basis, dtype=points.dtype) if turned else columns)
+        for block in self._images:
+            basis = xp.asarray(block.basis, dtype=points.dtype)
+            parts += [seen @ basis for seen in _edges(points[:, block.start : block.start + block.size], xp)]
         return parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=1)
 
     def to_model(self, coordinates: FloatArray) -> FloatArray:
-        """Points of model space, the inverse of `of_model`."""
+        """Points of model space, the inverse of `of_model`; edges are left out."""
         parts = []
         for block in self._blocks:
             columns = coordinates[:, block.start : block.start + block.size]
             parts.append(columns if block.basis is None else columns @ block.basis.T)
         return np.concatenate(parts, axis=1)
+
+
+def _edges(pixels: Any, xp: Any) -> list[Any]:
+    """Differences across each pixel of images, without sign, (k, size), by direction."""
+    side = math.isqrt(pixels.shape[1])
+    image = pixels.reshape(-1, side, side)
+    along = xp.pad(image[:, :, 2:] - image[:, :, :-2], ((0, 0), (0, 0), (1, 1)))
+    down = xp.pad(image[:, 2:] - image[:, :-2], ((0, 0), (1, 1), (0, 0)))
+    turns = [(math.cos(at), math.sin(at)) for at in _TURNS]
+    return [xp.abs(across * along + up * down).reshape(pixels.shape) for across, up in turns]
 
 
 def _cosines(size: int) -> tuple[FloatArray, FloatArray]:

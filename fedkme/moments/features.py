@@ -13,10 +13,17 @@ by unit vectors with z.y = -t, and by any two of different classes.
 **Cells.** Cells of a public partition of the domain, each with columns of its own, change nothing: products
 between two cells are 0. `ShellsSpec` uses that: rows are scaled by the radius of the shell that they lie in,
 so one question finds the scale of rows. It leaves the z_i z_j out, a projection, which lengthens no vector.
+
+**Edges** of images (fedkme.moments.coordinates) are further coordinates of z. The proof asks nothing of z but
+that it is a public function of one row, of norm 1 at most after clipping. The first question has shells of
+their own for them, since they lie further out than pixels: phi = (phi_1, phi_2) / sqrt(2).
+*Proof that replacing one row moves no more.* |phi|^2 = (|phi_1|^2 + |phi_2|^2) / 2 <= (1 + t)^2, and
+<phi(x), phi(y)> is the mean of two numbers that are at least 0; the rest is as above.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated, Any, Literal
 
@@ -27,7 +34,7 @@ from typing_extensions import override
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.maps import EmbeddingMap, MapSpec
-from fedkme.moments.coordinates import Coordinates
+from fedkme.moments.coordinates import Coordinates, coordinate_count
 from fedkme.tables.schema import Schema
 
 T = 0.5
@@ -36,7 +43,14 @@ MOST_COORDINATES = 1024
 """Coordinates of a second-moment map: half a million numbers for each class."""
 
 
-class ShellsSpec(MapSpec):
+class _CoordinatesSpec(MapSpec):
+    """Base of both specs: which public coordinates there are."""
+
+    edges: bool = Field(default=False, exclude_if=lambda edges: not edges)
+    """Edges of images take part, too; where they do not, the spec is said as before there were any."""
+
+
+class ShellsSpec(_CoordinatesSpec):
     """Counts, first moments and squares of all coordinates, by the shell around the middle of the domain."""
 
     kind: Literal["shells"] = "shells"
@@ -49,11 +63,11 @@ class ShellsSpec(MapSpec):
 
     @override
     def numbers(self, schema: Schema) -> tuple[int, int]:
-        width = schema.encoded_width
-        return width**2, self.shells * (1 + 2 * width)
+        width = coordinate_count(schema, self.edges)
+        return schema.encoded_width**2, self.shells * (1 + self.edges + 2 * width)
 
 
-class SecondMomentsSpec(MapSpec):
+class SecondMomentsSpec(_CoordinatesSpec):
     """Second moments of some coordinates, about a public centre and within a public radius."""
 
     kind: Literal["second-moments"] = "second-moments"
@@ -93,9 +107,11 @@ class _Moments(EmbeddingMap):
         spread: sqrt(2) (1 + t); see the head of the module.
     """
 
-    def __init__(self, spec: MapSpec, schema: Schema) -> None:
+    def __init__(self, spec: _CoordinatesSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
-        self.coordinates = Coordinates(schema)
+        self.coordinates = Coordinates(schema, spec.edges)
+        if spec.edges and self.coordinates.width == schema.encoded_width:
+            raise ConfigError("the schema has no image, hence no edges", "Leave edges out.")
         self.norm_bound = 1.0 + T
         self.spread = math.sqrt(2.0) * (1.0 + T)
 
@@ -104,31 +120,43 @@ class ShellMoments(_Moments):
     """Features of each shell: (t, sqrt(2 t) w, w_i^2) of the rows in it, |w| at most 1; zeros elsewhere.
 
     Attributes:
-        dimension: J = shells (1 + 2 n).
-        middle: (n,) coordinates of the middle of the domain.
-        radii: (shells,) outer radius of each shell; the first holds the whole domain.
+        dimension: J = shells (parts + 2 width).
+        middle: (width,) coordinates of the middle of the domain.
+        edges: whether there are edges.
+        parts: coordinates that share shells, a model's own and edges, and the outer radius of each of their
+            shells, (shells,); the first holds the whole domain.
+        weight: of each part, 1 by the square root of their number.
     """
 
     def __init__(self, spec: ShellsSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
-        self.dimension = spec.shells * (1 + 2 * schema.encoded_width)
-        middle, reach = _middle(self)
+        middle, *reaches = _middle(self)
         self.middle: FloatArray = self.coordinates.of_model(middle[None])[0]
-        self.radii = reach * 0.5 ** np.arange(spec.shells)
+        halves = 0.5 ** np.arange(spec.shells)
+        ends = [0, schema.encoded_width, self.coordinates.width][: 3 if spec.edges else 2]
+        self.parts = [
+            (slice(low, high), reach * halves)
+            for (low, high), reach in zip(itertools.pairwise(ends), reaches, strict=False)
+        ]
+        self.edges = spec.edges
+        self.weight = len(self.parts) ** -0.5
+        self.dimension = spec.shells * (len(self.parts) + 2 * self.coordinates.width)
 
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        away = self.coordinates.of_model(points, xp) - xp.asarray(self.middle, dtype=points.dtype)
-        length = xp.sqrt((away**2).sum(axis=1, keepdims=True))
-        inside = [length <= radius for radius in self.radii[1:]]
-        parts = []
-        for place, radius in enumerate(self.radii):
-            member = xp.ones_like(length, dtype=bool) if place == 0 else inside[place - 1]
-            if place < len(inside):
-                member = member & ~inside[place]
-            w = xp.where(member, away / xp.maximum(radius, length), 0.0)
-            parts += [xp.where(member, T, 0.0), math.sqrt(2.0 * T) * w, w**2]
-        return xp.concatenate(parts, axis=1).astype(points.dtype)
+        every = self.coordinates.of_model(points, xp) - xp.asarray(self.middle, dtype=points.dtype)
+        found = []
+        for columns, radii in self.parts:
+            away = every[:, columns]
+            length = xp.sqrt((away**2).sum(axis=1, keepdims=True))
+            inside = [length <= radius for radius in radii[1:]]
+            for place, radius in enumerate(radii):
+                member = xp.ones_like(length, dtype=bool) if place == 0 else inside[place - 1]
+                if place < len(inside):
+                    member = member & ~inside[place]
+                w = xp.where(member, away / xp.maximum(radius, length), 0.0)
+                found += [xp.where(member, T, 0.0), math.sqrt(2.0 * T) * w, w**2]
+        return (self.weight * xp.concatenate(found, axis=1)).astype(points.dtype)
 
 
 class SecondMoments(_Moments):
@@ -142,10 +170,10 @@ class SecondMoments(_Moments):
     def __init__(self, spec: SecondMomentsSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
         width = len(spec.chosen)
-        if spec.chosen[-1] >= schema.encoded_width:
+        if spec.chosen[-1] >= self.coordinates.width:
             raise ConfigError(
-                f"moments of coordinate {spec.chosen[-1]} of a schema with {schema.encoded_width}",
-                f"Coordinates are counted from 0 to {schema.encoded_width - 1}.",
+                f"moments of coordinate {spec.chosen[-1]} of a schema with {self.coordinates.width}",
+                f"Coordinates are counted from 0 to {self.coordinates.width - 1}.",
             )
         self.dimension = (width + 1) * (width + 2) // 2
         self._chosen = np.asarray(spec.chosen)
@@ -173,8 +201,8 @@ class SecondMoments(_Moments):
         return xp.concatenate([ones, math.sqrt(2.0 * T) * z, products], axis=1)
 
 
-def _middle(features: EmbeddingMap) -> tuple[FloatArray, float]:
-    """The middle of the domain in model space, (n,), and how far a row can be from it."""
+def _middle(features: _Moments) -> tuple[FloatArray, float, float]:
+    """The middle of the domain in model space, (n,), how far a row, and its edges, can be from it."""
     middle = np.full(features.schema.encoded_width, 0.5)
     squared = 0.25 * len(features.domain.numbers)
     for dimension in features.domain.dimensions:
@@ -182,4 +210,6 @@ def _middle(features: EmbeddingMap) -> tuple[FloatArray, float]:
             share = 1.0 / dimension.levels
             middle[dimension.start : dimension.start + dimension.levels] = math.sqrt(0.5) * share
             squared += 0.5 * (1.0 - share)
-    return middle, math.sqrt(max(squared, 1e-12)) * (1.0 + 1e-9)
+    # Squares along four directions sum to twice those along two, and a difference is at most 1.
+    edges = max(float(features.coordinates.width - features.schema.encoded_width), 1e-12)
+    return middle, math.sqrt(max(squared, 1e-12)) * (1.0 + 1e-9), math.sqrt(edges) * (1.0 + 1e-9)

@@ -28,12 +28,12 @@ class Scales:
     Attributes:
         mean: (n,) of all rows.
         variance: (n,) above 0, smoothed over coordinates that are expected to vary alike.
-        mean_noise: variance of the noise in each mean before it was shrunk.
+        mean_noise: (n,) variance of the noise in each mean before it was shrunk.
     """
 
     mean: FloatArray
     variance: FloatArray
-    mean_noise: float = 0.0
+    mean_noise: FloatArray
 
 
 def scales_of(released: FloatArray, sigma: float, features: ShellMoments) -> Scales:
@@ -44,18 +44,24 @@ def scales_of(released: FloatArray, sigma: float, features: ShellMoments) -> Sca
         sigma: deviation of the noise in each.
         features: phi.
     """
-    width = len(features.middle)
-    table = released.reshape(len(features.radii), 1 + 2 * width)
-    counts, first, squares = table[:, 0] / T, table[:, 1 : width + 1], table[:, width + 1 :]
-    held = counts > _OCCUPIED * sigma / T
-    if not held.any():
-        held[0] = True  # noise alone: nothing is known but the domain
-    radii = np.where(held, features.radii, 0.0)
-    noise = sigma**2 / (2.0 * T) * float((radii**2).sum())
-    away = _shrunk(radii @ first / math.sqrt(2.0 * T), noise, features)
-    raw = radii**2 @ squares - away**2
-    variance = _smoothed(raw, sigma * math.sqrt(float((radii**4).sum())), features)
-    return Scales(features.middle + away, variance, noise)
+    away, raw, mean_noise, deviations = (np.empty_like(features.middle) for _ in range(4))
+    released, sigma, start = released / features.weight, sigma / features.weight, 0
+    for columns, radii in features.parts:
+        width = columns.stop - columns.start
+        table = released[start : start + len(radii) * (1 + 2 * width)].reshape(len(radii), 1 + 2 * width)
+        start += table.size
+        counts, first, squares = table[:, 0] / T, table[:, 1 : width + 1], table[:, width + 1 :]
+        held = counts > _OCCUPIED * sigma / T
+        if not held.any():
+            held[0] = True  # noise alone: nothing is known but the domain
+        radii = np.where(held, radii, 0.0)
+        mean_noise[columns] = sigma**2 / (2.0 * T) * float((radii**2).sum())
+        away[columns] = radii @ first / math.sqrt(2.0 * T)
+        raw[columns] = radii**2 @ squares
+        deviations[columns] = sigma * math.sqrt(float((radii**4).sum()))
+    away = _shrunk(away, mean_noise, features)
+    variance = _smoothed(raw - away**2, deviations, features)
+    return Scales(features.middle + away, variance, mean_noise)
 
 
 def affordable_width(rows: int, multiplier: float, classes: int) -> float:
@@ -84,25 +90,27 @@ def second_question(
     reach = reach_of(affordable / width)
     order = np.lexsort((features.coordinates.rank, -scales.variance))
     chosen = np.sort(order[:width])
-    root = np.sqrt(scales.variance[chosen] + scales.mean_noise)  # the centre is not where rows' mean is
+    # The centre is not where rows' mean is.
+    root = np.sqrt(scales.variance[chosen] + scales.mean_noise[chosen])
     scale = np.sqrt(root) * math.sqrt(reach * float(root.sum()))
     return SecondMomentsSpec(
+        edges=features.edges,
         chosen=tuple(chosen.tolist()),
         centre=tuple(scales.mean[chosen].tolist()),
         scale=tuple(np.minimum(scale, _MOST_SCALE).tolist()),
     )
 
 
-def _shrunk(away: FloatArray, noise: float, features: ShellMoments) -> FloatArray:
+def _shrunk(away: FloatArray, noise: FloatArray, features: ShellMoments) -> FloatArray:
     """Means, from the middle of the domain, drawn to it in each band as far as noise explains their size."""
     found = np.empty_like(away)
     for band in itertools.chain.from_iterable(features.coordinates.bands):
         squared = float((away[band] ** 2).mean())
-        found[band] = away[band] * (max(0.0, 1.0 - noise / squared) if squared > 0 else 0.0)
+        found[band] = away[band] * (max(0.0, 1.0 - noise[band][0] / squared) if squared > 0 else 0.0)
     return found
 
 
-def _smoothed(raw: FloatArray, noise: float, features: ShellMoments) -> FloatArray:
+def _smoothed(raw: FloatArray, deviations: FloatArray, features: ShellMoments) -> FloatArray:
     """Variances without most of their noise, above 0.
 
     Means of the bands of a block do not rise with the frequency; each coordinate is drawn to its band's as
@@ -110,7 +118,7 @@ def _smoothed(raw: FloatArray, noise: float, features: ShellMoments) -> FloatArr
 
     Args:
         raw: (n,) with the noise in them.
-        noise: deviation of the noise in each.
+        deviations: (n,) of the noise in each, the same in a block.
         features: has the bands.
     """
     found = np.empty_like(raw)
@@ -118,10 +126,11 @@ def _smoothed(raw: FloatArray, noise: float, features: ShellMoments) -> FloatArr
     for bands in features.coordinates.bands:
         means = _falling([float(raw[band].mean()) for band in bands], [len(band) for band in bands])
         for band, mean in zip(bands, means, strict=True):
+            n = deviations[band][0]
             away = raw[band] - mean
             squared = float((away**2).mean())
-            kept = max(0.0, 1.0 - noise**2 / squared) if squared > 0 else 0.0
-            found[band] = np.maximum(mean + kept * away, max(least, min(mean, 0.5 * noise)))
+            kept = max(0.0, 1.0 - n**2 / squared) if squared > 0 else 0.0
+            found[band] = np.maximum(mean + kept * away, max(least, min(mean, 0.5 * n)))
     return found
 
 

@@ -324,6 +324,9 @@ class MomentsSettings(ReleaseSettings):
     coordinates: int | None = Field(None, ge=1, le=1024)
     """Public coordinates whose second moments are asked for; none: by the number of rows, the budget and the
     classes."""
+    edges: bool = Field(default=False, exclude_if=lambda edges: not edges)
+    """Public features: whether images have their edges among the coordinates, too. They are for the
+    classifier: rows are made of the fewer coordinates that are left for pixels."""
 
 
 METHODS: Kinds[ReleaseSettings] = Kinds(ReleaseSettings, "method", "kind", partial(configured, "sums"))

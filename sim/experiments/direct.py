@@ -33,20 +33,23 @@ class DirectPiece(Piece):
     """Both discriminants of one release."""
 
     data: str
+    edges: bool = False
+    """Public features: edges of images beside their pixels."""
 
     def measure(self) -> Iterator[CurveValue]:
         """Yield accuracies, and AUC where there are two classes."""
         schema, owners, test = self._rows()
-        stored = released_moments(schema, owners, self.seed)
+        stored = released_moments(schema, owners, self.seed, self.edges)
         for shape in get_args(Shape):
+            way = f"{shape}, edges" if self.edges else shape
             logs = discriminant_of(stored, shape).log_posterior(test.values)
             accuracy = float((logs.argmax(axis=1) == test.labels).mean())
-            yield CurveValue("accuracy", shape, self.data, self.seed, accuracy)
+            yield CurveValue("accuracy", way, self.data, self.seed, accuracy)
             if logs.shape[1] == 2:
                 from sklearn.metrics import roc_auc_score
 
                 auc = float(roc_auc_score(test.labels, logs[:, 1] - logs[:, 0]))
-                yield CurveValue("auc", shape, self.data, self.seed, auc)
+                yield CurveValue("auc", way, self.data, self.seed, auc)
 
     def _rows(self) -> tuple[Schema, Sequence[Table], Table]:
         """Schema, rows of owners, test rows."""
@@ -58,8 +61,9 @@ class DirectPiece(Piece):
 
 
 def pieces(data: str, effort: DirectEffort) -> list[DirectPiece]:
-    """Pieces of a data set, one a seed."""
-    return [DirectPiece(data=data, seed=seed) for seed in range(effort.seeds)]
+    """Pieces of a data set, one a seed; of images with and without edges."""
+    ways = (False, True) if data in FILES else (False,)
+    return [DirectPiece(data=data, seed=seed, edges=way) for way in ways for seed in range(effort.seeds)]
 
 
 def file_of(data: str) -> str:

@@ -16,9 +16,11 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 
-def released_moments(schema: Schema, owners: Sequence[Table], seed: int) -> StoredRelease:
+def released_moments(
+    schema: Schema, owners: Sequence[Table], seed: int, edges: bool = False
+) -> StoredRelease:
     """Release moments of the owners' rows."""
-    method = make_method(MomentsSettings(seed=seed), schema, None, seed)
+    method = make_method(MomentsSettings(seed=seed, edges=edges), schema, None, seed)
     return from_bytes(asyncio.run(method.ask(_Owners(owners, schema, seed))))
 
 

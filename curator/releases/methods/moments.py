@@ -28,6 +28,7 @@ from curator.releases.moments import rows_of
 from fedkme.errors import NotEnoughRowsError
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
+from fedkme.moments.coordinates import coordinate_count
 from fedkme.moments.features import MOST_COORDINATES, SecondMomentsSpec, ShellMoments, ShellsSpec
 from fedkme.moments.scales import Scales, affordable_width, scales_of, second_question
 from fedkme.ops.threads import beside
@@ -57,7 +58,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         seed = as_seed(settings, public_seed)
         super().__init__(settings.model_copy(update={"seed": seed}), schema)
         self._layout = Layout(len(schema.classes) or None)
-        self._first = Question((ShellsSpec().make(schema),), Layout(), False, None)
+        self._first = Question((ShellsSpec(edges=settings.edges).make(schema),), Layout(), False, None)
         self._first.check(schema)
         self.question(1, settings.of_row).check(schema)
 
@@ -65,7 +66,10 @@ class Moments(EmbeddingMethod[MomentsSettings]):
     def question(self, rows: int, epsilon: float) -> Question:
         """Second question about N rows, as large as it will be; what it is centred by comes later."""
         width = self._width(rows, epsilon)
-        spec = SecondMomentsSpec(chosen=tuple(range(width)), centre=(0.0,) * width, scale=(1.0,) * width)
+        every = tuple(range(width))
+        spec = SecondMomentsSpec(
+            edges=self.settings.edges, chosen=every, centre=(0.0,) * width, scale=(1.0,) * width
+        )
         return self._asking(spec, epsilon)
 
     @override
@@ -107,7 +111,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
 
     def _width(self, rows: int, epsilon: float) -> int:
         """Coordinates of the second question about N rows."""
-        width = self.schema.encoded_width
+        width = coordinate_count(self.schema, self.settings.edges)
         if self.settings.coordinates is not None:
             return min(width, self.settings.coordinates)
         columns = self._layout.columns

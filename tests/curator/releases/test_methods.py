@@ -37,6 +37,10 @@ MIXED = Schema(
     ),
     label=Label(name="income", classes=("<=50K", ">50K")),
 )
+IMAGES = Schema(
+    columns=(Numeric(name="pixel", bounds=(0.0, 1.0), count=64),),
+    label=Label(name="kind", classes=("dark", "bright")),
+)
 ROWS = 2000
 _NETWORK = {"hidden": [16], "batch": 64, "steps": 20, "rows": 300}
 _SEARCH = {"restarts": 1, "steps": 20, "candidates": 32, "climbs": 10, "points": 20}
@@ -53,11 +57,15 @@ SETTINGS: Mapping[str, tuple[Schema, dict[str, Any]]] = {
     "hermite": (MIXED, {"kind": "hermite", "epochs": 3, "sum_order": 10, **_NETWORK}),
     "moments": (MIXED, {"kind": "moments", "rows": 300}),
     "moments-numbers": (NUMBERS, {"kind": "moments", "rows": 50}),
+    "moments-edges": (IMAGES, {"kind": "moments", "rows": 50, "edges": True}),
 }
 
 
 def rows(schema: Schema, count: int = ROWS, seed: int = 0) -> Table:
     generator = np.random.default_rng(seed)
+    if schema is IMAGES:
+        kinds = generator.integers(0, 2, count)
+        return Table(0.6 * generator.random((count, 64)) + 0.4 * kinds[:, None], kinds)
     if schema is NUMBERS:
         centres = np.array([[-2.0, 0.0], [1.0, 2.0], [2.0, -1.0]])
         blobs = centres[generator.integers(0, 3, count)] + 0.5 * generator.standard_normal((count, 2))

@@ -5,10 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from curator.releases.moments import rows_of
+from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.sums import Layout, ReleasedEmbedding, pooled_sum
 from fedkme.moments.coordinates import Coordinates
@@ -19,6 +25,7 @@ from fedkme.moments.scales import Scales, scales_of, second_question
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
+from sim.experiments.moments import released_moments
 
 WIDTH = 6
 SCHEMA = Schema(
@@ -169,3 +176,85 @@ def test_the_sensitivity_is_reached_within_a_class_and_across() -> None:
     one, other = features.features(values)
     assert np.linalg.norm(one - other) == pytest.approx(features.spread, rel=1e-9)
     assert math.sqrt(2.0) * np.linalg.norm(one) == pytest.approx(features.spread, rel=1e-9)
+
+
+IMAGE = Schema(
+    columns=(Numeric(name="age", bounds=(0, 1)), Numeric(name="pixel", bounds=(0, 1), count=64)),
+    label=Label(name="kind", classes=("stripes", "plaid")),
+)
+
+
+def patterns(count: int, seed: int) -> Table:
+    """Stripes that lie or stand, and the sums of both: equal in mean and covariance of pixels."""
+    generator = np.random.default_rng(seed)
+    wave = 0.15 * np.sin(np.pi / 4 * (np.arange(8) + 0.5))
+    lying, standing = np.repeat(wave, 8), np.tile(wave, 8)
+    signs = generator.choice([-1.0, 1.0], (2, count, 1))
+    labels = generator.integers(0, 2, count)
+    one = np.where(generator.random((count, 1)) < 0.5, lying, standing) * math.sqrt(2.0)
+    drawn = np.where(labels[:, None] == 0, signs[0] * one, signs[0] * lying + signs[1] * standing)
+    pixels = 0.5 + drawn + 0.02 * generator.standard_normal((count, 64))
+    return Table(np.column_stack([generator.random(count), np.clip(pixels, 0, 1)]), labels)
+
+
+@pytest.mark.parametrize(("edges", "least", "most"), [(False, 0.4, 0.6), (True, 0.95, 1.0)])
+def test_edges_tell_apart_what_second_moments_of_pixels_do_not(
+    edges: bool, least: float, most: float
+) -> None:
+    stored = released_moments(IMAGE, [patterns(10_000, 1), patterns(10_000, 2)], 3, edges)
+    test = patterns(2000, 4)
+    accuracy = float((discriminant_of(stored).predict(test.values) == test.labels).mean())
+    assert least < accuracy <= most
+    assert rows_of(stored).sample(50, 1).values.shape == (50, 65)
+
+
+def test_edges_are_no_part_of_the_way_back() -> None:
+    points = np.random.default_rng(0).integers(0, 2, (500, 65)).astype(np.float64)
+    features = ShellsSpec(edges=True).make(IMAGE)
+    assert isinstance(features, ShellMoments)
+    turned = features.coordinates.of_model(points)
+    assert turned.shape == (500, features.coordinates.width) == (500, 65 + 4 * 64)
+    np.testing.assert_allclose(features.coordinates.to_model(turned), points, atol=1e-9)
+    assert [(columns.start, columns.stop) for columns, _ in features.parts] == [(0, 65), (65, 321)]
+    every = np.concatenate([band for bands in features.coordinates.bands for band in bands])
+    assert sorted(every) == list(range(features.coordinates.width))
+
+
+LINES = st.sampled_from([[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]])
+IMAGES = st.one_of(
+    arrays(np.float64, 65, elements=st.floats(0, 1)),
+    arrays(np.float64, 65, elements=st.sampled_from([0.0, 1.0])),
+    st.tuples(LINES, LINES).map(  # plaids and checkerboards, whose edges are the longest there are
+        lambda two: np.append(1.0, (np.add.outer(np.tile(two[0], 2), np.tile(two[1], 2)) % 2).ravel())
+    ),
+)
+
+
+@settings(deadline=None)
+@given(IMAGES, IMAGES, st.sampled_from([np.float32, np.float64]), st.sampled_from([1e-3, 0.1, 1.0, 10.0]))
+def test_no_image_moves_a_sum_by_more_than_the_sensitivity(
+    one: FloatArray, other: FloatArray, dtype: type[np.floating[Any]], scale: float
+) -> None:
+    # Replace-one, in a class and across, with edges: both questions.
+    points = np.stack([one, other]).astype(dtype)
+    shells = ShellsSpec(edges=True).make(IMAGE)
+    assert isinstance(shells, ShellMoments)
+    away = shells.coordinates.of_model(points) - shells.middle
+    for columns, radii in shells.parts:
+        assert np.linalg.norm(away[:, columns], axis=1).max() <= radii[0] * (1 + 1e-6)
+    spec = SecondMomentsSpec(
+        edges=True, chosen=tuple(range(0, 321, 5)), centre=(0.1,) * 65, scale=(scale,) * 65
+    )
+    for features in (shells, spec.make(IMAGE)):
+        phi = features.of_model(points).astype(np.float64)
+        lengths = np.linalg.norm(phi, axis=1)
+        assert lengths.max() <= features.norm_bound * (1 + 1e-6)
+        assert np.linalg.norm(phi[0] - phi[1]) <= features.spread * (1 + 1e-6)
+        assert np.hypot(*lengths) <= features.spread * (1 + 1e-6)
+
+
+def test_parties_of_before_hear_nothing_of_edges_that_are_not_asked_for() -> None:
+    assert "edges" not in ShellsSpec().model_dump(mode="json")
+    assert ShellsSpec(edges=True).model_dump(mode="json")["edges"]
+    with pytest.raises(ConfigError, match="no image"):
+        ShellsSpec(edges=True).make(SCHEMA)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 
 import fedkme as fk
 from tests.sim.api.frames import SCHEMA, people
@@ -30,6 +32,40 @@ def test_classes_are_told_apart_straight_from_the_release(shape: Any, tmp_path: 
     assert list(chances.columns) == ["no", "yes"]
     assert chances.sum(axis=1).round(9).eq(1.0).all()
     assert (chances.idxmax(axis=1) == said).all()
+
+
+IMAGES: dict[str, Any] = {
+    "columns": [{"name": "pixel", "kind": "numeric", "bounds": [0, 16], "count": 64}],
+    "label": {"name": "digit", "classes": [str(digit) for digit in range(10)]},
+}
+
+
+SECURE: dict[str, Any] = {"pooling": {"security": {"dropouts": 1}}}
+
+
+@pytest.mark.parametrize("settings", [{}, SECURE], ids=["plain", "secure"])
+def test_a_classifier_that_sees_edges_comes_back_from_its_folder(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    digits = load_digits()
+    frame = pd.DataFrame(digits.data, columns=[f"pixel{place}" for place in range(64)])
+    frame["digit"] = digits.target.astype(str)
+    made = fk.release(
+        {name: frame[first:1400:5] for first, name in enumerate(("a", "b", "c", "d", "e"))},
+        method="moments",
+        schema=IMAGES,
+        edges=True,
+        epsilon=10,
+        out=tmp_path / "run",
+        seed=1,
+        progress=False,
+        **settings,
+    )
+    again = fk.load(made.folder)
+    assert isinstance(again, fk.ReleaseResult)
+    fresh = frame[1400:]
+    assert (again.classifier().predict(fresh) == fresh["digit"]).mean() > 0.7
+    assert list(again.rows.columns) == list(frame.columns)
 
 
 def test_a_release_without_moments_says_what_to_do(tmp_path: Path) -> None:
