@@ -98,8 +98,8 @@ class Coordinates:
     def _band(self, start: int, size: int) -> None:
         """Octaves of the frequencies of a block of coordinates."""
         self.rank[start : start + size] = np.arange(size)
-        edges = [0, *(2**power - 1 for power in range(1, size.bit_length() + 1) if 2**power - 1 < size), size]
-        self.bands.append([np.arange(start + low, start + high) for low, high in itertools.pairwise(edges)])
+        ends = [0, *(2**power - 1 for power in range(1, size.bit_length() + 1) if 2**power - 1 < size), size]
+        self.bands.append([np.arange(start + low, start + high) for low, high in itertools.pairwise(ends)])
 
     def of_model(self, points: Any, xp: Any = np) -> Any:
         """Coordinates of points of model space, (k, n) -> (k, width), in their dtype."""
