@@ -70,8 +70,8 @@ LARGE = {
     "fedkme": 13,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "sim/bench": 19,
-    "sim/experiments": 21,
+    "sim/bench": 14,
+    "sim/experiments": 16,
     "sim/attacks": 21,
     "sim/replay": 13,
 }

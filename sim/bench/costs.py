@@ -5,7 +5,7 @@
   each kind alternate. This process is the curator; it keeps what the owners keep.
 - A bid beside a product of its float32 features with a vector, and sums of Fourier features beside the same
   features made and added in float32: CPU time, BLAS on one thread as in an owner's process.
-- Memory that Python allocates at most as an owner loads its rows and prepares a run, beside the rows as they
+- Memory that Python keeps for an owner that has loaded its rows and prepared a run, beside the rows as they
   are stored and their int16 features, which no owner can do without.
 - Resident memory of a curator after a long run by the clock beside that in the middle of the run.
 """
@@ -261,7 +261,7 @@ def _sums(rows: int, repeats: int) -> dict[str, Cell]:
 
 
 def _owner_memory(rows: int) -> dict[str, Cell]:
-    """The most that Python allocates until an owner of images is ready for round 1."""
+    """Memory that Python keeps for an owner of images that is ready for round 1."""
     schema, settings = synthetic_schema(_PIXELS, largest=255.0), FeatureSettings()
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
@@ -273,10 +273,10 @@ def _owner_memory(rows: int) -> dict[str, Cell]:
         features = draw_features(settings, _GAMMA, schema.encoded_width, seed=0)
         terms = AuctionTerms(features, np.zeros(features.dimension, dtype=np.int32))
         bidder.invite(Invitation("bench", schema.digest(), "consumer", "ask-everyone", (), terms))
-        peak = tracemalloc.get_traced_memory()[1]
+        kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     needed = rows * (_PIXELS + 2 * settings.dimension)
-    return _line(f"memory of an owner of {rows:,} images", "MiB", peak / _MIB, needed / _MIB)
+    return _line(f"memory of an owner of {rows:,} images", "MiB", kept / _MIB, needed / _MIB)
 
 
 async def _curator_memory(rounds: int, tls: bool) -> dict[str, Cell]:
