@@ -1,4 +1,4 @@
-"""Catalogue of experiments on releases and hashes, by the name that `fedkme sim reproduce` knows."""
+"""Catalogue of experiments on releases, by the name that `fedkme sim reproduce` knows."""
 
 from __future__ import annotations
 
