@@ -27,14 +27,12 @@ class CuratorParty:
     Attributes:
         runs: all that are known.
         calls: of consumers.
-        heads: exchange of heads with owners.
     """
 
     def __init__(self, context: RunContext, members: Members, admission: CertificateCheck) -> None:
         """Take up the runs that an earlier process left open; nothing begins yet."""
         settings = context.settings
         lifecycle = Lifecycle(context)
-        self.heads = lifecycle.heads
         self.runs = RunQueue(context.store, lifecycle.carry_out, settings.runs_at_once)
         self.runs.settle = lifecycle.settle
         for run in self.runs.left_open():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,8 @@ GRACE_S = 2.0
 """Time that open calls may take to end when the curator stops."""
 
 
-Along = Callable[[CuratorParty, RunContext], Awaitable[None]]
-"""Work of the process beside the curator's, with which it ends: a region's as an owner."""
-
-
-async def serve(settings: CuratorSettings, reporter: StatusReporter, along: Along | None = None) -> None:
-    """Serve until told to stop, or until the runs that the settings allow, or what is `along`, are done.
+async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
+    """Serve until told to stop, or until the runs that the settings allow are done.
 
     Runs that an earlier process left open go on.
 
@@ -65,12 +61,10 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter, along: Alon
         make_folder(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
     with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
-        await _serve(settings, store, reporter, along)
+        await _serve(settings, store, reporter)
 
 
-async def _serve(
-    settings: CuratorSettings, store: Store, reporter: StatusReporter, along: Along | None
-) -> None:
+async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReporter) -> None:
     with contextlib.ExitStack() as open_now:
         say, counters, kept = with_time_left(reporter.say), None, store
         if settings.metrics is not None:
@@ -117,9 +111,8 @@ async def _serve(
         reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
         reporter.on_reload = admission.recheck
         reporter.ready()
-        others = [] if along is None else [asyncio.ensure_future(along(party, context))]
         try:
-            if await _told_to_stop(party.calls, reporter, others):
+            if await _told_to_stop(party.calls, reporter):
                 await health.serving(False)
                 await _drain(party.calls, party.runs, settings.drain_s, reporter)
                 await party.suspend()
@@ -134,9 +127,6 @@ async def _serve(
             if isinstance(error, FedkmeError):
                 raise
         finally:
-            for other in others:
-                other.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
             archiver.close()
             _export(store, settings.directory / "ledger.jsonl")
     reporter.say("stopped")
@@ -202,25 +192,16 @@ def _page(
         yield
 
 
-async def _told_to_stop(
-    calls: ConsumerAdmission, reporter: StatusReporter, others: Sequence[asyncio.Future[None]]
-) -> bool:
-    """Wait for SIGTERM, or until the runs that the settings allow, or others, are done; whether it was that.
-
-    Raises:
-        FedkmeError: one of the others failed.
-    """
+async def _told_to_stop(calls: ConsumerAdmission, reporter: StatusReporter) -> bool:
+    """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
     told = asyncio.Event()
     reporter.on_terminate = told.set
-    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(each.wait()) for each in (told, calls.served)]
+    waits = [asyncio.ensure_future(event.wait()) for event in (told, calls.served)]
     try:
-        await asyncio.wait({*waits, *others}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()
-    for other in others:
-        if other.done():
-            other.result()
     return told.is_set()
 
 

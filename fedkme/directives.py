@@ -333,13 +333,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordVector:
-    """A vector of 64-bit words, (length,): sums in the clear as two's complement, or a masked vector.
-
-    It is of so many `rows`, where a region has fewer than it said as it was invited.
-    """
+    """A vector of 64-bit words, (length,): sums in the clear as two's complement, or a masked vector."""
 
     words: NDArray[np.uint64]
-    rows: int | None = None
 
 
 Answer = (

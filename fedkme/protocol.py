@@ -133,7 +133,6 @@ class Invitation:
         terms: what the family of the protocol needs.
         gift: the group secret for this owner, where rows go sealed.
         expected: what the curator's plan expects of a summary, in a line; a function of public numbers.
-        above: addresses of the curators above the one that invites, nearest first (docs/decisions/035).
     """
 
     run: str
@@ -144,7 +143,6 @@ class Invitation:
     terms: Terms
     gift: Gift | None = None
     expected: str = ""
-    above: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:

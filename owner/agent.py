@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc.aio
 
@@ -36,7 +36,7 @@ from owner.consent.policy import check_columns
 from owner.lines import Answering, ReleaseLines
 from owner.party import OwnerParty
 from owner.runs import RunManager
-from owner.settings import DELTA, JoiningSettings, OwnerSettings
+from owner.settings import OwnerSettings
 
 if TYPE_CHECKING:
     from owner.metrics import OwnerMetrics  # imported only where figures are asked for
@@ -108,7 +108,6 @@ async def _respond(
 ) -> None:
     """Compute an answer, beside the loop unless it is quick, and let it leave."""
     began = time.perf_counter()
-    await runs.prepare(directive)
     answer = await threads.compute(directive.question, answering, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
     answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]))
@@ -166,48 +165,39 @@ async def join(
                 store=kept,
                 noise_for=settings.noise_for(settings.name),
                 policy=settings.policy,
-                **parts_of(settings, own),
+                approvals=settings.approvals,
+                identity=lambda: None if own is None else own.current(),
+                revoked=_revocation(settings, own),
                 refused=refused,
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)
-            await serve(
-                settings.name, calls, runs, kept, reporter, metrics, new_journal, settings.policy.delta
-            )
+            await _serve(settings, calls, runs, kept, reporter, metrics, new_journal)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
-def parts_of(settings: JoiningSettings, own: OwnIdentity | None) -> dict[str, Any]:
-    """Parts of an `OwnerParty` that follow from its settings and its certificate."""
-    return {
-        "approvals": settings.approvals,
-        "identity": lambda: None if own is None else own.current(),
-        "revoked": _revocation(settings, own),
-    }
-
-
-def _revocation(settings: JoiningSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
+def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
     """Make the function that refuses certificates of other owners that were revoked."""
     if own is None or settings.revoked is None:
         return None
     return Revocation(settings.revoked, own.current().authority).check
 
 
-async def serve(
-    name: str,
+async def _serve(
+    settings: OwnerSettings,
     calls: CuratorCalls,
     runs: RunManager,
     store: Store,
     reporter: StatusReporter,
-    metrics: OwnerMetrics | None = None,
-    new_journal: bool = False,
-    delta: float = DELTA,
+    metrics: OwnerMetrics | None,
+    new_journal: bool,
 ) -> None:
     """One stream after another, until the curator says farewell or refuses this process.
 
     Raises:
         FedkmeError: see `attend`.
     """
+    name = settings.name
     archiver = Archiver(partial(archive_runs, name, store), reporter.say)
     archiver.begin(store)
     instance = secrets.token_bytes(16)
@@ -226,7 +216,7 @@ async def serve(
         if isinstance(directive.body, Dismiss):
             archiver.go_on()
 
-    lines = ReleaseLines(reporter.say, delta)
+    lines = ReleaseLines(reporter.say, settings.policy.delta)
 
     async def call(channel: grpc.aio.Channel) -> None:
         try:

@@ -31,7 +31,7 @@ from owner.settings import PolicySettings
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from owner.sums.handler import SumHandler
-from owner.sums.responder import OwnRows, SumResponder, SumSource
+from owner.sums.responder import SumResponder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,10 +117,6 @@ class OwnerParty:
                 noise = self.noise_for("histogram")
                 return CellHandler(run, HistogramResponder(name, table, schema, noise, gate, keys))
             case SumTerms():
-                schema.check(table, name)
-                return self.sum_handler(run, OwnRows(table, name), gate)
-
-    def sum_handler(self, run: str, rows: SumSource, gate: OwnerGate) -> SumHandler:
-        """Make what answers a run of sums over some rows."""
-        noise, own = self.noise_for("sums"), self.identity()
-        return SumHandler(run, SumResponder(self.name, rows, self.schema, noise, gate, own, self.revoked))
+                noise = self.noise_for("sums")
+                responder = SumResponder(name, table, schema, noise, gate, self.identity(), self.revoked)
+                return SumHandler(run, responder)

@@ -110,9 +110,6 @@ class RunManager:
         # An earlier process kept nothing of those that waited for an approval.
         self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
 
-    async def prepare(self, directive: Directive) -> None:
-        """Fetch what the answer needs of others, before it is computed: an owner has all of it."""
-
     def answer(self, directive: Directive) -> Answer | None:
         """The answer to send back, kept with its ledger lines when this returns; None for none."""
         run = directive.run

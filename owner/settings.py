@@ -110,9 +110,6 @@ class PolicySettings(Settings):
     colluders: int = Field(0, ge=0)
     """Owners that this one thinks may side with the curator: secure aggregation whose noise is for fewer is
     refused."""
-    above: tuple[str, ...] = ()
-    """Curators above this owner's own, host:port, that may be sent sums over the owners of its region: a
-    release that goes on to another one is refused."""
     approval: Literal["automatic", "manual"] = "automatic"
     """`manual`: a run needs `fedkme owner approve` first."""
     most_dimension: int = Field(2048, ge=2, le=MAX_DIMENSION)
@@ -129,13 +126,17 @@ class PolicySettings(Settings):
         return self.budgets[0].delta if self.budgets else DELTA
 
 
-class JoiningSettings(ServicePartySettings):
-    """Settings of whoever joins a curator: an owner, or a region."""
+class OwnerSettings(ServicePartySettings):
+    """OWNER.toml."""
 
     name: OwnerName
     """This owner's name, the one in its certificate."""
     curator: str
     """host:port of the curator; '-' to be told by the launcher."""
+    data: Source
+    """This owner's rows, .npz, .csv or .parquet: a path, or a table of a path and how to read the file."""
+    schema_file: Path
+    """The public schema that all parties share."""
     approvals: Path = Path("approvals")
     """Folder in which `fedkme owner approve` leaves approvals: whoever may write there may approve."""
     revoked: Path | None = None
@@ -143,12 +144,3 @@ class JoiningSettings(ServicePartySettings):
     aggregation; read again when it changes."""
     policy: PolicySettings = PolicySettings()
     """Rules by which this owner takes part in runs."""
-
-
-class OwnerSettings(JoiningSettings):
-    """OWNER.toml."""
-
-    data: Source
-    """This owner's rows, .npz, .csv or .parquet: a path, or a table of a path and how to read the file."""
-    schema_file: Path
-    """The public schema that all parties share."""

@@ -38,7 +38,6 @@ PROCESSES = (
     "fedkme/store/test_deaths.py",
     "fedkme/store/test_postgres.py",
     "fedkme/test_completion.py",
-    "region/test_deployment.py",
     "sim/bench",
     "sim/cluster/test_two_nodes.py",
     "sim/engines/test_children.py",

@@ -23,8 +23,7 @@ ROLES = ("curator", "owner", "consumer")
 MAY_IMPORT = {
     "fedkme": {"fedkme"},
     **{role: {"fedkme", role} for role in ROLES},
-    "region": {"fedkme", "region", "curator", "owner"},
-    "sim": {"fedkme", "sim", "region", *ROLES},
+    "sim": {"fedkme", "sim", *ROLES},
 }
 LAYERS = (
     "arrays",
@@ -71,8 +70,8 @@ LARGE = {
     "fedkme": 13,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "sim/bench": 19,
-    "sim/experiments": 21,
+    "sim/bench": 14,
+    "sim/experiments": 16,
     "sim/attacks": 21,
     "sim/replay": 13,
 }
@@ -271,19 +270,14 @@ def test_a_class_name_has_one_meaning() -> None:
 
 def test_two_files_of_fedkme_know_the_roles() -> None:
     # "cli.py (composes the roles' own typer apps, lazily)"; docs/decisions/021: the Python API's names.
-    module = rf"({'|'.join(ROLES)}|region|sim)(\.\w+)+"
+    module = rf"({'|'.join(ROLES)}|sim)(\.\w+)+"
     naming = {
         path.name
         for path in modules("fedkme")
         if any(re.fullmatch(module, string) for string in facts(path).strings)
     }
     assert naming == {"cli.py", "__init__.py"}
-    assert {module.partition(".")[0] for module, _, _ in _VERBS.values()} == {
-        *ROLES,
-        "region",
-        "sim",
-        "fedkme",
-    }
+    assert {module.partition(".")[0] for module, _, _ in _VERBS.values()} == {*ROLES, "sim", "fedkme"}
 
 
 BLOCKED = """

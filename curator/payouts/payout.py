@@ -27,7 +27,6 @@ class Payout:
         audience: who may see them.
         tells: one sentence, what an owner learns of other owners' rows.
         event: what telling owners costs every owner's rows beyond the run's own events; None for nothing.
-        margins: by owner, half the width of a 95 % interval of its amount; None where nothing was sampled.
     """
 
     method: str
@@ -37,7 +36,6 @@ class Payout:
     audience: Audience
     tells: str
     event: Event | None = None
-    margins: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if sum(self.amounts.values()) != self.total or any(amount < 0 for amount in self.amounts.values()):

@@ -7,7 +7,7 @@ Algorithm 1 (a `points` map, see `subspace`): the released coordinates beta = al
 w = W^T beta = L^-T beta of the public points. Algorithm 2 (a `fourier` map of norm 1): locations and
 weights are optimised against the released mean, see `reduced_set`.
 
-Noise is calibrated by fedkme.privacy.pooled from the map's own diameter, exactly (Balle and Wang 2018), and
+Noise is calibrated by fedkme.privacy.sums from the map's own diameter, exactly (Balle and Wang 2018), and
 not by the paper's sqrt(2 ln(1.25/delta))/epsilon, which has no theorem at epsilon >= 1.
 """
 

@@ -90,7 +90,7 @@ def weighted_files(table: Table, weights: FloatArray, gamma: float, card: DataCa
     notes = (
         f"Every row has a weight, column '{name}', which may be negative: the sum of weight * h(row) "
         "estimates the mean of h over the private rows.",
-        "Read with consumer.released.load_release for errors, tests and rows of equal weight.",
+        "Read with consumer.releases.released.load_release for errors, tests and rows of equal weight.",
     )
     arrays = {"x": table.values, "weight": weights, "gamma": np.array(gamma)}
     return _named("weighted", arrays, columns, replace(card, notes=notes))

@@ -1,6 +1,6 @@
 """Joint release of several pooled embeddings and the class counts: one Gaussian mechanism for all.
 
-Calibration is fedkme.privacy.pooled's. Counts take the share that is free next to Fourier features, whose
+Calibration is fedkme.privacy.sums's. Counts take the share that is free next to Fourier features, whose
 rows can turn around within a class (spread 2) but not across classes (sqrt 2): DP-MERF with class weights
 then has the noise of one release, 3.7306 per unit at (1, 1e-5), and not of two, 5.2759. Next to features
 for which nothing is free (one-hot, Hermite), counts take COUNT_SHARE of the budget.

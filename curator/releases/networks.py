@@ -24,7 +24,7 @@ Parameters = Any
 """A tree of arrays."""
 
 _LEAK = 0.05
-_HOT = math.sqrt(0.5)  # a category's coordinate in model space, see fedkme.schema
+_HOT = math.sqrt(0.5)  # a category's coordinate in model space, see fedkme.tables.schema
 
 
 class Network(Protocol):

@@ -33,18 +33,11 @@ class SumSession(RunSession):
 
     Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then
     goes on without the owner, where the number of those that are left allows it.
-
-    Attributes:
-        left: rows in the last plain vector, where it said so: a region may have lost an owner.
     """
-
-    left: int | None = None
 
     async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:
         """Ask for a plain vector of sums, which one owner moves by so many rows' worth at most."""
-        answer = await self._words(number, Embed(query, moves), length)
-        self.left = answer.rows
-        return answer.words.view(np.int64)
+        return (await self._words(number, Embed(query, moves), length)).view(np.int64)
 
     async def propose(
         self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
@@ -62,7 +55,7 @@ class SumSession(RunSession):
 
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
         """Begin phase 3 with the shares for this owner."""
-        return MaskedInput(self.name, delivery.context, (await self._words(number, delivery, length)).words)
+        return MaskedInput(self.name, delivery.context, await self._words(number, delivery, length))
 
     async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
         """Begin phase 4 with the owners that survived."""
@@ -72,11 +65,11 @@ class SumSession(RunSession):
         """Begin phase 5 with all endorsements."""
         return await self._ask(number, endorsements, Unmasking)
 
-    async def _words(self, number: int, body: Body, length: int) -> WordVector:
-        answer = await self._ask(number, body, WordVector, Limits(words=length))
-        if len(answer.words) != length:
-            raise self._odd(number, f"a vector of {length} words has {len(answer.words)}")
-        return answer
+    async def _words(self, number: int, body: Body, length: int) -> NDArray[np.uint64]:
+        words = (await self._ask(number, body, WordVector, Limits(words=length))).words
+        if len(words) != length:
+            raise self._odd(number, f"a vector of {length} words has {len(words)}")
+        return words
 
     def _where(self, number: int) -> str:
         return f"{self.name}, question {number}" if number else self.name

@@ -1,4 +1,4 @@
-"""Places of ledgers: in the folder of a run, or anywhere in one that holds those of a tree of curators."""
+"""Places of ledgers in the folder of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def following_once() -> Follow:
 
 
 def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
-    """The ledgers of a run, or of a whole tree, with the parties that they should be of; a curator's first.
+    """The ledgers of a run, with the parties that they should be of; the curator's first.
 
     Args:
         directory: the folder.
@@ -42,7 +42,7 @@ def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list
     stated = [(party, path) for path in others if (party := _party(path, follow))]
     curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
     if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
-        return [*_tree(directory, follow), *stated]
+        raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")
     consumer = directory / "consumer" / "ledger.jsonl"
     owners = sorted((directory / "owners").glob("*.jsonl"))
     return [
@@ -51,16 +51,6 @@ def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list
         *([(consumer_of(directory), consumer)] if consumer.is_file() else []),
         *stated,
     ]
-
-
-def _tree(directory: Path, follow: Follow) -> list[tuple[str, Path]]:
-    """The ledgers of a tree that lie anywhere below a folder, curators' first: stores, or else exports."""
-    paths = sorted(directory.rglob("*.db")) or sorted(directory.rglob("*.jsonl"))
-    regional = any("@" in entry.disclosure.run for path in paths for entry in follow(path)[0])
-    found = [(party, path) for path in paths if regional and (party := _party(path, follow))]
-    if all(party != CURATOR for party, _ in found):
-        raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run, or of a tree.")
-    return sorted(found, key=lambda each: each[0] != CURATOR)
 
 
 def _party(ledger: Path, follow: Follow) -> str:

@@ -118,7 +118,7 @@ def verify_files(paths: Sequence[Path], follow: Follow | None = None) -> tuple[l
 
 
 def _compared(ledgers: Sequence[Found], records: bool) -> tuple[list[Verdict], list[str]]:
-    """Compare each curator's ledger with those of its parties, and each region's with those below it.
+    """Compare each curator's ledger with those of its parties.
 
     Args:
         ledgers: whole ones, of one curator or more.
@@ -129,17 +129,15 @@ def _compared(ledgers: Sequence[Found], records: bool) -> tuple[list[Verdict], l
     """
     curators = [found for found in ledgers if found.party == CURATOR]
     parties = _merged([found for found in ledgers if found.party != CURATOR])
-    verdicts, known = [], set[str]()
+    verdicts = []
     for curator in curators:
         met = runs_with_heads(curator.path, [party.path for party in parties])
         ends = Ends.of(curator.path, folder_of(curator) if records else None)
         if records:
             ends = replace(ends, begun=met | _begun(ledgers))
         runs = _runs_of(curator) | ends.recorded | met
-        known |= runs | ends.under_way
         theirs = [party for party in parties if len(curators) == 1 or _met(curator, party, runs)]
         verdicts += [_compare(curator, party, runs, ends) for party in theirs]
-    verdicts += _levels(ledgers, parties, known if records else None)
     return verdicts, sorted({name for curator in curators for name in _absent(curator, parties)})
 
 
@@ -147,48 +145,6 @@ def _met(curator: Found, party: Found, runs: Set[str]) -> bool:
     """Check whether a party has lines of a curator's runs, or the curator has some about the party."""
     told = any(entry.disclosure.protected == party.party for entry in curator.entries)
     return told or any(run in runs for run, _ in by_run(party.entries))
-
-
-def _levels(ledgers: Sequence[Found], parties: Sequence[Found], known: Set[str] | None) -> list[Verdict]:
-    """Hold what each region passed on to what its owners gave it, by run, number and question (decision 035).
-
-    Args:
-        ledgers: of all levels.
-        parties: of these, all but curators'.
-        known: runs that curators tell of in any way; None where their records are not here.
-    """
-    given: dict[str, dict[tuple[str, str], str]] = {}
-    for found in ledgers:
-        for entry in found.entries:
-            run, at, region = entry.disclosure.run.rpartition("@")
-            if at and _is_sums(about := entry.disclosure):
-                where = f"{found.path}, line {entry.seq}: {_spelled(about)}"
-                given.setdefault(region, {})[run, about.nonce] = where
-    return [_level(party, given[party.party], known) for party in parties if party.party in given]
-
-
-def _level(region: Found, given: Mapping[tuple[str, str], str], known: Set[str] | None) -> Verdict:
-    """Finding about a region, of whose owners' vectors `given` says where they stand."""
-    sums = [entry for entry in region.entries if _is_sums(entry.disclosure)]
-    passed = {(each.disclosure.run, each.disclosure.nonce): each for each in sums}
-    invented = [
-        f"{region.path}, line {each.seq}: {_spelled(each.disclosure)} has no vector of an owner of the region"
-        for key, each in passed.items()
-        if key not in given
-    ]
-    kept = {key: where for key, where in given.items() if key not in passed}
-    levels = {run.partition("@")[2] for run in known or ()}
-    unasked = [
-        f"{where} was asked for {region.party} in {run}, of which no curator tells"
-        for (run, _), where in kept.items()
-        if known is not None and run not in known and run.partition("@")[2] in levels
-    ]
-    note = f"{len(kept)} of what its owners gave went no further" if kept else ""
-    return Verdict(
-        f"{region.party} and its owners: {len(sums)} events",
-        "; ".join([*invented[:1], *unasked[:1]]),
-        note=note,
-    )
 
 
 def _runs_of(curator: Found) -> set[str]:

@@ -23,7 +23,6 @@ from curator.settings import CuratorSettings
 from fedkme.config import Settings, toml_text
 from fedkme.tables.schema import Schema
 from owner.settings import OwnerSettings
-from region.settings import RegionSettings
 from sim.config import SimulationSettings
 from sim.release_config import ReleaseSimulation
 
@@ -31,7 +30,6 @@ KINDS: Mapping[str, tuple[type[Settings], str]] = {
     "schema": (Schema, "a public schema, SCHEMA.toml"),
     "owner": (OwnerSettings, "OWNER.toml of `fedkme owner join`"),
     "curator": (CuratorSettings, "CURATOR.toml of `fedkme curator serve`"),
-    "region": (RegionSettings, "REGION.toml of `fedkme region serve`"),
     "consumer": (ConsumerSettings, "CONSUMER.toml of `fedkme consumer summary`"),
     "consumer-release": (ReleaseConsumerSettings, "CONSUMER.toml of `fedkme consumer release`"),
     "scenario": (SimulationSettings, "a scenario of `fedkme sim run`"),

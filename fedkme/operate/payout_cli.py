@@ -19,7 +19,6 @@ from curator.payouts.mixture import by_mixture
 from curator.payouts.payout import Payout
 from curator.payouts.ranking import Standing
 from curator.payouts.rows import NOISED, by_price, by_rows, by_rows_noised
-from curator.payouts.shapley import by_shapley
 from fedkme.durable import replace
 from fedkme.errors import ConfigError
 from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
@@ -41,14 +40,6 @@ class PayoutBasis(StrEnum):
     GAINS = "gains"
     WINS = "wins"
     MIXTURE = "mixture"
-    SHAPLEY = "shapley"
-
-
-class Reference(StrEnum):
-    """Baseline from which a Shapley value is measured."""
-
-    ORIGIN = "origin"
-    POOL = "pool"
 
 
 @app.verb(
@@ -69,18 +60,13 @@ def payout(
     clip: Annotated[
         float | None, typer.Option(help="With gains and --epsilon: the most a row is worth.")
     ] = None,
-    reference: Annotated[
-        Reference, typer.Option(help="With shapley: what nobody is paid for.")
-    ] = Reference.ORIGIN,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Of permutations; of noise too, which then protects nobody.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the noise, which then protects nobody.")] = None,
     rank: Annotated[
         bool, typer.Option("--rank", help="Pay nobody: rank owners by how near to D_v's their rows are.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Divide a sum by rows sent, winning gains, wins, mixture weights or Shapley values; or rank owners."""
+    """Divide a sum by rows sent, winning gains, wins or mixture weights; or rank owners."""
     inputs = read_inputs(directory)
     if rank:
         _rank(inputs.ranking(), as_json)
@@ -92,16 +78,14 @@ def payout(
         found = noised(inputs, method, total, epsilon, clip, _noise(seed, method))
         found = keep(directory, kept, inputs, found)
     else:
-        found = plain(inputs, method, total, price, reference, seed or 0)
+        found = plain(inputs, method, total, price)
     if as_json:
         print_json(found.to_json())
     else:
         show(found, console())
 
 
-def plain(
-    inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | None, reference: Reference, seed: int
-) -> Payout:
+def plain(inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | None) -> Payout:
     """A payout without noise of its own.
 
     Raises:
@@ -120,9 +104,6 @@ def plain(
             raise ConfigError("numbers of winning rows are released with noise alone", "Give --epsilon.")
         case PayoutBasis.MIXTURE:
             return by_mixture(inputs.mixture(), total)
-        case PayoutBasis.SHAPLEY:
-            base = inputs.pool() if reference is Reference.POOL else None
-            return by_shapley(*inputs.released(), total, base, seed)
 
 
 def noised(
@@ -138,9 +119,7 @@ def noised(
     Raises:
         ConfigError: nothing bounds what it tells.
     """
-    if method in (PayoutBasis.MIXTURE, PayoutBasis.SHAPLEY) or (
-        method is PayoutBasis.ROWS and not inputs.ranked
-    ):
+    if method is PayoutBasis.MIXTURE or (method is PayoutBasis.ROWS and not inputs.ranked):
         raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave --epsilon out.")
     _need_gains(inputs)
     if inputs.protocol.base not in NOISED:
@@ -183,12 +162,10 @@ def show(found: Payout, out: Console) -> None:
     out.print(f"{found.method}: {found.total:,} in all; {audience}", highlight=False)
     table = Table()
     table.add_column("owner", overflow="fold")
-    columns = ("amount", "share") if found.margins is None else ("amount", "+- 95 %", "share")
-    for column in columns:
+    for column in ("amount", "share"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, amount in found.amounts.items():
-        margin = [] if found.margins is None else [f"{found.margins[name]:,.1f}"]
-        table.add_row(name, f"{amount:,}", *margin, f"{100 * found.shares[name]:.2f} %")
+        table.add_row(name, f"{amount:,}", f"{100 * found.shares[name]:.2f} %")
     out.print(table)
     out.print(f"tells owners of each other: {found.tells}", highlight=False)
 

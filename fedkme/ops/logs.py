@@ -22,7 +22,7 @@ from typing import Any
 from fedkme.errors import FedkmeError, on_disk
 from fedkme.party import LogFormat
 
-OUR_LOGGERS = ("curator", "owner", "region", "consumer", "fedkme")
+OUR_LOGGERS = ("curator", "owner", "consumer", "fedkme")
 """Loggers whose text is ours, and holds nothing private."""
 _OF_A_ROUND = ("round", "asked", "revealed", "accessed", "pool", "owners", "milliseconds")
 """Fields of a line about a round; who won it, and with which bid, is not for every reader of a log."""

@@ -98,7 +98,7 @@ class NoisePlan:
     length: int
     """d."""
     diameter: float
-    """L2 diameter of the sum of all owners' integers, in steps, see fedkme.secagg.ring.diameter_in_steps."""
+    """L2 diameter of the sum of all owners' integers, in steps, see fedkme.sums.vector.SumVector.diameter."""
     releases: int = 1
     """r, all with this noise."""
     smoothing: float = SMOOTHING

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
 from fedkme.errors import ConnectionFailedError
-from fedkme.watch.access import words_of
-from fedkme.watch.state import Viewer, Watched
-from fedkme.watch.view import View
+from fedkme.watch.state import Watched
 
 _WAIT_S = 5.0
 
@@ -23,24 +17,10 @@ def read_watched(address: str) -> Watched:
     Raises:
         ConnectionFailedError: nothing that can be read is there.
     """
-    return Watched.from_json(_read(f"{address}whole", {}))
-
-
-def read_view(address: str, viewer: Viewer) -> View:
-    """Read a viewer's view from the page at an address.
-
-    Raises:
-        ConnectionFailedError: nothing that can be read is there.
-    """
-    view: View = json.loads(_read(f"{address}state", {"as": words_of(viewer)}))
-    return view
-
-
-def _read(address: str, query: Mapping[str, Any]) -> bytes:
     opener = build_opener(ProxyHandler({}))  # the page is on this machine, whatever proxies there are
     try:
-        with opener.open(f"{address}?{urlencode(query)}", timeout=_WAIT_S) as answer:
-            return bytes(answer.read())
+        with opener.open(f"{address}whole", timeout=_WAIT_S) as answer:
+            return Watched.from_json(answer.read())
     except HTTPError as error:
         cause = f"the page at {address} refuses to be read ({error.code})"
         raise ConnectionFailedError(cause, "Read it on the curator's machine.") from None

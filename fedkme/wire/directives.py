@@ -188,7 +188,6 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
         planned=map(codecs.event_to_wire, invitation.planned),
         gift=None if invitation.gift is None else GIFT.to_wire(invitation.gift),
         expected=invitation.expected,
-        above=invitation.above,
     )
     match invitation.terms:
         case AuctionTerms() as terms:
@@ -228,7 +227,6 @@ def invitation_from_wire(message: pb.Invite, run: str) -> Invitation:
         _terms(message, kind),
         GIFT.from_wire(message.gift) if message.HasField("gift") else None,
         one_line(message.expected),
-        tuple(map(one_line, message.above)),
     )
 
 
@@ -279,8 +277,7 @@ def answer_from_wire(parts: Sequence[pb.OwnerMessage]) -> Answer:
         sealed = any(row.box or row.features for part in parts for row in part.rows.rows)
         return said.Rows(any_rows_from_wire((part.rows for part in parts), sealed))
     if kind == "words":
-        rows = last.words.rows if last.words.HasField("rows") else None
-        return said.WordVector(sums.words_from_wire(part.words for part in parts), rows)
+        return said.WordVector(sums.words_from_wire(part.words for part in parts))
     answer: Answer
     if kind in _ANSWERS:
         answer = _ANSWERS[kind].from_wire(getattr(last, kind))
@@ -361,11 +358,8 @@ def _parts(answer: Answer) -> list[pb.OwnerMessage]:
     match answer:
         case said.Rows(sent):
             return [pb.OwnerMessage(rows=part) for part in any_rows_to_wire(sent)]
-        case said.WordVector(words, rows):
-            parts = [pb.OwnerMessage(words=part) for part in sums.words_to_wire(words)]
-            if rows is not None:
-                parts[-1].words.rows = rows
-            return parts
+        case said.WordVector(words):
+            return [pb.OwnerMessage(words=part) for part in sums.words_to_wire(words)]
     if (step := _AGGREGATED_OF.get(type(answer))) is not None:
         aggregated = pooling_pb2.Aggregated(**{step: _AGGREGATED[step].to_wire(answer)})
         return [pb.OwnerMessage(aggregated=aggregated)]

@@ -117,7 +117,6 @@ class Policy:
         if isinstance(terms, SumTerms):
             planned = planned or NO_PROMISE
             self._check_sums(terms.security)
-            self._check_above(invitation.above)
         elif isinstance(terms, AuctionTerms) and terms.heard and not planned and self._settings.budgets:
             raise PolicyError(
                 f"{self._owner} is not told what the run will cost towards other owners", SAME_RELEASE
@@ -238,13 +237,6 @@ class Policy:
                 f"{self._owner} adds noise for {most} owners that side with the curator, and the run is for "
                 f"{security.colluders}",
                 "Raise 'colluders' of the curator's [release.security], or let the owner lower its own.",
-            )
-
-    def _check_above(self, above: Collection[str]) -> None:
-        """Refuse sums that go on to a curator which this owner has not named."""
-        if strange := [each for each in above if each not in self._settings.above]:
-            raise PolicyError(
-                f"sums over owners go on to {strange[0]}, which {self._owner} does not allow", _ASK_THE_OWNER
             )
 
     def _let_in(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:

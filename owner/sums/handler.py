@@ -69,8 +69,8 @@ class SumHandler(RunHandler):
     def _restored(self, entry: OwnerEntry) -> None:
         responder, number = self._responder, entry.directive.round
         match entry.directive.body:
-            case Invitation() as invitation if isinstance(entry.answer, Accepted):
-                responder.restore_invitation(invitation, entry.answer.rows)
+            case Invitation() as invitation:
+                responder.restore_invitation(invitation)
             case Embed(query):
                 responder.restore_embedded(number, query)
             case Proposal() as proposal:
@@ -86,7 +86,7 @@ class SumHandler(RunHandler):
                 return Accepted(responder.invite(invitation))
             case Embed(query, moves):
                 responder.check_said(number, moves)
-                return WordVector(responder.embed(number, query).view(np.uint64), responder.left)
+                return WordVector(responder.embed(number, query).view(np.uint64))
             case Proposal() as proposal:
                 responder.check_said(number, proposal.one_owner_moves)
                 parameters = proposal.parameters(responder.length(proposal.query))

@@ -6,7 +6,6 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -67,43 +66,13 @@ class _Aggregation:
         return self.event.noise_multiplier**-2
 
 
-class SumSource(Protocol):
-    """Rows of which a responder gives sums."""
-
-    def __len__(self) -> int:
-        """Count the rows, as of the last vector."""
-
-    def sums(self, number: int, vector: SumVector) -> NDArray[np.int64]:
-        """The vector of a question, (length,).
-
-        Raises:
-            FedkmeError: these rows have none.
-        """
-
-
-class OwnRows:
-    """Rows of one owner."""
-
-    def __init__(self, table: Table, name: str) -> None:
-        self._table = table
-        self._name = name
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def sums(self, number: int, vector: SumVector) -> NDArray[np.int64]:
-        """The vector of a question, in one pass over the rows."""
-        with one_thread(), np.errstate(all="ignore"):  # features that are not finite are counted and refused
-            return vector.of(self._table, self._name)
-
-
 class SumResponder:
     """One owner's side of one run of sums."""
 
     def __init__(
         self,
         name: str,
-        rows: SumSource,
+        table: Table,
         schema: Schema,
         noise: NoiseSource,
         gate: OwnerGate,
@@ -114,17 +83,20 @@ class SumResponder:
 
         Args:
             name: the owner's.
-            rows: its rows, which follow the schema.
+            table: its rows.
             schema: the public schema that it holds.
             noise: of its shares of distributed noise.
             gate: the run's way out.
             identity: the owner's own, to bind signing keys to and to verify those of others by; None: the
                 curator is believed about them, as everywhere in plaintext.
             revoked: refuses certificates (PEM) that were revoked.
+
+        Raises:
+            DataError: rows that do not follow the schema.
         """
+        schema.check(table, name)
         self.name = name
-        self._rows = rows
-        self._said: int | None = None
+        self._table = table
         self._schema = schema
         self._noise = noise
         self._gate = gate
@@ -155,8 +127,7 @@ class SumResponder:
         if self._invitation is None:
             self._gate.open(invitation)
             self._invitation = invitation
-        self._said = len(self._rows)
-        return self._said
+        return len(self._table)
 
     def check_said(self, number: int, moves: int) -> None:
         """Refuse a bound on what a lie of one owner moves that this one's rows alone exceed; 0: none is said.
@@ -164,7 +135,7 @@ class SumResponder:
         Raises:
             ProtocolError: the curator says less of a sum than is so.
         """
-        if 0 < moves < (rows := len(self._rows)):
+        if 0 < moves < (rows := len(self._table)):
             raise self._odd(f"says of question {number} that one owner moves {moves} rows' worth, not {rows}")
 
     def embed(self, number: int, query: SumQuery) -> NDArray[np.int64]:
@@ -181,15 +152,9 @@ class SumResponder:
             raise self._odd("asks for a plain vector under secure aggregation")
         self._gate.check_question(number, query.digest)
         found = self._vector(query)
-        sums = self._rows.sums(number, found)
+        sums = self._sums(found)
         self._gate.pass_sums(number, found)
         return sums
-
-    @property
-    def left(self) -> int | None:
-        """Rows in the last vector, where it is not known to have all that were said; None: it has."""
-        rows = len(self._rows)
-        return None if rows == self._said else rows
 
     def length(self, query: SumQuery) -> int:
         """Numbers of a question's vector, by this owner's own reckoning.
@@ -213,7 +178,7 @@ class SumResponder:
         if number in self._used:
             raise answered(number, self._run)
         vector = self._vector(query)
-        check_parameters(invitation, number, parameters, vector, self.name, len(self._rows), self._roster)
+        check_parameters(invitation, number, parameters, vector, self.name, len(self._table), self._roster)
         # By `secrets`, not by `generate`, whose bytes a simulated world cannot repeat (sim/chaos/machine.py).
         key = Ed25519PrivateKey.from_private_bytes(secrets.token_bytes(32))
         opened = _Aggregation(number, vector, parameters, key)
@@ -256,10 +221,7 @@ class SumResponder:
         """Phase 3: the vector with noise and masks, its lines written down."""
         party, opened = self._party(number), self._opened(number)
         try:
-            sums = self._rows.sums(number, opened.vector)
-            if self.left is not None:
-                raise SecureAggregationError(f"{self.name} lost rows that were agreed on", _ASK_AGAIN)
-            masked = party.mask(delivery, sums, self._noise)
+            masked = party.mask(delivery, self._sums(opened.vector), self._noise)
         except ConfigError as error:
             raise SecureAggregationError(error.cause, error.remedy) from None
         self._gate.pass_sums(number, opened.vector, opened.event)
@@ -274,9 +236,9 @@ class SumResponder:
         """Phase 5."""
         return self._party(number).unmask(endorsements)
 
-    def restore_invitation(self, invitation: Invitation, rows: int) -> None:
-        """Take up a run that another process let in, with so many rows."""
-        self._invitation, self._said = invitation, rows
+    def restore_invitation(self, invitation: Invitation) -> None:
+        """Take up a run that another process let in."""
+        self._invitation = invitation
         self._gate.restore(invitation)
 
     def restore_embedded(self, number: int, query: SumQuery) -> None:
@@ -358,6 +320,10 @@ class SumResponder:
             with one_thread():
                 self._built = vector_of(query, self._schema, self._gate.most_sums, self.name)
         return self._built
+
+    def _sums(self, vector: SumVector) -> NDArray[np.int64]:
+        with one_thread(), np.errstate(all="ignore"):  # features that are not finite are counted and refused
+            return vector.of(self._table, self.name)
 
     @property
     def _run(self) -> str:

@@ -14,12 +14,9 @@ from dataclasses import asdict
 from curator.releases.method import need_packages
 from fedkme.errors import FedkmeError
 from fedkme.releases.settings import MerfSettings
-from sim.bench.bids import measure_bids
 from sim.bench.costs import measure_costs
 from sim.bench.journals import measure_journals
 from sim.bench.market.sums import measure_sums
-from sim.bench.memory import measure_memory
-from sim.bench.pooling import measure_pooling
 from sim.bench.result import BenchSettings, Result
 from sim.bench.rounds import measure_rounds
 from sim.bench.scale import measure_scale
@@ -27,8 +24,6 @@ from sim.bench.secagg import measure_secagg
 from sim.bench.selecting.measure import measure_select
 from sim.bench.soak import measure_soak
 from sim.bench.startup import measure_startup
-from sim.bench.steady import measure_steady
-from sim.bench.tree import measure_tree
 from sim.cluster.bench import measure_ray
 
 
@@ -44,17 +39,12 @@ _BENCHMARKS: Mapping[str, Callable[[BenchSettings], Result]] = {
     "costs": measure_costs,
     "startup": measure_startup,
     "scale": measure_scale,
-    "bids": measure_bids,
-    "memory": measure_memory,
-    "pooling": measure_pooling,
     "sums": measure_sums,
     "secagg": measure_secagg,
     "select": measure_select,
     "soak": measure_soak,
     "journals": measure_journals,
     "ray": measure_ray,
-    "steady": measure_steady,
-    "tree": measure_tree,
     "releases": _releases,
 }
 

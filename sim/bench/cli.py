@@ -24,21 +24,14 @@ from sim.bench.result import BenchSettings, Result, ScaleProtocol, to_json
 app = Verbs()
 
 
-Benchmark = StrEnum(
-    "Benchmark",
-    "ROUNDS COSTS STARTUP SCALE BIDS MEMORY POOLING SUMS SECAGG SELECT SOAK JOURNALS RAY TREE STEADY"
-    " RELEASES",
-)
+Benchmark = StrEnum("Benchmark", "ROUNDS COSTS STARTUP SCALE SUMS SECAGG SELECT SOAK JOURNALS RAY RELEASES")
 """The benchmarks, in the order in which they run."""
-_APART = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "tree", "steady", "releases")}
+_APART = {Benchmark(name) for name in ("ray", "soak", "journals", "secagg", "releases")}
 
 _HELP = {
     Benchmark.ROUNDS: "Rounds of real owners against a bare echo of the same messages.",
-    Benchmark.COSTS: "What ledgers, journals, TLS and signed heads add to a round.",
+    Benchmark.COSTS: "What ledgers, journals, TLS and heads add to a round; bids, sums, and memory.",
     Benchmark.STARTUP: "From the launch of all parties to round 1; an owner's memory.",
-    Benchmark.BIDS: "One bid of an owner against one pass over its features.",
-    Benchmark.MEMORY: "What an owner's process grows by.",
-    Benchmark.POOLING: "An owner's sums of Fourier features against one float32 pass over them.",
     Benchmark.SUMS: "Runs of 50 and 200 small owners that count in coalitions, trusted and secure.",
 }
 
@@ -48,15 +41,14 @@ QUICK: Mapping[str, Any] = {
     "blocks": 2,
     "repeats": 2,
     "scale_owners": (10,),
-    "bid_rows": (60_000,),
+    "cost_rows": (12_000,),
+    "cost_rounds": 100,
     "sum_owners": (50,),
     "secagg_owners": (50, 200),
     "select_rows": 4_096,
     "select_p": 64,
     "soak_runs": 100,
     "soak_consumers": 5,
-    "tree_owners": (1_000,),
-    "steady_rounds": 100,
     "training_steps": 50,
 }
 """Settings of `--quick`: all benchmarks but `ray` in less than ten minutes."""
@@ -81,11 +73,11 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="All but `ray`, each small: minutes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure rounds against a bare echo, the start, many owners, bids, memory, pooling, sums and selection.
+    """Measure rounds against a bare echo, costs, the start, many owners, sums and selection.
 
-    Without a name: these nine, one after another. `market`, which compares summaries, `secagg`, which takes
-    minutes, `soak`, which takes longer, `ray`, which needs a cluster, `releases`, which needs jax, `tree` and
-    `steady` have to be named.
+    Without a name: these six, one after another. `market`, which compares summaries, `secagg`, which takes
+    minutes, `soak`, which takes longer, `ray`, which needs a cluster, and `releases`, which needs jax, have
+    to be named.
     `--quick` measures small ones of all but `ray`, and chooses its own numbers of owners and rounds.
     """
     if context.invoked_subcommand is None and quick:
@@ -186,30 +178,12 @@ def ray(
     _bench([Benchmark.RAY], as_json, rounds=rounds, **cluster)
 
 
-@app.verb("fedkme bench tree --owners 100000 --fan 100", "fedkme bench tree --json", json=_JSON)
-def tree(
-    owners: Annotated[str, typer.Option(help="Numbers of owners.")] = "1000,10000",
-    fan: Annotated[int, typer.Option(min=2, help="Owners or regions of one curator.")] = 100,
-    as_json: AsJson = False,
-) -> None:
-    """Measure a sum over owners through a tree of curators, in one process."""
-    _bench([Benchmark.TREE], as_json, tree_owners=owners.split(","), tree_fan=fan)
-
-
 @app.verb("fedkme bench releases --json", json=_JSON)
 def releases(
     steps: Annotated[int, typer.Option(min=1, help="Steps that are timed.")] = 200, as_json: AsJson = False
 ) -> None:
     """Measure a training step of a release's generator against plain jax and torch of the same loss."""
     _bench([Benchmark.RELEASES], as_json, training_steps=steps)
-
-
-@app.verb("fedkme bench steady --rounds 10000", "fedkme bench steady --json", json=_JSON)
-def steady(
-    rounds: Annotated[int, typer.Option(min=10, help="Rounds of one run.")] = 2_000, as_json: AsJson = False
-) -> None:
-    """Measure what a curator's memory grows by over many rounds of one run."""
-    _bench([Benchmark.STEADY], as_json, steady_rounds=rounds)
 
 
 def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:

@@ -41,7 +41,11 @@ class BenchSettings(Settings):
     tls: bool = True
     """Mutual TLS, on both sides of the comparison."""
     cost_owners: int = Field(10, ge=1)
-    """K of `costs`."""
+    """K of rounds in `costs`."""
+    cost_rows: tuple[Positive, ...] = Field((12_000, 60_000), min_length=1)
+    """Rows of an owner in `costs`; its memory is measured with the first."""
+    cost_rounds: int = Field(2_000, ge=2)
+    """Rounds of the run in `costs` over which the curator's memory is measured."""
     start_owners: int = Field(10, ge=1)
     """K of `startup`."""
     scale_owners: tuple[Positive, ...] = Field((10, 100), min_length=1)
@@ -49,11 +53,7 @@ class BenchSettings(Settings):
     scale_protocols: tuple[ScaleProtocol, ...] = Field(get_args(ScaleProtocol), min_length=1)
     """Summaries and releases of `scale`."""
     repeats: int = Field(5, ge=1)
-    """Launches of `startup`, blocks of `bids`."""
-    bid_rows: tuple[Positive, ...] = Field((1_000, 12_000, 60_000), min_length=1)
-    """Rows m of `bids` and `pooling`."""
-    memory_rows: int = Field(12_000, ge=1)
-    """Rows of `memory`."""
+    """Launches of `startup`; takes, and cuts, of `costs`."""
     sum_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200), min_length=1)
     """K of `sums`."""
     secagg_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200, 1_000), min_length=1)
@@ -68,14 +68,8 @@ class BenchSettings(Settings):
     """Runs of `soak`, over the wire and in journals."""
     soak_consumers: int = Field(50, ge=1)
     """Consumers of `soak`, who ask at once."""
-    steady_rounds: int = Field(2_000, ge=10)
-    """Rounds of `steady`."""
     training_steps: int = Field(200, ge=1)
     """Steps of `releases` that are timed, in a block; as many before them."""
-    tree_owners: tuple[Positive, ...] = Field((1_000, 10_000), min_length=1)
-    """K of `tree`."""
-    tree_fan: int = Field(100, ge=2)
-    """Owners or regions of one curator of `tree`."""
     ray_owners: int = Field(2_000, ge=1)
     """K of `ray`."""
     ray_actors: int = Field(20, ge=1)

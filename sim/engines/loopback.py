@@ -51,13 +51,11 @@ class Loopback:
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Ask the owner; `traffic` stays as it is, because nothing is on a network."""
-        await self.runs.prepare(directive)
         return within_limits(self.name, directive, self.runs.answer(directive), limits)
 
     async def tell(self, directive: Directive) -> None:
         """Say what needs no answer; an owner that is not here misses it."""
         with contextlib.suppress(OwnerLostError):
-            await self.runs.prepare(directive)
             self.runs.answer(directive)
 
     def cut(self) -> None:

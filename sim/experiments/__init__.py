@@ -1,1 +1,1 @@
-"""Experiments of the papers, run again: each module is a program, see its head."""
+"""Experiments of the papers, which `fedkme sim reproduce` runs again."""

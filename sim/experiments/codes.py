@@ -1,4 +1,4 @@
-"""Marginals of discretised Adult, pooled over owners: Table 1 of DP-HP, and AIM in one place.
+"""Marginals of discretised Adult, pooled over owners: Table 1 of DP-HP.
 
 Figures: total variation of 3- and 4-way marginals, exactly and as the paper measures it
 (sim.experiments.marginals). Everything is (epsilon, 1e-5) under replace-one.
@@ -6,35 +6,21 @@ Figures: total variation of 3- and 4-way marginals, exactly and as the paper mea
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator
 
 import numpy as np
 
-from curator.releases.marginals.adaptive import aim
-from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
-from curator.releases.marginals.pooled import independent
-from curator.releases.marginals.release import MarginalRelease
-from curator.releases.marginals.rounds import rounds
 from fedkme.config import Settings
-from fedkme.features.binning import Binning
-from fedkme.privacy.noise import simulated
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from sim.experiments import marginals
 from sim.experiments.adult import load_codes
-from sim.experiments.pooled_aim import pooled_aim
-from sim.experiments.synthesis import DELTA, Choice, Method, paid, synthesise
+from sim.experiments.synthesis import Choice, Method, synthesise
 from sim.papers.curves import CurveValue
 from sim.papers.piece import Piece, data_folder
 
 FILE = "adult_discretized/dphp_sdgym_simple_adult.npz"
-Counted = Literal["rounds", "aim", "independent", "pooled"]
-"""Releases of marginals, and AIM of sim.experiments.pooled_aim on all rows at once."""
-CodesMethod = Method | Counted
-TRAINED: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")
-COUNTED: tuple[Counted, ...] = ("rounds", "aim", "independent", "pooled")
+METHODS: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")
 OWNERS = 5
 
 
@@ -57,7 +43,7 @@ QUICK = CodesEffort(steps=300, tuples=100, seeds=1)
 class CodesPiece(Piece):
     """Rows of one release, as many as the table has, against the table's."""
 
-    method: CodesMethod
+    method: Method
     epsilon: float
     effort: CodesEffort
 
@@ -74,37 +60,18 @@ class CodesPiece(Piece):
 
     def _made(self, schema: Schema, table: Table) -> tuple[np.ndarray, float]:
         """Synthetic codes, and the epsilon that they cost."""
-        binning, rows = Binning(schema), len(table)
+        rows = len(table)
         order = np.random.default_rng(np.random.SeedSequence([self.seed, 2])).permutation(rows)
         parts = [table.take(part) for part in np.array_split(order, OWNERS)]
-        match self.method:
-            case "merf" | "hermite" | "hermite-sum" as trained:
-                made, cost = synthesise(
-                    trained, schema, parts, rows, self.epsilon, self.seed, self.effort.steps, rows, Choice()
-                )
-                return made.values.astype(np.int64), cost
-            case "pooled":
-                codes = binning.encode(table, "adult")
-                return pooled_aim(codes, binning.sizes, self.epsilon, DELTA, self.seed), self.epsilon
-            case counted:
-                oracle = PooledOracle([binning.encode(part, "adult") for part in parts], binning.sizes)
-                release = asyncio.run(self._released(counted, oracle, binning.sizes, rows))
-                made = release.sample(binning, rows, self.seed)
-                return binning.encode(made, "synthetic"), paid(release.event)
-
-    async def _released(
-        self, method: Counted, oracle: PooledOracle, sizes: Sequence[int], rows: int
-    ) -> MarginalRelease:
-        noise = simulated(self.seed, "curator", "marginals")
-        if method == "aim":
-            return await aim(oracle, sizes, rows, self.epsilon, DELTA, noise)
-        release = rounds if method == "rounds" else independent
-        return await release(TrustedNoise(oracle, noise), sizes, rows, self.epsilon, DELTA)
+        made, cost = synthesise(
+            self.method, schema, parts, rows, self.epsilon, self.seed, self.effort.steps, rows, Choice()
+        )
+        return made.values.astype(np.int64), cost
 
 
-def pieces(methods: Sequence[CodesMethod], effort: CodesEffort) -> Iterator[CodesPiece]:
+def pieces(effort: CodesEffort) -> Iterator[CodesPiece]:
     """Pieces: every method at every epsilon under every seed."""
     for seed in range(effort.seeds):
         for epsilon in effort.epsilons:
-            for method in methods:
+            for method in METHODS:
                 yield CodesPiece(method=method, epsilon=epsilon, effort=effort, seed=seed)

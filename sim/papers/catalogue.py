@@ -1,4 +1,4 @@
-"""Catalogue of experiments on releases and hashes, by the name that `fedkme sim reproduce` knows."""
+"""Catalogue of experiments on releases, by the name that `fedkme sim reproduce` knows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from fedkme.config import Settings
-from sim.experiments import (
-    balog,
-    classifiers,
-    codes,
-    direct,
-    hash_attacks,
-    images,
-    mixtures,
-    regression,
-    scores,
-    secure,
-)
+from sim.experiments import balog, classifiers, codes, direct, images, scores, secure
 from sim.experiments.datasets import SOURCES
 from sim.experiments.synthesis import Method
 from sim.papers.reproduce import PaperExperiment
@@ -69,12 +58,10 @@ def _images(
     return PaperExperiment(f"images-{name}", pieces, (images.FILES[name],), effort, images.FULL)
 
 
-def _codes(
-    methods: tuple[codes.CodesMethod, ...], size: Size, seeds: int | None, z: Path | None
-) -> PaperExperiment:
+def _codes(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     effort = _effort(codes.QUICK, codes.CodesEffort(), codes.CodesEffort(), size, seeds)
     return PaperExperiment(
-        "marginals", tuple(codes.pieces(methods, effort)), (codes.FILE,), effort, codes.CodesEffort()
+        "marginals", tuple(codes.pieces(effort)), (codes.FILE,), effort, codes.CodesEffort()
     )
 
 
@@ -86,21 +73,6 @@ def _direct(name: str, size: Size, seeds: int | None, z: Path | None) -> PaperEx
     )
 
 
-def _regression(
-    name: str, methods: tuple[Method, ...], size: Size, seeds: int | None, z: Path | None
-) -> PaperExperiment:
-    full = regression.RegressionEffort()
-    effort = _effort(regression.QUICK, full, full, size, seeds)
-    pieces = tuple(regression.pieces(name, methods, effort))
-    return PaperExperiment("regression", pieces, (regression.TARGETS[name]().file,), effort, full)
-
-
-def _mixtures(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
-    full = mixtures.MixtureEffort()
-    effort = _effort(mixtures.QUICK, full, full, size, seeds)
-    return PaperExperiment("mixture-nll", tuple(mixtures.pieces(effort)), balog.FILES, effort, full)
-
-
 def _secure(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     full = secure.SecureEffort()
     effort = _effort(secure.SecureEffort(seeds=1), full, full, size, seeds)
@@ -109,24 +81,14 @@ def _secure(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     )
 
 
-def _attacks(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
-    full = hash_attacks.AttackEffort()
-    effort = _effort(hash_attacks.QUICK, full, full, size, seeds)
-    return PaperExperiment("hash-attacks", tuple(hash_attacks.pieces(effort)), (), effort, full)
-
-
 EXPERIMENTS: Mapping[str, Make] = {
     "balog-fig1": partial(_balog, "fig1"),
     "balog-fig2": partial(_balog, "fig2"),
     "dphp-table2": partial(_scores, TABLES, BOTH),
     **{f"{m}-{name}": partial(_scores, (name,), METHODS[m]) for name in TABLES for m in METHODS},
-    "adult-marginals": partial(_codes, codes.TRAINED),
+    "adult-marginals": _codes,
     "secure-marginals": _secure,
-    "aim-marginals": partial(_codes, codes.COUNTED),
     **{f"{m}-{name}": partial(_images, name, METHODS[m]) for name in images.FILES for m in METHODS},
     **{f"moments-{name}": partial(_direct, name) for name in direct.NAMES},
     **{f"moments-rows-{name}": partial(_images, name, ("moments",)) for name in images.FILES},
-    "mixture-nll": _mixtures,
-    **{f"{m}-{name}": partial(_regression, name, METHODS[m]) for name in regression.TARGETS for m in METHODS},
-    "hash-attacks": _attacks,
 }

@@ -62,7 +62,7 @@ class Csv(Settings):
 
     kind: Literal["csv"] = "csv"
     schema_file: Path
-    """Public domain of all files, see fedkme.schema."""
+    """Public domain of all files, see fedkme.tables.schema."""
     owners: Owners | None = None
     """name = path, or name = a table of a path and how to read the file; or a list of such tables."""
     table: Source | None = None

@@ -20,7 +20,6 @@ from fedkme.verbs import epilog, print_json
 WITHOUT_JSON = {
     "curator serve": "a service, whose log has `log = json`",
     "owner join": "a service, whose log has `log = json`",
-    "region serve": "a service, whose log has `log = json`",
     "consumer cancel": "ends with a line of the log",
     "schema draft": "prints a file",
     "schema cuts": "prints a file",

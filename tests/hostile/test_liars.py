@@ -69,9 +69,6 @@ class Liar:
         self._kind = kind
         self._lie = lie
 
-    async def prepare(self, directive: Directive) -> None:
-        await self._runs.prepare(directive)
-
     def answer(self, directive: Directive) -> Answer | None:
         answer = self._runs.answer(directive)
         if not isinstance(answer, self._kind):

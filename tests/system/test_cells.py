@@ -63,7 +63,7 @@ def test_a_summary_is_better_than_uniform_under_a_finite_matrix(digits: tuple[Pa
 
 
 def test_what_is_recorded_pays_owners(digits: tuple[Path, dict[str, Any]]) -> None:
-    # Item 5: "from the mixture weights of the cells protocol (post-processing, free)", and by Shapley.
+    # Item 5: "from the mixture weights of the cells protocol (post-processing, free)".
     directory, _ = digits
     record = read_json(directory / "record.json")
     assert sum(record["mixture_weights"].values()) == pytest.approx(1.0)
@@ -72,7 +72,7 @@ def test_what_is_recorded_pays_owners(digits: tuple[Path, dict[str, Any]]) -> No
     assert {len(counts) for counts in record["histograms"].values()} == {size}
     assert len(record["target_histogram"]) == record["code_book"]["cells"]
     amounts = {}
-    for method in ("rows", "mixture", "shapley"):
+    for method in ("rows", "mixture"):
         arguments = [str(directory), "--method", method, "--json"]
         answer = json.loads(CliRunner().invoke(payout, arguments, catch_exceptions=False).stdout)
         assert answer["audience"] == "owners"

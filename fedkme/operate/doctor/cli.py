@@ -23,7 +23,6 @@ from fedkme.operate.doctor.packages import check_packages
 from fedkme.party import PartySettings
 from fedkme.verbs import AsJson, Verbs, print_json
 from owner.many import check_descriptors, files_of, load_all
-from region.settings import RegionSettings
 
 app = Verbs()
 
@@ -83,12 +82,6 @@ def examine(config: Path | None) -> Iterator[Finding]:
     if not isinstance(settings, PartySettings):
         yield from check_installation()
         return
-    yield from _examine_party(settings, role)
-    if isinstance(settings, RegionSettings):
-        yield from _examine_party(settings.above, "owner")
-
-
-def _examine_party(settings: PartySettings, role: str) -> Iterator[Finding]:
     name = str(getattr(settings, "name", role))
     yield from check_identity(settings, role, name)
     yield from check_files(settings, name)

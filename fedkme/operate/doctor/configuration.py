@@ -13,7 +13,6 @@ from fedkme.config import load_toml
 from fedkme.errors import ConfigError
 from fedkme.party import PartySettings, load_settings
 from owner.settings import OwnerSettings
-from region.settings import RegionSettings
 from sim.config import SimulationSettings, load_simulation
 
 _PARTIES: Mapping[str, tuple[type[PartySettings], frozenset[str]]] = {
@@ -42,15 +41,13 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
             f"{path.name} is the configuration of no party",
             "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'.",
         )
-    if "above" in values:
-        return load_settings(RegionSettings, path)
     if role == "consumer" and "release" in values:
         return load_release_settings(path)
     return load_settings(_PARTIES[role][0], path)
 
 
 def role_of(settings: PartySettings | SimulationSettings) -> str:
-    """owner, consumer, curator (of a region, too) or simulation."""
+    """owner, consumer, curator or simulation."""
     if isinstance(settings, ReleaseConsumerSettings):
         return "consumer"
     return next((role for role, (kind, _) in _PARTIES.items() if isinstance(settings, kind)), "simulation")

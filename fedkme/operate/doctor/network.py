@@ -25,7 +25,7 @@ from fedkme.wire import codecs
 from fedkme.wire.channel import explain_rpc_error
 from fedkme.wire.dial import dial
 from fedkme.wire.v1.types_pb2 import VersionRange
-from owner.settings import JoiningSettings
+from owner.settings import OwnerSettings
 
 STEP_S = 5.0
 """Time to try each step."""
@@ -39,7 +39,7 @@ def check_network(settings: PartySettings) -> Iterator[Finding]:
         case CuratorSettings():
             yield from looked("address", lambda: _own_address(settings))
             yield from looked("port", lambda: _own_port(settings))
-        case JoiningSettings() | ConsumerSettings() | ReleaseConsumerSettings():
+        case OwnerSettings() | ConsumerSettings() | ReleaseConsumerSettings():
             if settings.curator == "-":
                 yield Finding("ok", "address", "the launcher will say the curator's")
                 return

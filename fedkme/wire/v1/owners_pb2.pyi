@@ -145,14 +145,13 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., epoch: _Optional[int] = ..., runs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Invite(_message.Message):
-    __slots__ = ("schema_digest", "consumer", "protocol", "planned", "gift", "expected", "above", "auction", "cells", "sums")
+    __slots__ = ("schema_digest", "consumer", "protocol", "planned", "gift", "expected", "auction", "cells", "sums")
     SCHEMA_DIGEST_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     GIFT_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_FIELD_NUMBER: _ClassVar[int]
-    ABOVE_FIELD_NUMBER: _ClassVar[int]
     AUCTION_FIELD_NUMBER: _ClassVar[int]
     CELLS_FIELD_NUMBER: _ClassVar[int]
     SUMS_FIELD_NUMBER: _ClassVar[int]
@@ -162,11 +161,10 @@ class Invite(_message.Message):
     planned: _containers.RepeatedScalarFieldContainer[str]
     gift: _types_pb2.Gift
     expected: str
-    above: _containers.RepeatedScalarFieldContainer[str]
     auction: AuctionTerms
     cells: CellTerms
     sums: SumTerms
-    def __init__(self, schema_digest: _Optional[str] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., planned: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ..., expected: _Optional[str] = ..., above: _Optional[_Iterable[str]] = ..., auction: _Optional[_Union[AuctionTerms, _Mapping]] = ..., cells: _Optional[_Union[CellTerms, _Mapping]] = ..., sums: _Optional[_Union[SumTerms, _Mapping]] = ...) -> None: ...
+    def __init__(self, schema_digest: _Optional[str] = ..., consumer: _Optional[str] = ..., protocol: _Optional[str] = ..., planned: _Optional[_Iterable[str]] = ..., gift: _Optional[_Union[_types_pb2.Gift, _Mapping]] = ..., expected: _Optional[str] = ..., auction: _Optional[_Union[AuctionTerms, _Mapping]] = ..., cells: _Optional[_Union[CellTerms, _Mapping]] = ..., sums: _Optional[_Union[SumTerms, _Mapping]] = ...) -> None: ...
 
 class AuctionTerms(_message.Message):
     __slots__ = ("features", "target", "rows", "heard")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65\x64kme/v1/pooling.proto\x12\tfedkme.v1\"H\n\x08Security\x12\x10\n\x08\x64ropouts\x18\x01 \x01(\r\x12\x11\n\tcolluders\x18\x02 \x01(\rJ\x04\x08\x03\x10\x04R\x11\x64istributed_noise\"y\n\x05Query\x12\x0c\n\x04maps\x18\x01 \x03(\t\x12\x0f\n\x07\x63lasses\x18\x02 \x01(\r\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x08\x12\x0f\n\x07weights\x18\x04 \x03(\x04\x12\x0e\n\x06sketch\x18\x05 \x01(\t\x12\x11\n\tmarginals\x18\x06 \x01(\t\x12\r\n\x05\x63\x65lls\x18\x07 \x01(\t\"A\n\x05\x45mbed\x12\x1f\n\x05query\x18\x01 \x01(\x0b\x32\x10.fedkme.v1.Query\x12\x17\n\x0fone_owner_moves\x18\x02 \x01(\x04\"@\n\x05Words\x12\r\n\x05words\x18\x01 \x03(\x06\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12\x11\n\x04rows\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_rows\"\x9c\x02\n\tAggregate\x12&\n\x07propose\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.ProposalH\x00\x12&\n\x04keys\x18\x02 \x01(\x0b\x32\x16.fedkme.v1.KeyBindingsH\x00\x12&\n\x06roster\x18\x03 \x01(\x0b\x32\x14.fedkme.v1.KeyRosterH\x00\x12-\n\x08\x64\x65livery\x18\x04 \x01(\x0b\x32\x19.fedkme.v1.DeliveredPartsH\x00\x12,\n\tsurvivors\x18\x05 \x01(\x0b\x32\x17.fedkme.v1.SurvivorListH\x00\x12\x32\n\x0c\x65ndorsements\x18\x06 \x01(\x0b\x32\x1a.fedkme.v1.EndorsementListH\x00\x42\x06\n\x04\x62ody\"\xf4\x01\n\nAggregated\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x15.fedkme.v1.SigningKeyH\x00\x12\x34\n\radvertisement\x18\x02 \x01(\x0b\x32\x1b.fedkme.v1.KeyAdvertisementH\x00\x12(\n\x06sealed\x18\x03 \x01(\x0b\x32\x16.fedkme.v1.SealedPartsH\x00\x12/\n\x0b\x65ndorsement\x18\x04 \x01(\x0b\x32\x18.fedkme.v1.EndorsementOfH\x00\x12\'\n\x08unmasked\x18\x05 \x01(\x0b\x32\x13.fedkme.v1.UnmaskedH\x00\x42\x06\n\x04\x62ody\"\xda\x01\n\x08Proposal\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x05query\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.Query\x12\x0e\n\x06owners\x18\x03 \x03(\t\x12\x11\n\tthreshold\x18\x04 \x01(\r\x12\x10\n\x08\x64ropouts\x18\x05 \x01(\r\x12\x11\n\tcolluders\x18\x06 \x01(\r\x12\x0c\n\x04\x62its\x18\x07 \x01(\r\x12\r\n\x05\x62ound\x18\x08 \x01(\x04\x12\r\n\x05noise\x18\t \x01(\x01\x12\x12\n\nneighbours\x18\n \x01(\r\x12\x17\n\x0fone_owner_moves\x18\x0b \x01(\x04\"J\n\nSigningKey\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"2\n\x0bKeyBindings\x12#\n\x04keys\x18\x01 \x03(\x0b\x32\x15.fedkme.v1.SigningKey\"\x80\x01\n\x10KeyAdvertisement\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12\x12\n\ncipher_key\x18\x03 \x01(\x0c\x12\x10\n\x08mask_key\x18\x04 \x01(\x0c\x12\x12\n\ncommitment\x18\x05 \x01(\x0c\x12\x11\n\tsignature\x18\x06 \x01(\x0c\"\x8c\x01\n\tKeyRoster\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\x0c\x12\x33\n\x0e\x61\x64vertisements\x18\x02 \x03(\x0b\x32\x1b.fedkme.v1.KeyAdvertisement\x12\x14\n\x0c\x66ingerprints\x18\x03 \x03(\x0c\x12#\n\x04keys\x18\x04 \x03(\x0b\x32\x15.fedkme.v1.SigningKey\"?\n\nSealedPart\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x11\n\trecipient\x18\x02 \x01(\t\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c\"S\n\x0bSealedParts\x12\r\n\x05party\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12$\n\x05parts\x18\x03 \x03(\x0b\x32\x15.fedkme.v1.SealedPart\"g\n\x0e\x44\x65liveredParts\x12\r\n\x05party\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12$\n\x05parts\x18\x03 \x03(\x0b\x32\x15.fedkme.v1.SealedPart\x12\x0f\n\x07sharing\x18\x04 \x03(\t\"/\n\x0cSurvivorList\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\x0c\x12\x0e\n\x06owners\x18\x02 \x03(\t\"C\n\rEndorsementOf\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"R\n\x0f\x45ndorsementList\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\x0c\x12.\n\x0c\x65ndorsements\x18\x02 \x03(\x0b\x32\x18.fedkme.v1.EndorsementOf\"\'\n\x07ShareOf\x12\r\n\x05\x61\x62out\x18\x01 \x01(\t\x12\r\n\x05share\x18\x02 \x01(\x0c\"z\n\x08Unmasked\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12&\n\nself_masks\x18\x03 \x03(\x0b\x32\x12.fedkme.v1.ShareOf\x12%\n\tmask_keys\x18\x04 \x03(\x0b\x32\x12.fedkme.v1.ShareOfb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x65\x64kme/v1/pooling.proto\x12\tfedkme.v1\"H\n\x08Security\x12\x10\n\x08\x64ropouts\x18\x01 \x01(\r\x12\x11\n\tcolluders\x18\x02 \x01(\rJ\x04\x08\x03\x10\x04R\x11\x64istributed_noise\"y\n\x05Query\x12\x0c\n\x04maps\x18\x01 \x03(\t\x12\x0f\n\x07\x63lasses\x18\x02 \x01(\r\x12\x0e\n\x06\x63ounts\x18\x03 \x01(\x08\x12\x0f\n\x07weights\x18\x04 \x03(\x04\x12\x0e\n\x06sketch\x18\x05 \x01(\t\x12\x11\n\tmarginals\x18\x06 \x01(\t\x12\r\n\x05\x63\x65lls\x18\x07 \x01(\t\"A\n\x05\x45mbed\x12\x1f\n\x05query\x18\x01 \x01(\x0b\x32\x10.fedkme.v1.Query\x12\x17\n\x0fone_owner_moves\x18\x02 \x01(\x04\"*\n\x05Words\x12\r\n\x05words\x18\x01 \x03(\x06\x12\x0c\n\x04last\x18\x02 \x01(\x08J\x04\x08\x03\x10\x04\"\x9c\x02\n\tAggregate\x12&\n\x07propose\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.ProposalH\x00\x12&\n\x04keys\x18\x02 \x01(\x0b\x32\x16.fedkme.v1.KeyBindingsH\x00\x12&\n\x06roster\x18\x03 \x01(\x0b\x32\x14.fedkme.v1.KeyRosterH\x00\x12-\n\x08\x64\x65livery\x18\x04 \x01(\x0b\x32\x19.fedkme.v1.DeliveredPartsH\x00\x12,\n\tsurvivors\x18\x05 \x01(\x0b\x32\x17.fedkme.v1.SurvivorListH\x00\x12\x32\n\x0c\x65ndorsements\x18\x06 \x01(\x0b\x32\x1a.fedkme.v1.EndorsementListH\x00\x42\x06\n\x04\x62ody\"\xf4\x01\n\nAggregated\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x15.fedkme.v1.SigningKeyH\x00\x12\x34\n\radvertisement\x18\x02 \x01(\x0b\x32\x1b.fedkme.v1.KeyAdvertisementH\x00\x12(\n\x06sealed\x18\x03 \x01(\x0b\x32\x16.fedkme.v1.SealedPartsH\x00\x12/\n\x0b\x65ndorsement\x18\x04 \x01(\x0b\x32\x18.fedkme.v1.EndorsementOfH\x00\x12\'\n\x08unmasked\x18\x05 \x01(\x0b\x32\x13.fedkme.v1.UnmaskedH\x00\x42\x06\n\x04\x62ody\"\xda\x01\n\x08Proposal\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1f\n\x05query\x18\x02 \x01(\x0b\x32\x10.fedkme.v1.Query\x12\x0e\n\x06owners\x18\x03 \x03(\t\x12\x11\n\tthreshold\x18\x04 \x01(\r\x12\x10\n\x08\x64ropouts\x18\x05 \x01(\r\x12\x11\n\tcolluders\x18\x06 \x01(\r\x12\x0c\n\x04\x62its\x18\x07 \x01(\r\x12\r\n\x05\x62ound\x18\x08 \x01(\x04\x12\r\n\x05noise\x18\t \x01(\x01\x12\x12\n\nneighbours\x18\n \x01(\r\x12\x17\n\x0fone_owner_moves\x18\x0b \x01(\x04\"J\n\nSigningKey\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"2\n\x0bKeyBindings\x12#\n\x04keys\x18\x01 \x03(\x0b\x32\x15.fedkme.v1.SigningKey\"\x80\x01\n\x10KeyAdvertisement\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12\x12\n\ncipher_key\x18\x03 \x01(\x0c\x12\x10\n\x08mask_key\x18\x04 \x01(\x0c\x12\x12\n\ncommitment\x18\x05 \x01(\x0c\x12\x11\n\tsignature\x18\x06 \x01(\x0c\"\x8c\x01\n\tKeyRoster\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\x0c\x12\x33\n\x0e\x61\x64vertisements\x18\x02 \x03(\x0b\x32\x1b.fedkme.v1.KeyAdvertisement\x12\x14\n\x0c\x66ingerprints\x18\x03 \x03(\x0c\x12#\n\x04keys\x18\x04 \x03(\x0b\x32\x15.fedkme.v1.SigningKey\"?\n\nSealedPart\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x11\n\trecipient\x18\x02 \x01(\t\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c\"S\n\x0bSealedParts\x12\r\n\x05party\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12$\n\x05parts\x18\x03 \x03(\x0b\x32\x15.fedkme.v1.SealedPart\"g\n\x0e\x44\x65liveredParts\x12\r\n\x05party\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12$\n\x05parts\x18\x03 \x03(\x0b\x32\x15.fedkme.v1.SealedPart\x12\x0f\n\x07sharing\x18\x04 \x03(\t\"/\n\x0cSurvivorList\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\x0c\x12\x0e\n\x06owners\x18\x02 \x03(\t\"C\n\rEndorsementOf\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"R\n\x0f\x45ndorsementList\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\x0c\x12.\n\x0c\x65ndorsements\x18\x02 \x03(\x0b\x32\x18.fedkme.v1.EndorsementOf\"\'\n\x07ShareOf\x12\r\n\x05\x61\x62out\x18\x01 \x01(\t\x12\r\n\x05share\x18\x02 \x01(\x0c\"z\n\x08Unmasked\x12\x0e\n\x06sender\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\x0c\x12&\n\nself_masks\x18\x03 \x03(\x0b\x32\x12.fedkme.v1.ShareOf\x12%\n\tmask_keys\x18\x04 \x03(\x0b\x32\x12.fedkme.v1.ShareOfb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,35 +38,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EMBED']._serialized_start=235
   _globals['_EMBED']._serialized_end=300
   _globals['_WORDS']._serialized_start=302
-  _globals['_WORDS']._serialized_end=366
-  _globals['_AGGREGATE']._serialized_start=369
-  _globals['_AGGREGATE']._serialized_end=653
-  _globals['_AGGREGATED']._serialized_start=656
-  _globals['_AGGREGATED']._serialized_end=900
-  _globals['_PROPOSAL']._serialized_start=903
-  _globals['_PROPOSAL']._serialized_end=1121
-  _globals['_SIGNINGKEY']._serialized_start=1123
-  _globals['_SIGNINGKEY']._serialized_end=1197
-  _globals['_KEYBINDINGS']._serialized_start=1199
-  _globals['_KEYBINDINGS']._serialized_end=1249
-  _globals['_KEYADVERTISEMENT']._serialized_start=1252
-  _globals['_KEYADVERTISEMENT']._serialized_end=1380
-  _globals['_KEYROSTER']._serialized_start=1383
-  _globals['_KEYROSTER']._serialized_end=1523
-  _globals['_SEALEDPART']._serialized_start=1525
-  _globals['_SEALEDPART']._serialized_end=1588
-  _globals['_SEALEDPARTS']._serialized_start=1590
-  _globals['_SEALEDPARTS']._serialized_end=1673
-  _globals['_DELIVEREDPARTS']._serialized_start=1675
-  _globals['_DELIVEREDPARTS']._serialized_end=1778
-  _globals['_SURVIVORLIST']._serialized_start=1780
-  _globals['_SURVIVORLIST']._serialized_end=1827
-  _globals['_ENDORSEMENTOF']._serialized_start=1829
-  _globals['_ENDORSEMENTOF']._serialized_end=1896
-  _globals['_ENDORSEMENTLIST']._serialized_start=1898
-  _globals['_ENDORSEMENTLIST']._serialized_end=1980
-  _globals['_SHAREOF']._serialized_start=1982
-  _globals['_SHAREOF']._serialized_end=2021
-  _globals['_UNMASKED']._serialized_start=2023
-  _globals['_UNMASKED']._serialized_end=2145
+  _globals['_WORDS']._serialized_end=344
+  _globals['_AGGREGATE']._serialized_start=347
+  _globals['_AGGREGATE']._serialized_end=631
+  _globals['_AGGREGATED']._serialized_start=634
+  _globals['_AGGREGATED']._serialized_end=878
+  _globals['_PROPOSAL']._serialized_start=881
+  _globals['_PROPOSAL']._serialized_end=1099
+  _globals['_SIGNINGKEY']._serialized_start=1101
+  _globals['_SIGNINGKEY']._serialized_end=1175
+  _globals['_KEYBINDINGS']._serialized_start=1177
+  _globals['_KEYBINDINGS']._serialized_end=1227
+  _globals['_KEYADVERTISEMENT']._serialized_start=1230
+  _globals['_KEYADVERTISEMENT']._serialized_end=1358
+  _globals['_KEYROSTER']._serialized_start=1361
+  _globals['_KEYROSTER']._serialized_end=1501
+  _globals['_SEALEDPART']._serialized_start=1503
+  _globals['_SEALEDPART']._serialized_end=1566
+  _globals['_SEALEDPARTS']._serialized_start=1568
+  _globals['_SEALEDPARTS']._serialized_end=1651
+  _globals['_DELIVEREDPARTS']._serialized_start=1653
+  _globals['_DELIVEREDPARTS']._serialized_end=1756
+  _globals['_SURVIVORLIST']._serialized_start=1758
+  _globals['_SURVIVORLIST']._serialized_end=1805
+  _globals['_ENDORSEMENTOF']._serialized_start=1807
+  _globals['_ENDORSEMENTOF']._serialized_end=1874
+  _globals['_ENDORSEMENTLIST']._serialized_start=1876
+  _globals['_ENDORSEMENTLIST']._serialized_end=1958
+  _globals['_SHAREOF']._serialized_start=1960
+  _globals['_SHAREOF']._serialized_end=1999
+  _globals['_UNMASKED']._serialized_start=2001
+  _globals['_UNMASKED']._serialized_end=2123
 # @@protoc_insertion_point(module_scope)

@@ -41,14 +41,12 @@ class Embed(_message.Message):
     def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ..., one_owner_moves: _Optional[int] = ...) -> None: ...
 
 class Words(_message.Message):
-    __slots__ = ("words", "last", "rows")
+    __slots__ = ("words", "last")
     WORDS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
     words: _containers.RepeatedScalarFieldContainer[int]
     last: bool
-    rows: int
-    def __init__(self, words: _Optional[_Iterable[int]] = ..., last: bool = ..., rows: _Optional[int] = ...) -> None: ...
+    def __init__(self, words: _Optional[_Iterable[int]] = ..., last: bool = ...) -> None: ...
 
 class Aggregate(_message.Message):
     __slots__ = ("propose", "keys", "roster", "delivery", "survivors", "endorsements")

@@ -22,7 +22,7 @@ from curator.releases.generators import Target, Trained, Training, embedding_by,
 from curator.releases.networks import Parameters, TableNetwork
 from curator.releases.progress import Report
 from fedkme.features.fourier_map import FourierMap, FourierMapSpec
-from sim.bench.pooling import COLUMNS, FEATURES
+from sim.bench.costs import COLUMNS, FEATURES
 from sim.bench.result import BenchSettings, Cell, Result
 from sim.bench.synthetic import synthetic_schema
 

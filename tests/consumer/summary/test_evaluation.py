@@ -1,4 +1,4 @@
-"""consumer.evaluation: what the consumer computes on its own machine (issue 2, item 8)."""
+"""consumer.summary.evaluation: what the consumer computes on its own machine (issue 2, item 8)."""
 
 from __future__ import annotations
 

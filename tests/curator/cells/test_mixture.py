@@ -10,8 +10,7 @@ from scipy.optimize import nnls
 from curator.cells.mixture import EVENNESS, Parts, mixture
 from curator.cells.orders import Histograms, Orders, make_orders
 from curator.payouts.mixture import by_mixture
-from curator.payouts.shapley import by_shapley
-from fedkme.cells.histogram import histogram_noise, shares
+from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.noise import simulated
 
 Counts = NDArray[np.int64]
@@ -110,21 +109,12 @@ def test_equal_owners_are_treated_alike_within_the_noise(rows: int, cells: int, 
     twin, other = pool(rows, cells * labels, 3), pool(rows, cells * labels, 4)
     gaps = []
     for seed in range(20):
-        received, orders = ordered(np.stack([twin, twin, other]), seed, labels)
+        _, orders = ordered(np.stack([twin, twin, other]), seed, labels)
         assert 0.3 < orders.weights[0] / orders.weights[:2].sum() < 0.7
         gaps.append(orders.weights[0] - orders.weights[1])
         paid = by_mixture(dict(zip("abc", orders.weights.tolist(), strict=True)), 1000).amounts
         assert 0.29 < paid["a"] / (paid["a"] + paid["b"]) < 0.71
         assert 0.25 < orders.rows[0] / orders.rows[:2].sum() < 0.75
-        by_cell = received.owners.reshape(3, labels, cells).sum(axis=1)
-        values = by_shapley(
-            {name: shares(own, rows).tolist() for name, own in zip("abc", by_cell, strict=True)},
-            shares(received.validation, M).tolist(),
-            1000,
-            None,
-            0,
-        ).amounts
-        assert 0.2 < values["a"] / (values["a"] + values["b"]) < 0.8
     assert abs(np.mean(gaps)) < 4 * np.std(gaps) / np.sqrt(len(gaps))  # neither is preferred
 
 

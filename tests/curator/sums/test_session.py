@@ -39,7 +39,7 @@ from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
 from owner.sums.handler import SumHandler
-from owner.sums.responder import OwnRows, SumResponder
+from owner.sums.responder import SumResponder
 from sim.chaos.clock import run_virtual
 from sim.chaos.parties import compute
 from tests.curator.sums.fake_owners import (
@@ -82,7 +82,7 @@ class Party:
     def __init__(self, name: str, rows: Table, noise: NoiseSource, breaks: Sequence[int] = ()) -> None:
         self.lines = Lines()
         gate = OwnerGate(name, self.lines)
-        self.handler = SumHandler("run-1", SumResponder(name, OwnRows(rows, name), SCHEMA, noise, gate))
+        self.handler = SumHandler("run-1", SumResponder(name, rows, SCHEMA, noise, gate))
         self.connection = OwnerConnection(name, 60, 60)
         self.heard: list[Directive] = []
         self.session = SumSession(self.connection, "run-1")

@@ -1,4 +1,4 @@
-"""fedkme.kernels: the exact kernel that every MMD in a report rests on (issue 2, items 8 and 9)."""
+"""fedkme.embeddings.kernels: the exact kernel of every MMD in a report (issue 2, items 8 and 9)."""
 
 from __future__ import annotations
 

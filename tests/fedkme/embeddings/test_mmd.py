@@ -1,4 +1,4 @@
-"""fedkme.mmd: eq. 1, eq. 3 and the bid (SARPATWAR.md, section 2; errata 1 to 4)."""
+"""fedkme.embeddings.mmd: eq. 1, eq. 3 and the bid (SARPATWAR.md, section 2; errata 1 to 4)."""
 
 from __future__ import annotations
 

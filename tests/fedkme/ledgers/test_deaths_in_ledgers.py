@@ -186,3 +186,21 @@ def test_heads_tell_of_a_run_of_which_the_curator_wrote_nothing(tmp_path: Path) 
     assert not [each for each in chains if each.fault]
     assert "of owner-1 in run-2, round 1 (row 1) is not in" in pair.fault
     assert pair.about.endswith(": 2 events")
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_an_owner_is_held_to_each_of_its_curators_by_that_ones_runs(tmp_path: Path, lies: bool) -> None:
+    lines = {run: [replace(line, run=run) for line in LINES] for run in ("run-1", "run-2")}
+    told = lines["run-2"][: 2 if lies else 3]
+    for party, name, written in (
+        (CURATOR, "first", lines["run-1"]),
+        (CURATOR, "second", told),
+        ("north", "north", [*lines["run-1"], *lines["run-2"]]),
+    ):
+        with open_ledger(party, tmp_path / f"{name}.jsonl") as ledger:
+            ledger.extend(written)
+    found, absent = verify_files([*tmp_path.glob("*.jsonl")])
+    faults = [each.fault for each in found if each.fault]
+    assert not absent
+    assert len(faults) == lies
+    assert all("in run-2" in fault and "second.jsonl" in fault for fault in faults)

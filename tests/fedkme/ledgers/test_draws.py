@@ -161,7 +161,7 @@ def payout(books: Books, drawn: Drawn, event: Event) -> None:
     kept.unlink(missing_ok=True)
     amount = int(drawn[0]) % 1000
     found = Payout("wins", 1000, {"a": amount, "b": 1000 - amount}, {}, "owners", "little", event)
-    inputs = PayoutInputs(RUN, PROTOCOLS["clock"], 6, ("a", "b"), {}, {}, None, [], {}, None, None)
+    inputs = PayoutInputs(RUN, PROTOCOLS["clock"], 6, ("a", "b"), {}, None, [], {}, released=False)
     keep(books.folder, kept, inputs, found)
 
 

@@ -97,9 +97,6 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
         def head(self) -> Head:
             return Head("")
 
-        async def prepare(self, directive: Directive) -> None:
-            pass
-
         def answer(self, directive: Directive) -> Answer:
             return Dry()
 

@@ -34,7 +34,7 @@ from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
-from owner.sums.responder import OwnRows, SumResponder
+from owner.sums.responder import SumResponder
 from tests.owner.consent.host import NAME, SCHEMA, Host, rows
 
 NAMES = (NAME, "owner-2", "owner-3")
@@ -92,8 +92,7 @@ def sum_responder(
     noise: NoiseSource | None = None,
 ) -> SumResponder:
     noise, gate = noise or simulated(0, name, "sums"), OwnerGate(name, lines)
-    held = OwnRows(rows() if table is None else table, name)
-    return SumResponder(name, held, SCHEMA, noise, gate, identity, revoked)
+    return SumResponder(name, rows() if table is None else table, SCHEMA, noise, gate, identity, revoked)
 
 
 class Together:

@@ -1,4 +1,4 @@
-"""sim.exact_greedy: the exact-kernel baseline of issue 2, item 4."""
+"""sim.evaluation.exact_greedy: the exact-kernel baseline of issue 2, item 4."""
 
 from __future__ import annotations
 

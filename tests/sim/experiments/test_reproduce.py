@@ -31,7 +31,7 @@ def test_all_goes_on_after_what_lacks_its_data_and_fails_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
-    names = ("sarpatwar-fig1", "balog-fig1", "merf-adult", "mixture-nll")
+    names = ("sarpatwar-fig1", "balog-fig1", "merf-adult")
     monkeypatch.setattr("sim.papers.cli.NAMES", names)
     result = CliRunner().invoke(app, ["reproduce", "all", "--quick", "--out", str(tmp_path / "out")])
     assert result.exit_code == DataError.code, result.output

@@ -1,4 +1,4 @@
-"""sim.progress: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
+"""sim.report.progress: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sim.release_page: the page of a release, whole or failed (docs/metrics.md, "metrics.json of a release")."""
+"""sim.report.release_page: the page of a release, whole or failed (docs/metrics.md)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Tests of regional curators (docs/decisions/035-tree.md)."""
