@@ -111,10 +111,14 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 await self._finish()
             finally:
                 await self._stop()
-                adopt_curator_run(self.directory)
-                adopt_owner_journals(self.directory)
-                adopt_consumer_journal(self.directory)
+                self.adopt()
                 self._log.close()
+
+    def adopt(self) -> None:
+        """Leave the record of the only run, and every party's ledger as a file of lines."""
+        adopt_curator_run(self.directory)
+        adopt_owner_journals(self.directory)
+        adopt_consumer_journal(self.directory)
 
     async def _stop(self) -> None:
         """The curator first, so that it writes that it was stopped and not that everybody left."""
@@ -278,8 +282,11 @@ class Folders:
             "schema_file": self._schema_file,
         }
 
-    def servers(self, page: str | None = None, **tables: Settings) -> dict[str, list[str]]:
-        """Commands of the curator, with a page and these tables in its configuration, and of every owner."""
+    def servers(self, page: str | None = None, runs: int = 1, **tables: Settings) -> dict[str, list[str]]:
+        """Commands of the curator, which ends after so many runs, and of every owner.
+
+        The curator's configuration has a page, and these tables.
+        """
         curator = CuratorSettings(
             **self.common("curator", LOOPBACK),
             directory=self.directory / "curator",
@@ -289,7 +296,7 @@ class Folders:
             progress_s=self._settings.progress_s,
             grace_s=0.0,
             durability="process",
-            runs=1,
+            runs=runs,
             page=page,
             **tables,
         )
