@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
-from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import NoiseSource, whole
 from fedkme.secagg.parameters import Parameters
 
 LEAST_SHARE = 2.0**24
@@ -222,4 +222,4 @@ def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]
         raise ConfigError(
             "shares of noise are drawn for deviations of 2**24 to 2**45 steps", "Take another step."
         )
-    return np.rint(noise.gaussian(share, size)).astype(np.int64)
+    return whole(noise.gaussian(share, size))
