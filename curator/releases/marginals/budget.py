@@ -25,9 +25,10 @@ h'(0) r.
 **Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
 constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
 directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
-max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute differences
-is rounded by a part of itself, so each is cut to what `choose` would cut it to, before the constant is taken
-off: cutting moves neighbours no further apart, and what rounding adds stays within CHOICE_SLACK.
+max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute
+differences is rounded by a part of itself, so each is cut to what `choose` would cut it to, before the
+constant is taken off: cutting moves neighbours no further apart, and what rounding adds stays within
+CHOICE_SLACK.
 """
 
 from __future__ import annotations

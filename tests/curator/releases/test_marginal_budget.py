@@ -97,8 +97,8 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
 def test_a_choice_keeps_to_its_range_whatever_the_size_of_tables(
     rows: list[tuple[int, int, int, int]], least: int, span: float, seed: int
 ) -> None:
-    # Issue 33, item 7: AIM's scores were held to nothing. Errors near each other, or near their constants, are
-    # sums over many cells, which rounding moves by some 2^-50 of themselves.
+    # Issue 33, item 7: AIM's scores were held to nothing. Errors near each other, or near their constants,
+    # are sums over many cells, which rounding moves by some 2^-50 of themselves.
     exact, near, steps, weights = (np.array(each, np.float64) for each in zip(*rows, strict=True))
     constants = least + exact - near
     rounding = 1.0 + 2.0**-50 * np.random.default_rng(seed).uniform(-1, 1, (2, len(rows)))

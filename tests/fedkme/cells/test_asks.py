@@ -85,8 +85,8 @@ def test_rounding_the_noise_is_rounding_the_sum_at_ties_too() -> None:
     drawn = GaussianNoise(1.0).draw(Ties(), len(noise))
     released: dict[float, int] = {}
     for count in range(4):
-        for exact, whole in zip((count + noise).tolist(), (count + drawn).tolist(), strict=True):
-            assert released.setdefault(exact, whole) == whole
+        for exact, noisy in zip((count + noise).tolist(), (count + drawn).tolist(), strict=True):
+            assert released.setdefault(exact, noisy) == noisy
 
 
 @given(st.floats(-(2.0**52), 2.0**52), st.integers(-5, 5))
