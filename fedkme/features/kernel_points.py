@@ -7,11 +7,12 @@ b sqrt(2 - 2 min k) < b sqrt(2): a projection lengthens no vector, and two kerne
 sqrt(2) apart (the paper counts 2). With W = L^-1, K_zz = L L^T, G is I and b is 1. b is computed from W by
 every party: a curator that sends another W does not get less noise for it.
 
-**Rounding.** Distances are sums of squared differences, and no |x|^2 + |y|^2 - 2 x.y, whose error is a part of
-|x|^2: in a table far from 0 that is any multiple of r^2 (issue 33). The lower bounds of a table's columns are
-taken off points and rows first. So r^2 is off by a part (n + 4) 2^-53 of itself, and k = exp(-t), t = gamma
-r^2, by t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54 and its own 2^-53: `_entry_error`. What that and the product with
-W do to phi is added to norm and spread wherever SLACK of `fedkme.features.sums` would not cover it.
+**Rounding.** Distances are sums of squared differences, and no |x|^2 + |y|^2 - 2 x.y, whose error is a part
+of |x|^2: in a table far from 0 that is any multiple of r^2 (issue 33). The lower bounds of a table's columns
+are taken off points and rows first. So r^2 is off by a part (n + 4) 2^-53 of itself, and k = exp(-t), t =
+gamma r^2, by t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54 and its own 2^-53: `_entry_error`. What that and the
+product with W do to phi is added to norm and spread wherever SLACK of `fedkme.features.sums` does not cover
+it.
 """
 
 from __future__ import annotations

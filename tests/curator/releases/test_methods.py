@@ -287,8 +287,8 @@ _FAR: Mapping[str, Mapping[str, Any]] = {
 )
 @pytest.mark.parametrize("name", _FAR)
 def test_a_table_far_from_0_moves_sums_by_what_is_declared(name: str, bounds: tuple[float, float]) -> None:
-    # Issue 33, item 7: balog1 in the table's units had 6.5 times its sensitivity. By brute force: all pairs of
-    # rows at corners, at the public points and next to them, of either class.
+    # Issue 33, item 7: balog1 in the table's units had 6.5 times its sensitivity. By brute force: all pairs
+    # of rows at corners, at the public points and next to them, of either class.
     schema = Schema(
         columns=(Numeric(name="x", bounds=bounds, count=2),), label=Label(name="y", classes=("no", "yes"))
     )

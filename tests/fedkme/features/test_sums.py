@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from curator.releases.subspace import subspace
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
+from fedkme.features.domain import Units
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.kernel_points import PointsSpec
@@ -271,7 +272,7 @@ HOSTILE_WIDTHS = [1.0, 1e-3, 1e6, 1e-9]
 
 @st.composite
 def hostile(draw: st.DrawFn) -> tuple[MapSpec, Schema, FloatArray]:
-    """A map, a schema of bounds far from 0 and near each other, and rows at its corners and next to points."""
+    """A map, a schema of bounds far from 0 and near each other, and rows at corners and next to points."""
     low, width = draw(st.sampled_from(HOSTILE_LOWS)), draw(st.sampled_from(HOSTILE_WIDTHS))
     high = low + max(width, 4 * float(np.spacing(abs(low))))
     columns = draw(st.integers(1, 3))
@@ -286,7 +287,8 @@ def hostile(draw: st.DrawFn) -> tuple[MapSpec, Schema, FloatArray]:
         public + random.normal(0, draw(st.sampled_from([0.0, 1e-8, 1e-3])) * width, public.shape), low, high
     )
     rows = np.concatenate([ends, public, near, random.uniform(low, high, (20, columns))])
-    units = draw(st.sampled_from(["table", "model"]))
+    every: tuple[Units, ...] = ("table", "model")
+    units = draw(st.sampled_from(every))
     gamma = draw(st.sampled_from([1e-6, 0.5, 4.0, 1e3, 1e7, 1e13, 1e17]))
     gamma = gamma / (high - low) ** 2 if units == "table" else gamma
     kind = draw(
