@@ -33,7 +33,7 @@ from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
-_UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: the slack of fedkme.features.pooling covers it
+_UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: the slack of fedkme.features.sums covers it
 
 
 class PointsSpec(MapSpec):

@@ -68,7 +68,7 @@ class Query:
 
 
 def embedding_query(features: EmbeddingMap, layout: Layout, share: float = 1.0) -> Query:
-    """The (J, C) sum of phi; distances from the map's bounds (see fedkme.features.pooling)."""
+    """The (J, C) sum of phi; distances from the map's bounds (see fedkme.features.sums)."""
     within = counted(same_class_distance(features), features)
     across = counted(other_class_distance(features), features) if layout.columns > 1 else within
     return Query(within, across, share)

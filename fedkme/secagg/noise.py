@@ -2,10 +2,11 @@
 
 Every owner adds an independent discrete Gaussian N_Z(0, s^2) to each coordinate of its vector of integers
 (Kairouz, Liu, Steinke 2021, "The distributed discrete Gaussian mechanism"). At most D of n owners drop out
-and at most T tell the curator their shares. An owner that hears of a total, or of what is made of it, knows its
-own share whether it tells or not. So at least m = n - D - max(T, 1) shares stay unknown to each observer: all
-statements are about these m; more shares only add to them. Sums are taken modulo 2**k, which is post-processing. The sum of
-m discrete Gaussians is not one, and the two lemmas below say how little it matters. Write, for v > 0,
+and at most T tell the curator their shares. An owner that hears of a total, or of what is made of it, knows
+its own share whether it tells or not. So at least m = n - D - max(T, 1) shares stay unknown to each observer:
+all statements are about these m; more shares only add to them. Sums are taken modulo 2**k, which is
+post-processing. The sum of m discrete Gaussians is not one, and the two lemmas below say how little it
+matters. Write, for v > 0,
 
     h(v) = 2 sum_{j>=1} exp(-2 pi^2 v j^2),    lambda(v) = log((1 + h(v)) / (1 - h(v)))    (h(v) < 1).
 
