@@ -99,7 +99,8 @@ def with_help(method: str, colluders: int | None) -> str:
     """
     if colluders is None:
         return method
-    return f"{method}, {HELP}{f'at most {colluders}' if colluders else 'no'} owner's noise"
+    whose = "no owner's" if not colluders else f"at most {colluders} owner{'s' * (colluders > 1)}'"
+    return f"{method}, {HELP}{whose}{'s' * (colluders == 1)} noise"
 
 
 HELP = "if it knows "

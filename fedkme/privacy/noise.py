@@ -94,9 +94,7 @@ def whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
     function: it takes halves to the even number.
     """
     below = np.floor(values)
-    below += (
-        values - below >= 0.5
-    )  # no error: what is left of a number above its floor is rounded across no 1/2
+    below += values - below >= 0.5  # what is left above the floor may be rounded, but not across 1/2
     return below.astype(np.int64)
 
 

@@ -85,7 +85,7 @@ def test_a_region_that_lost_an_owner_leaves_a_secure_sum() -> None:
     forest = Forest()
     lost(forest.answering["owner-01"], at=2)
     with pytest.raises(FedkmeError):
-        forest.released(SecuritySettings())
+        forest.released(SecuritySettings(colluders=0))
 
 
 def test_a_region_that_was_killed_gives_the_same_bits_again() -> None:

@@ -144,7 +144,7 @@ def test_consumers_are_named_and_stand_last() -> None:
     assert observers == ["other owners", CURATOR, "consumers together", "north", "south"]
 
 
-@pytest.mark.parametrize(("colluders", "words"), [(0, "no owner's noise"), (2, "at most 2 owner's noise")])
+@pytest.mark.parametrize(("colluders", "words"), [(0, "no owner's noise"), (2, "at most 2 owners' noise")])
 def test_a_figure_that_owners_noise_carries_says_of_how_many_it_holds(colluders: int, words: str) -> None:
     # Issue 33, item 7: T stood in no line of a ledger; of several lines the least T counts.
     secure, trusted = replace(told("a", CURATOR, NOISY), colluders=colluders), told("a", CURATOR, NOISY, "m")

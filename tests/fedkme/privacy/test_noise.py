@@ -1,8 +1,10 @@
 """Noise sources: laws, streams by name, and what a deployment may use."""
 
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,3 +158,12 @@ def test_a_choice_has_the_range_that_is_charged_however_large_its_scores(
     before, after = (choice_weights(np.array(each)) for each in (scores, moved))
     ratios = np.log(after) - np.log(before)
     assert ratios.max() - ratios.min() <= 2.0 + CHOICE_SLACK
+
+
+def test_no_draw_is_rounded_but_by_whole() -> None:
+    # Issue 33, item 7: other roundings are no function of a count and its noise.
+    rounds = re.compile(r"(rint|round|around|trunc|ceil)\((?=.*(gaussian|laplace)\()")
+    roles = [Path(__file__).parents[3] / name for name in ("fedkme", "owner", "curator", "consumer")]
+    sources = [path for role in roles for path in role.rglob("*.py")]
+    assert len(sources) > 300
+    assert not [path for path in sources if rounds.search(path.read_text(encoding="utf-8"))]
