@@ -32,7 +32,9 @@ Secure = Annotated[
     bool, typer.Option("--secure", help="Secure aggregation: owners do not trust the curator.")
 ]
 Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
-Colluders = Annotated[int, typer.Option(help="Owners that may side with the curator.")]
+Colluders = Annotated[
+    int | None, typer.Option(help="Owners that may side with the curator; default 1, which takes three.")
+]
 Copies = Annotated[int | None, typer.Option(help="Further tables that show how uncertain the rows are.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
 Device = Annotated[
@@ -78,7 +80,7 @@ def _add(method: str, text: str) -> None:
         copies: Copies = None,
         secure: Secure = False,
         dropouts: Dropouts = 0,
-        colluders: Colluders = 0,
+        colluders: Colluders = None,
         out: Out = None,
         assignments: Set = None,
         device: Device = None,
@@ -106,10 +108,11 @@ def _train_on(device: str | None) -> None:
         os.environ["JAX_PLATFORMS"] = device
 
 
-def _trust(secure: bool, dropouts: int, colluders: int) -> list[str]:
-    if not (secure or dropouts or colluders):
+def _trust(secure: bool, dropouts: int, colluders: int | None) -> list[str]:
+    if not (secure or dropouts or colluders is not None):
         return []
-    return [f"pooling.security.dropouts={dropouts}", f"pooling.security.colluders={colluders}"]
+    tells = [] if colluders is None else [f"pooling.security.colluders={colluders}"]
+    return [f"pooling.security.dropouts={dropouts}", *tells]
 
 
 @app.command(AUTO, epilog=epilog_of(AUTO))

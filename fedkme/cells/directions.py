@@ -63,8 +63,6 @@ MOST_OFFERED = 1024
 """Directions of a menu."""
 _STEPS = 2.0**20
 """Steps of f in a half of its range."""
-_LARGEST_LOGIT = 2.0**20
-"""Largest logit that `choose` takes; capping a score there moves it by no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +247,7 @@ def pick(
 
 def choose_one(score: FloatArray, event: BoundedRange, noise: NoiseSource) -> int:
     """Choose by scores, (k,), each of sensitivity SENSITIVITY or public, at the price of the event."""
-    return choose(np.minimum(_rate(event) * score, _LARGEST_LOGIT), float(noise.uniform(1)[0]), noise)
+    return choose(_rate(event) * score, float(noise.uniform(1)[0]), noise)
 
 
 def _rate(event: BoundedRange) -> float:

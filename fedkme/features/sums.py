@@ -4,8 +4,7 @@ A row's features are rounded to whole multiples of ROW_UNIT before they are adde
 the total over any number of owners, in any order, in blocks of any size, is the same to the last bit as
 one owner's that holds all rows. Noise is then added to integers, as fedkme.privacy.noise.SecureNoise
 wants it, and the integers are what secure aggregation masks. The rounding error, at most half a unit per
-row and coordinate, is far below the noise of any release; the privacy calibration counts it
-(`counted`).
+row and coordinate to either side, may lengthen a row; the privacy calibration counts it (`counted`).
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[st
         table.add_column(column, overflow="fold")
     for column in ("sound", "published", "raw rows"):
         table.add_column(column, no_wrap=True, justify="right")
-    table.add_column("how", no_wrap=True)
+    table.add_column("how", overflow="fold")
     before = ""
     for (protected, observer, unit), pair in groupby(
         found, lambda each: (each.protected, each.observer, each.unit)
