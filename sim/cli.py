@@ -132,8 +132,10 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write report.html from what a run left, or from what a consumer of a deployment received."""
+    from fedkme.ledgers.figures import check_stated
     from sim.report.write import write_report
 
+    check_stated(directory)
     written = _of_consumer(directory) if directory.suffix == ".toml" else write_report(directory)
     if as_json:
         print_json({"report": written})

@@ -31,7 +31,7 @@ from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.owners import policy_of
-from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
+from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
 from sim.report.families.table import words_of
 from sim.report.progress import Progress
@@ -119,6 +119,8 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
         adopt_curator_run(self.directory)
         adopt_owner_journals(self.directory)
         adopt_consumer_journal(self.directory)
+        if self.authority is not None and (self.directory / "ledger.jsonl").is_file():
+            (self.directory / AUTHORITY).write_bytes(self.authority.pem)  # never its key
 
     async def _stop(self) -> None:
         """The curator first, so that it writes that it was stopped and not that everybody left."""

@@ -21,6 +21,8 @@ from fedkme.store.sqlite import BESIDE
 from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
 
+AUTHORITY = "authority.pem"
+"""Certificate of the authority by which heads of a run are signed, in its folder; never its key."""
 UNFINISHED = ".unfinished"
 """Mark of a run that is under way, or whose process died, in its folder."""
 
