@@ -41,8 +41,8 @@ class RequestSettings(Settings):
     """Requests that D_v is meant for, each of which costs `privacy`: its counts by cells get the noise that
     costs least over so many, Gaussian in place of discrete Laplace from two on."""
     picks: int = Field(USUAL_PICKS, ge=0, le=MOST_PICKS)
-    """Directions that D_v may pick from a plan's menu, at most: a plan of more is refused before D_v is read. With 0
-    it picks none, and all of its epsilon is for counts."""
+    """Directions that D_v may pick from a plan's menu, at most: a plan of more is refused before D_v is read.
+    With 0 it picks none, and all of its epsilon is for counts."""
     target: AnyTarget = GaussianSettings()
     """Protection of g~, the mean of h1 over D_v."""
     share: Literal["embedding", "rows"] = "embedding"

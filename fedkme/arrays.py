@@ -58,8 +58,12 @@ class Numbers:
             ConfigError: another shape, what is no number, or a number outside of the domain.
         """
         found = np.array(plain, np.float64) if isinstance(plain, np.ndarray) else _nested(plain, len(shape))
-        fits = found is not None and found.ndim == len(shape)
-        if not fits or any(size not in (None, own) for size, own in zip(shape, found.shape, strict=True)):
+        own = () if found is None else found.shape
+        if (
+            found is None
+            or len(own) != len(shape)
+            or any(a not in (None, b) for a, b in zip(shape, own, strict=True))
+        ):
             raise ConfigError(f"{what} are numbers of another shape, or none", _REMEDY)
         if found.size and not (self.low <= found.min() and found.max() <= self.high):  # no NaN passes
             raise ConfigError(f"{what} are not between {self.low:g} and {self.high:g}", _REMEDY)

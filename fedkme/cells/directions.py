@@ -66,7 +66,7 @@ MOST_OFFERED = 1024
 LEVELS = Numbers(-0.5, 0.5)
 """Levels of a menu, as f is."""
 _PLACES = Numbers(0, 2**31)
-_SHARES = Numbers(2.0**-40, MOST_OF_PICKS)
+_SHARES = Numbers(2.0**-60, MOST_OF_PICKS)
 _STEPS = 2.0**20
 """Steps of f in a half of its range."""
 _LARGEST_LOGIT = 2.0**20

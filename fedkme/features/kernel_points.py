@@ -5,7 +5,9 @@ product of k_x with e_i = sum_m W_im k(z_m, .), whose Gram matrix is G = W K_zz 
 eigenvalue of G, ||phi(x)|| <= b ||k_x|| = b, and ||phi(x) - phi(y)|| <= b ||k_x - k_y||, which is at most
 b sqrt(2 - 2 min k) < b sqrt(2): a projection lengthens no vector, and two kernel functions are less than
 sqrt(2) apart (the paper counts 2). With W = L^-1, K_zz = L L^T, G is I and b is 1. b is computed from W by
-every party: a curator that sends another W does not get less noise for it.
+every party: a curator that sends another W does not get less noise for it. What is computed of k is off by at
+most (n + 4) u gamma 4 R^2, R the length of the longest point: a curator that names gamma or points by which
+this moves phi by more than the slack of sums counts is refused, whatever the rows are.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import COORDINATES, FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
+_LARGEST_BLUR = 1e-6
 _UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: the slack of fedkme.features.pooling covers it
 
 
@@ -33,7 +36,7 @@ class PointsSpec(MapSpec):
     """Public points and a basis of their span; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
-    gamma: FiniteFloat = Field(gt=0)
+    gamma: FiniteFloat = Field(gt=0, le=COORDINATES.high)
     units: Units = "model"
     """Units of points and gamma."""
     count: int = Field(ge=1, le=2**16)
@@ -48,8 +51,12 @@ class PointsSpec(MapSpec):
         for text in (self.points, self.whitening):
             if text is not None:
                 values = _unpacked(text)
-                if not values.size or values.size % self.count or not np.isfinite(values).all():
-                    raise ValueError("points and whitening are finite matrices of `count` points")
+                if not values.size or values.size % self.count:
+                    raise ValueError("points and whitening are matrices of `count` points")
+                try:
+                    COORDINATES.array(values, (None,), "points and whitening")
+                except ConfigError as error:
+                    raise ValueError(error.cause) from None
         return self
 
     @override
@@ -109,7 +116,23 @@ class PointsMap(EmbeddingMap):
         self.dimension = len(self.whitening)
         norm2 = _largest_norm2(self.whitening, gram)
         self.norm_bound = 1.0 if abs(norm2 - 1.0) <= _UNIT_SLACK else math.sqrt(norm2)
+        self._check_rounding()
         self.spread = self.norm_bound * gaussian_spread(self.domain.extents(self._gain), spec.gamma)
+
+    def _check_rounding(self) -> None:
+        """Refuse a kernel whose rounding could move phi by more than _LARGEST_BLUR of b, of any row.
+
+        |W dk| is at most |W| sqrt(M) |dk|_max.
+        """
+        corners = np.maximum(np.abs(self._shift), np.abs(self._gain + self._shift))
+        longest = max(float((corners**2).sum()), float((self._points**2).sum(axis=1).max()))
+        off = 4.0 * self.spec.gamma * longest * (len(corners) + 4) * 2.0**-53
+        moved = float(np.linalg.norm(self.whitening, 2)) * math.sqrt(len(self._points)) * off
+        if not moved <= _LARGEST_BLUR * self.norm_bound:
+            raise ConfigError(
+                "points and gamma of a kernel are such that rounding decides its values",
+                "Take a smaller gamma, or points and columns of smaller numbers.",
+            )
 
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
