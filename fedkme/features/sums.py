@@ -132,10 +132,10 @@ def pooled_sum(
 
 def _shortened(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
     """Rows of steps that are too long, or not finite, within the bound, (k, J) of whole numbers."""
-    short = np.where(np.isfinite(norms)[:, None], block, 0.0)
-    return (
-        np.trunc(short * (bound / np.maximum(norms, bound))[:, None]) if bound > 0 else np.zeros_like(block)
-    )
+    is_finite = np.isfinite(norms)
+    scale = np.where(is_finite, bound / np.where(is_finite, np.maximum(norms, ROW_UNIT), 1.0), 0.0)
+    shortened: FloatArray = np.trunc(np.where(is_finite[:, None], block, 0.0) * scale[:, None])
+    return shortened
 
 
 def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> PooledSum:
