@@ -69,8 +69,10 @@ class CodeBook:
             raise ConfigError(f"a code book of {self.cells} cells", f"Take 1 to {MOST_CELLS}.")
 
     def _fits_columns(self, shape: tuple[int, ...]) -> bool:
-        two = len(shape) == 2 and shape[0] == 2
-        return two and bool(np.isin(self._columns[0], np.arange(self.spec.width)).all())
+        if len(shape) != 2 or shape[0] != 2:
+            return False
+        which = self._columns[0]
+        return bool(((which == np.rint(which)) & (which >= 0) & (which < self.spec.width)).all())
 
     def _fits_discriminants(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         return (

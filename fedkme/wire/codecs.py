@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import COORDINATES, Numbers
+from fedkme.arrays import WIDTHS, Numbers
 from fedkme.directives import Refusal
 from fedkme.errors import (
     SAME_RELEASE,
@@ -312,7 +312,7 @@ def _menu_from_wire(text: str) -> dict[str, Any] | None:
 
 
 def _kernel_from_wire(gamma: float) -> float:
-    if not 0.0 < gamma <= COORDINATES.high:
+    if not WIDTHS.low <= gamma <= WIDTHS.high:
         raise ProtocolError("a plan has no kernel", "Check the peer's software.")
     return gamma
 

@@ -131,8 +131,8 @@ def test_a_lying_menu_tells_nothing_of_a_row(lie: str) -> None:
 
 
 def test_a_refusal_of_a_plan_is_no_choice_of_d_v() -> None:
-    # A book of one bit, a menu of two picks: who picked two was refused after D_v was read, free of charge and
-    # as often as the curator asked; who picked no other was not.
+    # A book of one bit, a menu of two picks: who picked two was refused after D_v was read, free of charge
+    # and as often as the curator asked; who picked no other was not.
     two = replace(
         MENU,
         leading=np.eye(3)[:, :2],
