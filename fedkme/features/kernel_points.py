@@ -28,7 +28,7 @@ from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
-_LARGEST_BLUR = 1e-6
+_LARGEST_BLUR = 2.5e-7  # of b: a quarter of the slack of fedkme.features.sums
 _UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: the slack of fedkme.features.pooling covers it
 
 

@@ -86,9 +86,16 @@ class Landmarks:
         )
 
     def features(self, rows: NDArray[np.float32]) -> FloatArray:
-        """Phi of encoded rows, (m, n) -> (m, J), in [-1, 1]: it may leave it by rounding alone."""
+        """Phi of encoded rows, (m, n) -> (m, J), in [-1, 1] and within the norm bound.
+
+        It may leave them by rounding alone, and is cut then: an error would tell of the row.
+        """
         features: FloatArray = np.clip(self.map.of_model(rows.astype(np.float64)), -1.0, 1.0)
-        return features
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        longest = self.map.norm_bound * (1.0 + 5e-7)
+        return np.where(
+            lengths > longest, features * (self.map.norm_bound / np.maximum(lengths, 1e-9)), features
+        )
 
     def in_h1(self, mean: FloatArray, deviation: float, h1: FourierFeatures) -> FloatArray:
         """A noisy mean of phi as a mean of h1, (J,) -> (d,) in normalised units; post-processing.

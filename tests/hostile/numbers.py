@@ -1,8 +1,8 @@
 """Every number that a peer names on the wire: where they are, and messages in which one is hostile.
 
 The table is made of the descriptors of the wire: numbers, and the numbers in JSON documents and in packed
-bytes that fields carry. A sample that a party of ours sends is walked field by field, also fields that it leaves
-out.
+bytes that fields carry. A sample that a party of ours sends is walked field by field, also fields that it
+leaves out.
 """
 
 from __future__ import annotations
