@@ -42,7 +42,7 @@ REALS = (
     2.0**53 + 2,
 )
 COUNTS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**64 - 1)
-NO_NUMBERS = (True, "1", None, [], [1.0], {}, 10**400, 1.5)
+NO_NUMBERS: tuple[Any, ...] = (True, "1", None, [], [1.0], {}, 10**400, 1.5)
 """Values of JSON in the place of a number."""
 _BITS = {
     Field.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -151,6 +151,7 @@ def _places(message: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ..
     for field in message.DESCRIPTOR.fields:
         name = name_of(field)
         if field.cpp_type == Field.CPPTYPE_MESSAGE:
+            inner: list[tuple[str, int | None]]
             if field.is_repeated:
                 inner = [(field.name, place) for place in range(min(1, len(getattr(message, field.name))))]
             else:
@@ -180,10 +181,10 @@ def _changes(message: Any, field: Any, values: Sequence[float]) -> Iterator[Any]
         array = np.frombuffer(now, kind)
         odd = values if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max, 0)
         for value in odd if len(array) else ():
-            changed = array.copy()
+            mutant = array.copy()
             with np.errstate(over="ignore"):
-                changed[-1] = value
-            yield changed.tobytes()
+                mutant[-1] = value
+            yield mutant.tobytes()
         return
     if field.cpp_type in _BITS:
         low, high = _BITS[field.cpp_type]

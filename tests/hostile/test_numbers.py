@@ -32,7 +32,16 @@ from fedkme.cells.codebook import code_book_from_json, kmeans_book
 from fedkme.cells.directions import menu_of, scores
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
-from fedkme.directives import Answer, Refusal, Rows
+from fedkme.directives import (
+    Accepted,
+    Answer,
+    NoisyHistogram,
+    PriceCounts,
+    Proposal,
+    Refusal,
+    Rows,
+    WordVector,
+)
 from fedkme.errors import FedkmeError
 from fedkme.exchange import CellsPlan, Offer, Outcome, SummaryChoice
 from fedkme.features.fixed_point import MEAN_UNIT, quantize_features
@@ -47,7 +56,7 @@ from fedkme.ops.spans import StageTime
 from fedkme.party import noise_for
 from fedkme.privacy.events import CONSUMER
 from fedkme.privacy.landmarks import landmarks_of
-from fedkme.protocol import Consider, IntendedSummary, Security
+from fedkme.protocol import Bid, Closing, Consider, IntendedSummary, Security
 from fedkme.protocols import PROTOCOLS
 from fedkme.releases.settings import release_settings, settings_from_json, settings_to_json
 from fedkme.store.memory import MemoryStore
@@ -55,12 +64,13 @@ from fedkme.sums.values import CellCounts, Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from fedkme.wire import codecs, releases, summaries, sums
-from fedkme.wire.directives import answer_from_wire, answer_to_wire, hello_from_wire
+from fedkme.wire.directives import answer_from_wire, answer_to_wire, hello_from_wire, invitation_to_wire
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2, releases_pb2, summaries_pb2, types_pb2
 from owner.party import OwnerParty
-from sim.engines.inprocess import curating, silent
+from sim.engines.inprocess import InProcessMarket, KeptRecords, curating, open_market, silent
+from tests.curator.summary import fakes
 from tests.hostile import test_cells, test_curators, test_liars, test_lying_plans
 from tests.hostile.numbers import NO_NUMBERS, REALS, WIRE, documents, hostile, numbers_in, numeric
 from tests.owner.consent.host import NAME, SCHEMA, rows
@@ -126,7 +136,7 @@ def of_cells(book: Any) -> list[pb.Directive]:
 
 
 def of_sums(query: SumQuery) -> list[pb.Directive]:
-    invited = test_curators.invitation_to_wire(owner_parties.invitation("r"))
+    invited = invitation_to_wire(owner_parties.invitation("r"))
     asked = pooling_pb2.Embed(query=sums.query_to_wire(query))
     return [directive("r", 1, 0, invite=invited), directive("r", 2, embed=asked)]
 
@@ -138,11 +148,11 @@ def meant() -> IntendedSummary:
 def secured() -> list[pb.Directive]:
     invited = owner_parties.invitation("r", security=Security(1), ahead=meant(), protocol="sketch")
     plain = owner_parties.invitation("r", security=Security(1))
-    agreed = owner_parties.Proposal.of(owner_parties.parameters(), owner_parties.QUERY)
+    agreed = Proposal.of(owner_parties.parameters(), owner_parties.QUERY)
     asked = pooling_pb2.Aggregate(propose=sums.PROPOSAL.to_wire(agreed))
     return [
-        directive("s", 1, 0, invite=test_curators.invitation_to_wire(replace(invited, run="s"))),
-        directive("r", 1, 0, invite=test_curators.invitation_to_wire(plain)),
+        directive("s", 1, 0, invite=invitation_to_wire(replace(invited, run="s"))),
+        directive("r", 1, 0, invite=invitation_to_wire(plain)),
         directive("r", 2, aggregate=asked),
     ]
 
@@ -370,13 +380,13 @@ def test_a_stage_that_has_hardly_begun_has_no_time_left() -> None:
 
 
 OWNERS: dict[str, tuple[type[Any], str]] = {
-    "rows that an owner has": (test_liars.Accepted, "uniform"),
-    "bids": (test_liars.Bid, "privauction"),
-    "counts": (test_liars.PriceCounts, "clock"),
-    "histograms": (test_liars.NoisyHistogram, "cells"),
+    "rows that an owner has": (Accepted, "uniform"),
+    "bids": (Bid, "privauction"),
+    "counts": (PriceCounts, "clock"),
+    "histograms": (NoisyHistogram, "cells"),
     "rows": (Rows, "uniform"),
-    "closings": (test_liars.Closing, "uniform"),
-    "sums": (test_liars.WordVector, "trusted"),
+    "closings": (Closing, "uniform"),
+    "sums": (WordVector, "trusted"),
     "heads": (Head, "uniform"),
 }
 FEW = (0.0, 5e-324, -1e154, 1.797e308, float("nan"), 2.0**53)
@@ -402,10 +412,10 @@ def lie_of(change: int) -> test_liars.Lie:
     return lie
 
 
-def market_of(moved: int) -> test_liars.InProcessMarket:
-    tables = test_liars.owners(20, 20, 20, 20)
+def market_of(moved: int) -> InProcessMarket:
+    tables = fakes.owners(20, 20, 20, 20)
     tables["a"] = neighbours(tables["a"])[moved]
-    return test_liars.open_market(test_liars.SCHEMA, tables, test_liars.table(30, 7), 0)
+    return open_market(fakes.SCHEMA, tables, fakes.table(30, 7), 0)
 
 
 def play_owner(what: str, lie: test_liars.Lie, moved: int) -> tuple[set[str], str]:
@@ -413,7 +423,7 @@ def play_owner(what: str, lie: test_liars.Lie, moved: int) -> tuple[set[str], st
     kind, protocol = OWNERS[what]
     market = market_of(moved)
     liar = test_liars.Liar(market.runs[test_liars.LIAR], kind, lie)
-    run = test_liars.run_over(market, liar, protocol, test_liars.KeptRecords())
+    run = test_liars.run_over(market, liar, protocol, KeptRecords())
     assert run.lied
     return run.named, run.record.status
 
@@ -463,7 +473,7 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
         moved: which of two neighbours an owner has.
     """
     settings, values = CONSUMERS[what]
-    market, records = market_of(moved), test_liars.KeptRecords()
+    market, records = market_of(moved), KeptRecords()
     said: Said = []
 
     def changed(messages: Sequence[Any]) -> list[Any]:
@@ -479,7 +489,7 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
             requests=Requests(CONSUMER, market.consumer),
             request=RequestSettings.model_validate({"p": 6, **values}),
             schema=market.schema,
-            validation=test_liars.table(30, 8),
+            validation=fakes.table(30, 8),
             noise_for=market.noise_for(CONSUMER),
             warn=lambda run, line: None,
             simulation_seed=0,
@@ -516,7 +526,7 @@ async def test_a_curator_reads_every_number_of_a_consumer_alike(
     assert [record.getMessage() for record in caplog.records] == []
 
 
-ASKED = {
+ASKED: dict[str, dict[str, Any]] = {
     "balog1": {"points": 12, "gamma": 2.0, "z": {"kind": "gaussian"}, "epsilon": 5.0, "seed": 3},
     "balog2": {"gamma": 2.0, "points": 12, "epsilon": 5.0},
     "hermite": {"epsilon": 5.0},
