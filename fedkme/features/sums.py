@@ -92,15 +92,15 @@ def pooled_sum(
     Memory: a block of rows in float64 whatever the number of rows, and the sums. Features of a block are
     whole numbers of steps when they are added, so BLAS may add them in any order: all partial sums are exact.
 
+    For a row over the norm bound, or with an embedding that is not finite, the map is wrong, and a curator
+    names the map: an error would tell of the row, and its embedding is more than the noise is for. So the
+    embedding is shortened to the bound, or counts as zeros, and nobody hears of it.
+
     Args:
         table: the owner's rows, with labels where the layout has classes.
         features: phi.
         layout: columns of the sum.
         block_rows: rows at a time; None: 4 MiB of features, or four times the sums where these are larger.
-
-    For a row over the norm bound, or with an embedding that is not finite, the map is wrong, and a curator
-    names the map: an error would tell of the row, and its embedding is more than the noise is for. So the
-    embedding is shortened to the bound, or counts as zeros, and nobody hears of it.
 
     Raises:
         DataError: no rows or too many, no labels or unknown ones, or a row outside the domain, which is not

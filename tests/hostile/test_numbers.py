@@ -332,7 +332,7 @@ RECEIVED: dict[str, tuple[Any, Callable[[Any], object]]] = {
     "rows": (
         ROWS,
         lambda said: finish(
-            h1_plan(), any_rows_from_wire([said], False), Outcome(True, "", 1, 1), PLAIN, None
+            h1_plan(), any_rows_from_wire([said], False), Outcome(True, "", 1, 1), fakes.SCHEMA, None
         ),
     ),
     "sealed rows": (SEALED, lambda said: any_rows_from_wire([said], True)),
