@@ -104,7 +104,7 @@ class Numbers:
 COORDINATES = Numbers(-(2.0**40), 2.0**40)
 """Coordinates, shifts, cuts and scores of a plan: rows are in [0, 1], or of length 1 at most."""
 WIDTHS = Numbers(2.0**-40, 2.0**40)
-"""What a coordinate of a plan is divided by, and gamma of a kernel of encoded rows."""
+"""Divisors of coordinates of a plan, and gammas of kernels of encoded rows."""
 
 
 def whole(values: FloatArray, most: float = EXACT) -> IntArray:

@@ -27,8 +27,8 @@ MAY_IMPORT = {
     "sim": {"fedkme", "sim", "region", *ROLES},
 }
 LAYERS = (
-    "arrays",
     "errors",
+    "arrays",
     "verbs",
     "durable",
     "extensions",

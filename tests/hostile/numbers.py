@@ -212,7 +212,7 @@ def documents(text: str, values: Sequence[float] = REALS) -> Iterator[str]:
 
 
 def numbers_in(plain: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where the numbers of a document are; the last of a list stands for the list."""
+    """Places of the numbers of a document; the last of a list stands for the list."""
     if isinstance(plain, dict):
         for key, value in plain.items():
             yield from numbers_in(value, (*path, key))

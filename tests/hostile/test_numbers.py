@@ -393,7 +393,7 @@ FEW = (0.0, 5e-324, -1e154, 1.797e308, float("nan"), 2.0**53)
 
 
 def of_the_wire(said: Answer, change: int | None) -> list[tuple[str, pb.OwnerMessage]]:
-    """What hostile numbers make of the last message of an answer; `change` is the place of one of them."""
+    """Hostile copies of the last message of an answer; `change` is the place of one of them."""
     last = answer_to_wire(said)[-1]
     found = list(hostile(last, FEW))
     return found if change is None else found[change : change + 1]
@@ -419,7 +419,7 @@ def market_of(moved: int) -> InProcessMarket:
 
 
 def play_owner(what: str, lie: test_liars.Lie, moved: int) -> tuple[set[str], str]:
-    """Who is named, and how the run of the others ended."""
+    """Owners that are named, and how the run of the others ended."""
     kind, protocol = OWNERS[what]
     market = market_of(moved)
     liar = test_liars.Liar(market.runs[test_liars.LIAR], kind, lie)
