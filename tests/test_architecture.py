@@ -26,8 +26,8 @@ MAY_IMPORT = {
     "sim": {"fedkme", "sim", *ROLES},
 }
 LAYERS = (
-    "arrays",
     "errors",
+    "arrays",
     "verbs",
     "durable",
     "extensions",

@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import COORDINATES, FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
@@ -40,7 +40,7 @@ class PointsSpec(MapSpec):
     """Public points and a basis of their span; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
-    gamma: FiniteFloat = Field(gt=0)
+    gamma: FiniteFloat = Field(gt=0, le=COORDINATES.high)
     units: Units = "model"
     """Units of points and gamma."""
     count: int = Field(ge=1, le=2**16)
@@ -55,8 +55,12 @@ class PointsSpec(MapSpec):
         for text in (self.points, self.whitening):
             if text is not None:
                 values = _unpacked(text)
-                if not values.size or values.size % self.count or not np.isfinite(values).all():
-                    raise ValueError("points and whitening are finite matrices of `count` points")
+                if not values.size or values.size % self.count:
+                    raise ValueError("points and whitening are matrices of `count` points")
+                try:
+                    COORDINATES.array(values, (None,), "points and whitening")
+                except ConfigError as error:
+                    raise ValueError(error.cause) from None
         return self
 
     @override
