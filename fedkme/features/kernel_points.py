@@ -26,13 +26,15 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import COORDINATES, FloatArray
+from fedkme.arrays import COORDINATES, FloatArray, Numbers
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
+_ENTRIES = Numbers(-(2.0**120), 2.0**120)
+"""Entries of points, in a table's own units, and of W: their squares and products stay finite."""
 _UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: fedkme.features.sums.SLACK covers it
 
 
@@ -58,7 +60,7 @@ class PointsSpec(MapSpec):
                 if not values.size or values.size % self.count:
                     raise ValueError("points and whitening are matrices of `count` points")
                 try:
-                    COORDINATES.array(values, (None,), "points and whitening")
+                    _ENTRIES.array(values, (None,), "points and whitening")
                 except ConfigError as error:
                     raise ValueError(error.cause) from None
         return self
