@@ -344,7 +344,8 @@ def _metrics(
     verdict = None if card is None else steps.step("the verdict", lambda: read_object(directory / card))
     evaluation = None
     # Such figures carry no noise.
-    if scenario is not None and len(record["files"]) > 1 and settings.noise == "seeded":
+    rows = {"synthetic.npz", "weighted.npz"} & set(record["files"])
+    if scenario is not None and rows and settings.noise == "seeded":
         evaluation = steps.step(FIGURES, lambda: _evaluation(scenario, settings, directory, record))
     return {
         "status": record["status"],

@@ -10,7 +10,6 @@ import asyncio
 import importlib.util
 import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -135,7 +134,7 @@ def noisy(release: bytes, generator: np.random.Generator) -> bytes:
 
 
 class Questions:
-    """Questions of every form of the grammar about a schema, with names and values that fit, and few that do not."""
+    """Questions of every form of the grammar about a schema."""
 
     def __init__(self, schema: Schema, generator: np.random.Generator) -> None:
         self._generator = generator
@@ -228,5 +227,3 @@ def test_no_released_number_leaves_a_release_without_rows_or_card(name: str) -> 
         assert not made.losses, f"{name}, seed {seed}: {[str(loss) for loss in made.losses]}"
         assert made.rows > 0
         assert {"npz", "csv", "card.md", "card.json"} <= {each.partition(".")[2] for each in made.files}
-
-
