@@ -11,6 +11,7 @@ import typer
 
 from consumer.results import CSV
 from fedkme.errors import ConfigError, NotMadeError
+from fedkme.ops.derivation import Derivation
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.arguments import ComparedWith, ScenarioName
 from sim.chaos.cli import chaos, schedule
@@ -73,7 +74,10 @@ def run(
         if as_json:
             print_json({"directory": directory, "report": report, "metrics": metrics})
         else:
-            print_summary(metrics, console())
+            steps = Derivation(f"`fedkme report {directory}` writes the page of this run.")
+            steps.step("the last lines", lambda: print_summary(metrics, console()))
+            for loss in steps.losses:
+                typer.echo(loss, err=True)
             if (table := directory / "consumer" / CSV).is_file():
                 typer.echo(f"rows with names and weights: {table}")
             typer.echo(f"report: {report}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +99,11 @@ def simulate_release(
         directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}", until)
         (directory / SETTINGS).write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)
+        steps = Derivation()
         if settings.engine == "processes":
             work = ReleaseLaunch(scenario, settings, directory, shown, watch).run()
         else:
-            work = _in_process(scenario, settings, directory, shown, watch)
+            work = _in_process(scenario, settings, directory, shown, watch, steps)
         held = "The run is over; its rows are held against the owners'."
         record, failure = carried_out(interrupts, work, directory, shown.close, watch, held)
         if record["files"]:
@@ -111,7 +111,7 @@ def simulate_release(
         figures = {"timing": {"total_s": time.monotonic() - started}}
         if plan is not None:
             figures["plan"] = plan.to_json()
-        metrics = _derive(directory, record, settings, scenario, figures, shown.warn)
+        metrics = _derive(directory, record, settings, scenario, figures, shown.warn, steps)
         if watch is not None:
             watch.finish(directory, f"Report: {directory / 'report.html'}", over=True)
     if failure is not None:
@@ -177,6 +177,7 @@ def complete_release(
     if scenario is None and settings.noise == "seeded":
         scenario = steps.step(FIGURES, lambda: build_scenario(settings.scenario, settings.seed))
     record = read_object(directory / RECORD)
+    _copy_to_consumer(directory, record["files"], steps)
     metrics = _derive(directory, record, settings, scenario, {"timing": {}, **figures}, warn, steps)
     (directory / UNFINISHED).unlink(missing_ok=True)
     return metrics
@@ -199,10 +200,9 @@ def _derive(
     scenario: Scenario | None,
     figures: Mapping[str, Any],
     warn: Callable[[str], None],
-    steps: Derivation | None = None,
+    steps: Derivation,
 ) -> dict[str, Any]:
     """Make metrics.json and the page of a run; a step that fails costs a line, and the run's code says so."""
-    steps = steps or Derivation()
     steps.remedy = f"`fedkme report {directory}` makes the rest at no cost."
     steps.losses = [
         *(NotMadeError(cause, steps.remedy) for cause in record.get("losses", ())),
@@ -296,6 +296,7 @@ async def _in_process(
     directory: Path,
     shown: ReleaseFollower,
     watch: SimulationWatch | None,
+    steps: Derivation,
 ) -> None:
     def hear(event: str, **fields: Any) -> None:
         if watch is not None:
@@ -322,11 +323,15 @@ async def _in_process(
             await release_in_process(market, asked, settings.pooling, records, hear)
         finally:
             write_ledgers(directory, await market.collect_stores())
-    steps = Derivation()
-    for name, data in records.files.items():
-        steps.step(f"consumer/{name}", partial((directory / "consumer" / name).write_bytes, data))
-    for loss in steps.losses:
-        shown.warn(str(loss))
+    _copy_to_consumer(directory, records.files, steps)
+
+
+def _copy_to_consumer(directory: Path, names: Iterable[str], steps: Derivation) -> None:
+    """Write the consumer's files, as far as the run has them."""
+    for name in names:
+        source, target = directory / name, directory / "consumer" / name
+        if source.exists() and target.parent.exists():
+            steps.step(f"consumer/{name}", lambda: replace(target, source.read_bytes()))
 
 
 def _metrics(
