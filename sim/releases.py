@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -331,7 +333,7 @@ def _copy_to_consumer(directory: Path, names: Iterable[str], steps: Derivation) 
     for name in names:
         source, target = directory / name, directory / "consumer" / name
         if source.exists() and target.parent.exists():
-            steps.step(f"consumer/{name}", lambda: replace(target, source.read_bytes()))
+            steps.step(f"consumer/{name}", partial(shutil.copyfile, source, target))
 
 
 def _metrics(

@@ -131,7 +131,7 @@ class ReleaseRun:
         async def ask(sums: OwnerSums, settle: Settle) -> bytes:
             sums.tell = tell
             record.owner_rows = await sums.invite()
-            sums.restore(self._answers, lambda answer: settle(partial(self._keep, answer)))
+            sums.restore(tuple(self._answers), lambda answer: settle(partial(self._keep, answer)))
             try:
                 release = await method.ask(sums)
             except asyncio.CancelledError:
@@ -162,6 +162,7 @@ class ReleaseRun:
 
     def _keep(self, answer: NoisyAnswer) -> None:
         self._context.store.append(self._run.name, ANSWER, answer.to_bytes())
+        self._answers.append(answer)
 
     async def _finish(self, method: Method, release: bytes) -> Finished:
         """Post-processing, beside the loop that serves everybody else."""
@@ -188,7 +189,11 @@ class ReleaseRun:
         return abandoned, tell
 
     def stop(self, error: FedkmeError, status: Status) -> None:
-        """Note why the run ended without a release."""
+        """Note why the run ended without a release; noisy answers that owners gave so far are paid for."""
+        if RELEASE not in self._files:
+            self._files = {
+                f"answer-{number}.npz": answer.to_bytes() for number, answer in enumerate(self._answers, 1)
+            }
         self.record.stop(error, "cancelled" if status == "cancelled" else "failed")
 
     def write(self) -> None:

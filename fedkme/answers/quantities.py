@@ -252,6 +252,8 @@ def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) 
 
     def slope(m: FloatArray) -> FloatArray:
         _, of_a, of_b, x, y = parts(m)
+        if min(of_a, of_b) <= 0.0:
+            return np.full(len(m), math.nan)
         r, root = of(m), math.sqrt(max(of_a * of_b, 1e-300))
         # dr = (d cov) / root - r/2 (d va / va + d vb / vb)
         on = np.array(

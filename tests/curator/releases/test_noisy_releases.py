@@ -23,8 +23,10 @@ from fedkme.answers.answer import ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.grammar import CALLS, parse
+from fedkme.answers.quantities import Moment, parts_of
 from fedkme.arrays import FloatArray
-from fedkme.errors import FedkmeError
+from fedkme.errors import FedkmeError, NotMadeError
+from fedkme.ops.derivation import Derivation
 from fedkme.releases.counts import PROTOCOL, Measurement, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes, to_bytes
 from fedkme.releases.settings import release_settings
@@ -227,3 +229,41 @@ def test_no_released_number_leaves_a_release_without_rows_or_card(name: str) -> 
         assert not made.losses, f"{name}, seed {seed}: {[str(loss) for loss in made.losses]}"
         assert made.rows > 0
         assert {"npz", "csv", "card.md", "card.json"} <= {each.partition(".")[2] for each in made.files}
+
+
+def test_a_correlation_of_a_column_that_noise_leaves_no_variance_has_no_bound() -> None:
+    """It was `math domain error`, from the card of a release that all owners had paid for, and 1 / 0."""
+    (part,) = parts_of(parse("corr(age, share)"), EVERYTHING)
+    assert isinstance(part.quantity, Moment)
+    for own in (0.02, 0.0, -0.02):
+        means = np.array([0.0, 0.0, 0.0, own, 0.1, 1.0])
+        assert part.quantity.curved(means, [0.01, 0.01], [0.05, 0.01]) == math.inf
+    assert np.isnan(part.quantity.slope(np.array([0.0, 0.0, 0.0, 0.0, 0.1, 1.0]))).all()
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, needs_jax) in METHODS.items() if not needs_jax])
+def test_each_step_of_a_method_may_raise_and_the_others_are_taken(name: str) -> None:
+    """The numbers are there whatever raises; the next time, all files are those of a quiet run."""
+    method, release = released(name)
+    quiet = finished(method, release, lambda *_: None)
+    assert not quiet.losses
+    number = 0
+    while True:
+        number, left = number + 1, [number + 1]
+        with pytest.MonkeyPatch.context() as patch:
+            step = Derivation.step
+
+            def failing(
+                self: Derivation, what: str, make: Any, left: list[int] = left, step: Any = step
+            ) -> Any:
+                left[0] -= 1
+                return step(self, what, make if left[0] else lambda: 1 // 0)
+
+            patch.setattr(Derivation, "step", failing)
+            made = finished(method, release, lambda *_: None)
+        if left[0] > 0:
+            break
+        assert made.files["release.npz"] == release
+        assert [type(loss) for loss in made.losses] == [NotMadeError]
+        assert dict(finished(method, release, lambda *_: None).files) == dict(quiet.files)
+    assert number > 10
