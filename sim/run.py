@@ -108,8 +108,8 @@ def simulate(
             progress.note(f"the summary is {record['status']}; running the baselines")
             try:
                 gamma, accessed = record["features"]["gamma"], sum(record["accessed"].values())
-                work = run_baselines(scenario, settings, gamma, accessed, progress.note)
-                baselines = steps.step("the baselines", lambda: interrupts.run(work)) or {}
+                compared = run_baselines(scenario, settings, gamma, accessed, progress.note)
+                baselines = steps.step("the baselines", lambda: interrupts.run(compared)) or {}
             except InterruptedRunError as error:
                 failure = error
         timing["total_s"] = time.monotonic() - started

@@ -89,9 +89,9 @@ def absurd(values: FloatArray, generator: np.random.Generator) -> FloatArray:
         case 1:
             return -np.abs(values)
         case 2:
-            return noise * size * 10.0 ** generator.uniform(-3, 3)
+            return np.asarray(noise * (size * 10.0 ** generator.uniform(-3, 3)))
         case 3:
-            return noise * 10.0 ** generator.uniform(3, 12)
+            return np.asarray(noise * 10.0 ** generator.uniform(3, 12))
         case 4:
             return np.full_like(values, noise.flat[0] * size)
         case 5:
@@ -99,9 +99,9 @@ def absurd(values: FloatArray, generator: np.random.Generator) -> FloatArray:
             spike.flat[generator.integers(0, values.size)] = size * 10.0 ** generator.uniform(-2, 4)
             return spike
         case 6:
-            return values * 10.0 ** generator.uniform(-12, 0)
+            return np.asarray(values * 10.0 ** generator.uniform(-12, 0))
         case _:
-            return values + noise * size * 10.0 ** generator.uniform(-2, 1)
+            return np.asarray(values + noise * (size * 10.0 ** generator.uniform(-2, 1)))
 
 
 def noisy(release: bytes, generator: np.random.Generator) -> bytes:
@@ -114,12 +114,10 @@ def noisy(release: bytes, generator: np.random.Generator) -> bytes:
         def drawn(each: Measurement) -> Measurement:
             return replace(each, values=absurd(each.values, generator), sigma=each.sigma * stretch)
 
-        parts = {
-            "fitted": tuple(map(drawn, counts.fitted)),
-            "others": tuple(map(drawn, counts.others)) if generator.random() < 0.5 else (),
-            "fine": tuple(map(drawn, counts.fine)) if generator.random() < 0.7 else (),
-        }
-        return replace(counts, rows=rows, **parts).to_bytes()
+        fitted = tuple(map(drawn, counts.fitted))
+        others = tuple(map(drawn, counts.others)) if generator.random() < 0.5 else ()
+        fine = tuple(map(drawn, counts.fine)) if generator.random() < 0.7 else ()
+        return replace(counts, rows=rows, fitted=fitted, others=others, fine=fine).to_bytes()
     stored = from_bytes(release)
     embeddings = tuple(
         replace(each, mean=absurd(each.mean, generator), sigma=each.sigma * stretch, rows=rows)
@@ -166,19 +164,19 @@ class Questions:
     def _condition(self, depth: int) -> str:
         if depth and self._chance(0.5):
             form = self._one(["not ({0})", "({0} and {1})", "({0} or {1})"])
-            return form.format(self._condition(depth - 1), self._condition(depth - 1))
+            return str(form).format(self._condition(depth - 1), self._condition(depth - 1))
         if self._names and self._chance(0.5):
             name = self._one(list(self._names))
             values = [f"'{each}'" for each in self._names[name]]
             listed = ", ".join(values[: 1 + int(self._generator.integers(0, len(values)))])
-            return self._one([f"{name} = {values[0]}", f"{name} != {values[-1]}", f"{name} in ({listed})"])
+            forms = [f"{name} = {values[0]}", f"{name} != {values[-1]}", f"{name} in ({listed})"]
+            return str(self._one(forms))
         name = self._one(self._numbers)
         low, high = self._bounds[name]
         value = self._generator.uniform(low - 1.0, high + 1.0)
         value = self._one([value, low, high, math.floor(value)])
-        return f"{name} {self._one(['=', '!=', '<', '<=', '>', '>=', 'not in'])} {value}".replace(
-            f"not in {value}", f"not in ({value})"
-        )
+        sign = self._one(["=", "!=", "<", "<=", ">", ">=", "not in"])
+        return f"{name} {sign} ({value})" if sign == "not in" else f"{name} {sign} {value}"
 
     def _one(self, choices: list[Any]) -> Any:
         return choices[self._generator.integers(0, len(choices))]
@@ -249,7 +247,8 @@ def test_each_step_of_a_method_may_raise_and_the_others_are_taken(name: str) -> 
     assert not quiet.losses
     number = 0
     while True:
-        number, left = number + 1, [number + 1]
+        number += 1
+        left = [number]
         with pytest.MonkeyPatch.context() as patch:
             step = Derivation.step
 
