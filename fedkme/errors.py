@@ -134,7 +134,7 @@ class NotJudgedError(FedkmeError):
 
 
 class NotMadeError(FedkmeError):
-    """What was paid for is on disk, and something that follows from it could not be made."""
+    """A release or summary is on disk, and something that follows from it could not be made."""
 
     code = 28
     title = "not made"

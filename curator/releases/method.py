@@ -146,7 +146,7 @@ class Making(Derivation):
 
     @property
     def finished(self) -> Finished:
-        """Everything that was made."""
+        """Files, rows and losses so far."""
         return Finished(dict(self._files), self.rows, tuple(self.losses))
 
 

@@ -183,7 +183,7 @@ def completed(directory: Path, tell: Tell) -> tuple[NotMadeError, ...]:
 
 
 def _made_again(release: bytes, tell: Tell) -> Finished:
-    """Everything that follows from released numbers: the file names method, settings and schema."""
+    """Files that follow from released numbers, whose file names method, settings and schema."""
     if protocol_of(release, RELEASE) == PROTOCOL:
         counts = counts_from_bytes(release, RELEASE)
         settings, schema, points = counts.settings, counts.schema, None

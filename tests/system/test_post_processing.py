@@ -75,7 +75,7 @@ def played(here: Path, out: Path, **more: Any) -> dict[str, Any]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Everything that follows from a run but its page, times and signatures."""
+    """Files of a run but its page, times and signatures."""
     others = (".html", ".toml", ".heads")
     names = (path for path in folder.iterdir() if path.is_file() and path.suffix not in others)
     return {
@@ -199,7 +199,7 @@ async def test_a_consumer_makes_the_rest_of_what_came_without_its_curator(tmp_pa
 
 
 def test_a_page_that_follows_a_run_is_not_needed_for_its_release(here: Path, tmp_path: Path) -> None:
-    """Where the page cannot be written (a full disk), rows and card are there."""
+    """Rows and card are there where the disk is too full for the page."""
     with pytest.MonkeyPatch.context() as patch:
 
         def full(directory: Path) -> Path:
