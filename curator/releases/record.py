@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -117,6 +116,7 @@ def write_release(
         else:
             steps.step(name, write)
     if steps is not None:
+        record.files = tuple(name for name in record.files if (directory / name).exists())
         record.lose(steps.losses)
     plain = {
         "kind": "release",
@@ -178,7 +178,8 @@ def completed(directory: Path, tell: Tell) -> tuple[NotMadeError, ...]:
             steps.step(name, partial(replace, directory / name, data))
     losses = (*made.losses, *steps.losses)
     if (directory / RECORD).exists():
-        steps.step(RECORD, lambda: _complete_record(directory, replaced(made, losses=losses)))
+        there = {name: data for name, data in made.files.items() if (directory / name).exists()}
+        steps.step(RECORD, lambda: _complete_record(directory, Finished(there, made.rows, losses)))
     return (*made.losses, *steps.losses)
 
 
