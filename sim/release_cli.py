@@ -14,6 +14,8 @@ from rich.console import Console
 from typer.core import TyperCommand
 from typing_extensions import override
 
+from fedkme.errors import NotMadeError
+from fedkme.ops.derivation import Derivation
 from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
@@ -168,11 +170,14 @@ def _run(
     with page_of() if watch else contextlib.nullcontext() as page:
         with alive(shown.note):
             directory, metrics = simulate_release(settings, out, shown, parties, plan, page)
+        steps = Derivation()
         if as_json:
             print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
         else:
-            print_release(metrics, directory, console())
-    raise typer.Exit(metrics["code"])
+            steps.step("the last lines", lambda: print_release(metrics, directory, console()))
+    for loss in steps.losses:
+        typer.echo(loss, err=True)
+    raise typer.Exit(metrics["code"] or (NotMadeError.code if steps.losses else 0))
 
 
 _FIGURES = {

@@ -195,6 +195,8 @@ def _moment(quantity: Moment, evidence: Evidence, target: Target) -> _Found | st
     if found is None or len(hidden) < len(variances):
         return "its variance is not told from 0"
     unseen = law.unseen + quantity.curved(law.means, _unseen_means(quantity, law, evidence), hidden)
+    if not math.isfinite(unseen):
+        return "its variance is not told from 0"
     slope, value = found, quantity.value(law.means)
     noise2 = max(float(slope @ law.covariance @ slope), 0.0)
     more, told = 0.0, True

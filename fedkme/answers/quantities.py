@@ -55,7 +55,7 @@ class Moment:
         slope: gradient at the means, (k,).
         columns: places of the functions that are a column's own values.
         curved: bound on what `slope` leaves out, of the means, of what cannot be seen of each column's mean
-            and of that of each of `variances`.
+            and of that of each of `variances`; infinite where there is none.
         limits: smallest and largest value that there can be.
         variances: of both columns, for a correlation, whose intervals are by Fisher's z.
     """
@@ -252,6 +252,8 @@ def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) 
 
     def slope(m: FloatArray) -> FloatArray:
         _, of_a, of_b, x, y = parts(m)
+        if min(of_a, of_b) <= 0.0:
+            return np.full(len(m), math.nan)
         r, root = of(m), math.sqrt(max(of_a * of_b, 1e-300))
         # dr = (d cov) / root - r/2 (d va / va + d vb / vb)
         on = np.array(
@@ -262,8 +264,11 @@ def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) 
 
     def curved(m: FloatArray, unseen: Sequence[float], hidden: Sequence[float]) -> float:
         _, of_a, of_b, _, _ = parts(m)
+        least = of_a - hidden[0], of_b - hidden[1]
+        if min(*least, of_a, of_b) <= 0.0:  # noise: the means together say less of a column than its own do
+            return math.inf
         most = abs(of(m)) * math.sqrt(of_a * of_b) + unseen[0] * unseen[1]
-        return most / math.sqrt((of_a - hidden[0]) * (of_b - hidden[1])) - abs(of(m))
+        return most / math.sqrt(least[0] * least[1]) - abs(of(m))
 
     functions = _over((a * b, a, b, a.square, b.square), rows)
     variances = _variance(one, first, rows), _variance(two, second, rows)

@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import COORDINATES, FloatArray, Numbers
+from fedkme.arrays import FloatArray, Numbers
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
@@ -42,7 +42,7 @@ class PointsSpec(MapSpec):
     """Public points and a basis of their span; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
-    gamma: FiniteFloat = Field(gt=0, le=COORDINATES.high)
+    gamma: FiniteFloat = Field(gt=0, le=2.0**700)  # times squared distances of _ENTRIES it is finite
     units: Units = "model"
     """Units of points and gamma."""
     count: int = Field(ge=1, le=2**16)

@@ -23,7 +23,13 @@ from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from curator.sums.settings import SumSettings
 from fedkme.config import Settings, dump_toml
-from fedkme.errors import ConnectionFailedError, FedkmeError, IncompleteSummaryError, MissingOwnersError
+from fedkme.errors import (
+    ConnectionFailedError,
+    FedkmeError,
+    IncompleteSummaryError,
+    MissingOwnersError,
+    NotMadeError,
+)
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from fedkme.wire.tls import LOOPBACK, Authority
@@ -164,7 +170,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 for task in done & watched.keys():
                     child = watched.pop(task)
                     status = task.result()
-                    fatal = status and not isinstance(child.failure, IncompleteSummaryError)
+                    fatal = status and not isinstance(child.failure, IncompleteSummaryError | NotMadeError)
                     if fatal and (child.party in ("consumer", "curator") or not self._began.is_set()):
                         raise await self._cause(child, status)
             return future.result()
