@@ -24,16 +24,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.answers.answer import MOST_UNSEEN
-from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function, columns_of, tests_of, values_of
-from fedkme.answers.intervals import critical
+from fedkme.answers.evidence import Law, Spread, outside, rows_together
+from fedkme.answers.functions import Function, columns_of, combined, tests_of, values_of
+from fedkme.answers.intervals import Between, Bound, Released, critical
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
@@ -41,21 +40,22 @@ from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease
 from fedkme.releases.tilted import tilted
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
 IntArray = NDArray[np.intp]
 MOST_FEATURES = 2500
 """Features that take part; of more, those that vary most over the domain beside their noise."""
-_OUTSIDE = 0.25
-"""Bias over a question's deviation over the domain from which on it is outside the span."""
-_DEAR = 2.0
-"""Length over the shortest interval's that is paid for a bias that does not show."""
+_OUTSIDE = 0.5
+"""Part of a question's range over the domain that may be unseen; with more it is outside the span."""
+_OUT = "not in the span of what was released"
 _RIDGES: FloatArray = np.logspace(4, -12, 33)
-_SEEN = 0.5
-"""Error of a guess of a mean, over it, up to which the release tells it."""
+_TAILS = 4.0
+"""Factor of the sampling variance of a variance or a correlation that the release does not tell.
+
+A law of exponential tails has it over a normal one: 8 against 2 sigma^4."""
 _LEAST_SIGMA, _LEAST_ERROR, _NOTHING = 1e-9, 1e-3, 1e-12
-_HELD = 1000
+_HELD, _AT_EDGES = 1000, 300
 _BLOCK = 200
 _EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
 """Parts of the values of a number that lie evenly, at the lower bound, at the upper; the rest is near the
@@ -160,6 +160,23 @@ class _Path:
         return found
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Edges:
+    """Rows at which a function may jump.
+
+    Attributes:
+        values: of the function, (E, C).
+        at: turned features, (E, J).
+    """
+
+    values: FloatArray
+    at: FloatArray
+
+    def missed(self, path: _Path) -> FloatArray:
+        """What regressions leave, (R, E, C)."""
+        return self.values - path.constants[:, None, None] - np.einsum("ej,rjc->rec", self.at, path.weights)
+
+
 class SumEvidence:
     """The `Evidence` of a release of embeddings."""
 
@@ -199,28 +216,80 @@ class SumEvidence:
         """Way in which answers are computed."""
         return f"projection on {self._features} released features"
 
+    @property
+    def together(self) -> int:
+        """Rows of one person, or group, at most."""
+        return rows_together(self.schema, self._release.settings)
+
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions with their noise; see `Evidence.law`."""
         label, count = self.schema.label, len(functions)
         if label is not None and self._classes == 1 and any(label.name in f.columns for f in functions):
-            return _outside(count, f"'{label.name}', the label, was left out")
+            return outside(count, f"{_OUT}: '{label.name}', the label, was left out")
         basis = self._basis
         targets = [self._target(function, basis) for function in functions]
-        whole = _combined(coefficients, targets)
-        deviation = float(whole.held.std())
-        if deviation <= 1e-12:  # a constant
-            return Law(np.array([each.mean for each in targets]), np.zeros((count, count)), 0.0)
-        ridge, unseen = _chosen(whole, basis, self._released)
-        if unseen > _OUTSIDE * deviation:
-            part = min(unseen / deviation, 1.0)
-            return _outside(count, f"its features miss {part:.0%} of what the question varies by")
+        whole = _combined_targets(coefficients, targets)
+        edges = self._edges(combined(coefficients, functions))
+        values = np.concatenate([whole.held, whole.fitted, edges.values])
+        least, most = float(values.min()), float(values.max())
+        reach = max(-least, most)
+        if most - least <= 1e-12 * max(reach, 1e-300):  # a constant
+            same = Released(float(values.mean()))
+            means = np.array([each.mean for each in targets])
+            return Law(means, np.zeros((count, count)), Between(same, same, same, Released(0.0)), reach)
+        path = _path(whole, basis)
+        missed = np.concatenate([path.missed, edges.missed(path)], axis=1)
+        gaps = missed.max(axis=(1, 2)) - missed.min(axis=(1, 2))
+        ridge = int((critical(0.0) * path.noise + gaps / 2.0).argmin())
+        reached = basis.at @ (basis.turn @ path.weights[ridge]) + path.constants[ridge]
+        left = np.concatenate([missed[ridge], whole.fitted - reached])
+        below, above = float(left.min()), float(left.max())
+        if above - below > _OUTSIDE * (most - least):
+            part = min((above - below) / (most - least), 1.0)
+            why = f"{_OUT}: its features miss {part:.0%} of what the question varies by"
+            return replace(outside(count, why), reach=reach)
         paths = [_path(target, basis, _RIDGES[[ridge]]) for target in targets]
-        flat = np.array([path.weights[0].ravel() for path in paths])
-        means = np.array([_estimates(path, self._released)[0] for path in paths])
-        return Law(means, flat @ flat.T, unseen)
+        flat = np.array([each.weights[0].ravel() for each in paths])
+        means = np.array([_estimates(each, self._released)[0] for each in paths])
+        value, noise = float(np.array(coefficients) @ means), float(path.noise[ridge])
+        whole_law = Between(
+            Released(value, noise),
+            Released(value + below, noise),
+            Released(value + above, noise),
+            Released(above - below),
+        )
+        return Law(means, flat @ flat.T, whole_law, reach)
 
-    def mean(self, function: Function) -> tuple[float, bool]:
-        """Mean of a function by the law of most entropy of its columns; see `Evidence.mean`.
+    def spread(self, function: Function) -> Spread:
+        """Mean square of a function; see `Evidence.spread`.
+
+        One that is not in the span is supposed to be as the law of most entropy has it, but for its tails.
+        """
+        law = self.law([function.square], [1.0])
+        if law.reason:
+            value = min(max(_TAILS * self._guess(function.square), 0.0), law.reach)
+            return Spread(value, Bound(value), told=False)
+        most, middle = law.whole.most.most(), law.whole.middle.estimate
+        return Spread(max(middle, 0.0), Bound(min(max(most.value, 0.0), law.reach), most.doubt), told=True)
+
+    def _edges(self, function: Function) -> _Edges:
+        """Rows of the domain that lie where a function may jump, and right beside."""
+        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA7])))
+        table = self._held.table[:_AT_EDGES].copy()
+        for name, cuts in function.cuts.items():
+            at = self.schema.names.index(name)
+            column = columns_of(self.schema)[name]
+            assert isinstance(column, Numeric)
+            step = 1.0 if column.integer else (column.limits[1] - column.limits[0]) * 1e-9
+            places = np.array([each + way * step for each in sorted(cuts) for way in (-1.0, 0.0, 1.0)])
+            moved = rng.random(len(table)) < 0.75
+            drawn = np.clip(places[rng.integers(0, len(places), len(table))], *column.limits)
+            table[:, at] = np.where(moved, drawn, table[:, at])
+        rows = PublicRows(table, values_of(Table(table), self.schema))
+        return _Edges(self._on(function, rows), self._at(rows) @ self._basis.turn)
+
+    def _guess(self, function: Function) -> float:
+        """Mean of a function by the law of most entropy of its columns.
 
         That law has what the release tells of means, squares and products of the columns, and of the function
         itself, each within its noise and what the features miss of it. So a function that they miss has the
@@ -238,8 +307,7 @@ class SumEvidence:
         weights = tilted(
             (at - middle) / scale, (means - middle) / scale, np.maximum(errors / scale, _LEAST_ERROR)
         )
-        value = float(weights @ at[:, -1])
-        return value, bool(errors[-1] <= _SEEN * value)
+        return float(weights @ at[:, -1])
 
     def _known(self, test: Function, key: tuple[tuple[str, ...], int]) -> tuple[FloatArray, float, float]:
         """Values of a function at public rows, its mean by the release, and how far that may be off.
@@ -320,17 +388,12 @@ def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:
     return each.map_spec, each.layout, each.sigma, each.rows
 
 
-def _outside(count: int, why: str) -> Law:
-    nothing = np.zeros(count)
-    return Law(nothing, np.diag(nothing), math.nan, f"not in the span of what was released: {why}")
-
-
 def _target(fitted: FloatArray, held: FloatArray, basis: _Basis) -> _Target:
     against = basis.turn.T @ (basis.at.T @ fitted) / len(fitted)
     return _Target(against, float(fitted.mean()), fitted, held)
 
 
-def _combined(coefficients: Sequence[float], targets: Sequence[_Target]) -> _Target:
+def _combined_targets(coefficients: Sequence[float], targets: Sequence[_Target]) -> _Target:
     pairs = list(zip(coefficients, targets, strict=True))
     return _Target(
         np.sum([a * each.against for a, each in pairs], axis=0),
@@ -351,26 +414,6 @@ def _path(target: _Target, basis: _Basis, ridges: FloatArray = _RIDGES) -> _Path
     reached = basis.held @ weights.transpose(1, 0, 2).reshape(len(basis.spectrum), -1)
     reached = reached.reshape(len(basis.held), len(ridges), -1).transpose(1, 0, 2)
     return _Path(weights, constants, target.held - constants[:, None, None] - reached)
-
-
-def _chosen(target: _Target, basis: _Basis, released: FloatArray) -> tuple[int, float]:
-    """Place of the penalty among _RIDGES, and the bias at it."""
-    path = _path(target, basis)
-    noise, bias = path.noise, np.abs(path.missed).mean(axis=(1, 2))
-    halves = np.array([_half(*each) for each in zip(noise.tolist(), bias.tolist(), strict=True)])
-    for place in np.flatnonzero((bias <= MOST_UNSEEN * noise) & (halves <= _DEAR * halves.min())).tolist():
-        unseen = max(float(bias[place]), _by_release(target, path, place, basis, released))
-        if unseen <= MOST_UNSEEN * float(noise[place]):
-            return place, unseen
-    place = int(halves.argmin())
-    return place, max(float(bias[place]), _by_release(target, path, place, basis, released))
-
-
-def _by_release(target: _Target, path: _Path, place: int, basis: _Basis, released: FloatArray) -> float:
-    """Mean over the private rows of what a penalty misses, in size, as the release has it."""
-    reached = basis.at @ (basis.turn @ path.weights[place]) + path.constants[place]
-    missed = _target(np.abs(target.fitted - reached), np.abs(path.missed[place]), basis)
-    return _best(missed, basis, released)[0]
 
 
 def _best(target: _Target, basis: _Basis, released: FloatArray) -> tuple[float, float]:
@@ -394,7 +437,3 @@ def _within(value: float, target: _Target) -> float:
 def _estimates(path: _Path, released: FloatArray) -> FloatArray:
     found: FloatArray = path.constants + np.einsum("rjc,jc->r", path.weights, released)
     return found
-
-
-def _half(noise: float, bias: float) -> float:
-    return critical(bias / noise) * noise if noise > 0.0 else bias
