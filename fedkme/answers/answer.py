@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from fedkme.answers.evidence import Evidence, Law, Spread
-from fedkme.answers.functions import ONE, Function, Values, combined, inside, values_of
+from fedkme.answers.functions import ONE, Function, Values, inside, values_of
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import LEVEL, SURE, Bound, Released, critical, possible
 from fedkme.answers.quantities import (
@@ -186,10 +186,10 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = L
     law = evidence.law(functions, (1.0, -value))
     if law.reason:
         return law.reason
+    own = spread.at(value, law)  # the first, which others are guessed by
     least, most = (each - quantity.offset for each in quantity.limits)
     low = _crossing(lambda q: ends(q)[0], min(least, value), value)
     high = _crossing(lambda q: -ends(q)[1], max(most, value), value)
-    own = spread.at(value, law)
     parts = (law.whole.middle.deviation, math.sqrt(own.estimate), law.whole.unseen)
     offset = quantity.offset
     found = (offset + value, offset + low, offset + high, *(part / under for part in parts))
@@ -223,7 +223,7 @@ class _Spreads:
     def _square(self, q: float) -> Spread:
         if not self.quantity.counts:
             functions = (self.quantity.numerator, self.quantity.denominator or ONE)
-            return self.evidence.spread(combined((1.0, -q), functions))
+            return self.evidence.spread(functions, (1.0, -q))
         varies, group = max(q * (1.0 - q), 0.0), _share_of(self.quantity.denominator, self.evidence)
         return Spread(varies * group.estimate, Bound(varies * group.most.value, group.most.doubt), group.told)
 
@@ -232,7 +232,7 @@ def _share_of(rows: Function | None, evidence: Evidence) -> Spread:
     """Share of the rows that a question is about."""
     if rows is None:
         return Spread(1.0, Bound(1.0), told=True)
-    return evidence.spread(rows)
+    return evidence.spread((rows, ONE), (1.0, 0.0))
 
 
 def _crossing(excess: Callable[[float], float], limit: float, value: float) -> float:

@@ -33,7 +33,7 @@ from functools import lru_cache
 import numpy as np
 
 from fedkme.answers.evidence import Law, Spread, outside, rows_together
-from fedkme.answers.functions import Function, columns_of, number_and_gap, taken_apart
+from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
 from fedkme.answers.intervals import Between, Bound, Released
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
@@ -117,9 +117,9 @@ class CountEvidence:
         apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
         return found if apart.reason else apart
 
-    def spread(self, function: Function) -> Spread:
-        """Mean square of a function: the most that its cells allow; see `Evidence.spread`."""
-        law = self.law([function.square], [1.0])
+    def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
+        """Mean square of a combination: the most that its cells allow; see `Evidence.spread`."""
+        law = self.law([combined(coefficients, functions).square], [1.0])
         if law.reason:
             return Spread(law.reach, Bound(law.reach), told=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
@@ -142,10 +142,10 @@ class CountEvidence:
         grid = self._grid(clique, functions)
         at = [self._on(function, clique, grid) for function in functions]
         tables = [_means(values, grid) for values in at]
-        combined, middle = _combined(coefficients, at), _combined(coefficients, tables)
+        values, middle = _combined(coefficients, at), _combined(coefficients, tables)
         within = tuple(range(1, 2 * len(grid), 2))
-        gaps = [middle - combined.min(axis=within), combined.max(axis=within) - middle]
-        reach = float(np.abs(combined).max())
+        gaps = [middle - values.min(axis=within), values.max(axis=within) - middle]
+        reach = float(np.abs(values).max())
         hidden = max(float(gap.max()) for gap in gaps) > _NOTHING * _size(tables)
         found = self._linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
         if isinstance(found, str):
@@ -158,7 +158,8 @@ class CountEvidence:
             if not (hidden and seen):
                 variance = max(float(weights @ covariance[:count, :count] @ weights), 0.0)
                 public = below * float(gaps[0].max()) + above * float(gaps[1].max()) if hidden else 0.0
-                return Released(middle * float(weights @ means[:count]) + public, middle * math.sqrt(variance))
+                value = middle * float(weights @ means[:count])
+                return Released(value + public, middle * math.sqrt(variance))
             on = np.append(middle * weights, [below, above])
             return Released(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
 
@@ -176,8 +177,9 @@ class CountEvidence:
         if (fine := self.fine(clique)) is not None:
             return *fine.law(list(tables)), True
         means, covariance, seen = np.zeros(len(tables)), np.zeros((len(tables), len(tables))), True
+        least = _NOTHING * _size(tables)
         for columns, parts in _split(tables, clique):
-            there = [float(np.abs(part).max()) > _NOTHING * _size(tables) for part in parts]
+            there = [float(np.abs(part).max()) > least for part in parts]
             if not any(there):
                 continue
             known = self._part(columns)

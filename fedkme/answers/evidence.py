@@ -88,8 +88,8 @@ class Evidence(Protocol):
             QuestionError: the functions are of more columns together than can be tabled.
         """
 
-    def spread(self, function: Function) -> Spread:
-        """Mean square of a function."""
+    def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
+        """Mean square of a combination of two functions."""
 
 
 def rows_together(schema: Schema, settings: Mapping[str, Any]) -> int:

@@ -55,7 +55,7 @@ _TAILS = 4.0
 
 A law of exponential tails has it over a normal one: 8 against 2 sigma^4."""
 _LEAST_SIGMA, _LEAST_ERROR, _NOTHING = 1e-9, 1e-3, 1e-12
-_HELD, _AT_EDGES = 1000, 300
+_HELD, _AT_EDGES, _MOST_REGRESSIONS = 1000, 300, 16
 _BLOCK = 200
 _EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
 """Parts of the values of a number that lie evenly, at the lower bound, at the upper; the rest is near the
@@ -161,20 +161,16 @@ class _Path:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Edges:
-    """Rows at which a function may jump.
+class _Regression:
+    """A function at rows of the domain that no regression was fitted to, and its regressions.
 
     Attributes:
-        values: of the function, (E, C).
-        at: turned features, (E, J).
+        values: of the function, (L, C).
+        path: regressions with each penalty.
     """
 
     values: FloatArray
-    at: FloatArray
-
-    def missed(self, path: _Path) -> FloatArray:
-        """What regressions leave, (R, E, C)."""
-        return self.values - path.constants[:, None, None] - np.einsum("ej,rjc->rec", self.at, path.weights)
+    path: _Path
 
 
 class SumEvidence:
@@ -186,6 +182,10 @@ class SumEvidence:
         self._centre = next((phi.centre for phi in self._maps if phi.centre is not None), None)
         self._classes = release.embeddings[0].layout.columns
         self._tests: dict[tuple[tuple[str, ...], int], tuple[_Target, FloatArray, float, float]] = {}
+        self._regressions: dict[tuple[Function, frozenset[tuple[str, float]]], _Regression] = {}
+        self._products: dict[tuple[Function, Function], tuple[Function, Function, Function]] = {}
+        self._guesses: dict[tuple[Function, Function], float] = {}
+        self._at_edges: tuple[frozenset[tuple[str, float]], PublicRows, FloatArray] | None = None
         self._features = min(sum(phi.dimension for phi in self._maps), MOST_FEATURES)
 
     def beside(self, release: StoredRelease) -> SumEvidence:
@@ -199,6 +199,7 @@ class SumEvidence:
         found = copy.copy(self)
         found._release = release
         found.__dict__.pop("_released", None)
+        found._guesses, found._products = {}, {}
         return found
 
     @property
@@ -226,67 +227,84 @@ class SumEvidence:
         label, count = self.schema.label, len(functions)
         if label is not None and self._classes == 1 and any(label.name in f.columns for f in functions):
             return outside(count, f"{_OUT}: '{label.name}', the label, was left out")
-        basis = self._basis
-        targets = [self._target(function, basis) for function in functions]
-        whole = _combined_targets(coefficients, targets)
-        edges = self._edges(combined(coefficients, functions))
-        values = np.concatenate([whole.held, whole.fitted, edges.values])
+        cuts = frozenset((name, each) for f in functions for name, own in f.cuts.items() for each in own)
+        regressions = [self._regression(function, cuts) for function in functions]
+        weights = np.array(coefficients)
+        values = np.tensordot(weights, np.array([each.values for each in regressions]), 1)
         least, most = float(values.min()), float(values.max())
         reach = max(-least, most)
-        if most - least <= 1e-12 * max(reach, 1e-300):  # a constant
+        if most - least <= _NOTHING * max(reach, 1e-300):  # a constant
             same = Released(float(values.mean()))
-            means = np.array([each.mean for each in targets])
+            means = np.array([float(each.values.mean()) for each in regressions])
             return Law(means, np.zeros((count, count)), Between(same, same, same, Released(0.0)), reach)
-        path = _path(whole, basis)
-        missed = np.concatenate([path.missed, edges.missed(path)], axis=1)
-        gaps = missed.max(axis=(1, 2)) - missed.min(axis=(1, 2))
-        ridge = int((critical(0.0) * path.noise + gaps / 2.0).argmin())
-        reached = basis.at @ (basis.turn @ path.weights[ridge]) + path.constants[ridge]
-        left = np.concatenate([missed[ridge], whole.fitted - reached])
-        below, above = float(left.min()), float(left.max())
-        if above - below > _OUTSIDE * (most - least):
-            part = min((above - below) / (most - least), 1.0)
+        missed = np.tensordot(weights, np.array([each.path.missed for each in regressions]), 1)
+        flat = np.array([each.path.weights.reshape(len(_RIDGES), -1) for each in regressions])
+        noise = np.linalg.norm(np.tensordot(weights, flat, 1), axis=1)
+        below, above = missed.min(axis=(1, 2)), missed.max(axis=(1, 2))
+        ridge = int((critical(0.0) * noise + (above - below) / 2.0).argmin())
+        gap = float(above[ridge] - below[ridge])
+        if gap > _OUTSIDE * (most - least):
+            part = min(gap / (most - least), 1.0)
             why = f"{_OUT}: its features miss {part:.0%} of what the question varies by"
             return replace(outside(count, why), reach=reach)
-        paths = [_path(target, basis, _RIDGES[[ridge]]) for target in targets]
-        flat = np.array([each.weights[0].ravel() for each in paths])
-        means = np.array([_estimates(each, self._released)[0] for each in paths])
-        value, noise = float(np.array(coefficients) @ means), float(path.noise[ridge])
-        whole_law = Between(
-            Released(value, noise),
-            Released(value + below, noise),
-            Released(value + above, noise),
-            Released(above - below),
+        means = np.array([_estimates(each.path, self._released)[ridge] for each in regressions])
+        value, deviation = float(weights @ means), float(noise[ridge])
+        low, middle, high = (
+            Released(value + away, deviation) for away in (float(below[ridge]), 0.0, float(above[ridge]))
         )
-        return Law(means, flat @ flat.T, whole_law, reach)
+        own = flat[:, ridge]
+        return Law(means, own @ own.T, Between(middle, low, high, Released(gap)), reach)
 
-    def spread(self, function: Function) -> Spread:
-        """Mean square of a function; see `Evidence.spread`.
+    def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
+        """Mean square of a combination; see `Evidence.spread`.
 
-        One that is not in the span is supposed to be as the law of most entropy has it, but for its tails.
+        One that is not in the span is supposed to be as the law of most entropy has it, but for its tails,
+        and for other coefficients as for the first that were asked for.
         """
-        law = self.law([function.square], [1.0])
+        if functions not in self._products:
+            one, other = functions
+            self._products = {functions: (one.square, one * other, other.square)}
+            self._guesses = {}
+        a, b = coefficients
+        law = self.law(self._products[functions], (a * a, 2.0 * a * b, b * b))
         if law.reason:
-            value = min(max(_TAILS * self._guess(function.square), 0.0), law.reach)
+            if functions not in self._guesses:
+                square = combined(coefficients, functions).square
+                self._guesses[functions] = max(_TAILS * self._guess(square), 0.0)
+            value = min(self._guesses[functions], law.reach)
             return Spread(value, Bound(value), told=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
         return Spread(max(middle, 0.0), Bound(min(max(most.value, 0.0), law.reach), most.doubt), told=True)
 
-    def _edges(self, function: Function) -> _Edges:
-        """Rows of the domain that lie where a function may jump, and right beside."""
-        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA7])))
-        table = self._held.table[:_AT_EDGES].copy()
-        for name, cuts in function.cuts.items():
-            at = self.schema.names.index(name)
-            column = columns_of(self.schema)[name]
-            assert isinstance(column, Numeric)
-            step = 1.0 if column.integer else (column.limits[1] - column.limits[0]) * 1e-9
-            places = np.array([each + way * step for each in sorted(cuts) for way in (-1.0, 0.0, 1.0)])
-            moved = rng.random(len(table)) < 0.75
-            drawn = np.clip(places[rng.integers(0, len(places), len(table))], *column.limits)
-            table[:, at] = np.where(moved, drawn, table[:, at])
-        rows = PublicRows(table, values_of(Table(table), self.schema))
-        return _Edges(self._on(function, rows), self._at(rows) @ self._basis.turn)
+    def _regression(self, function: Function, cuts: frozenset[tuple[str, float]]) -> _Regression:
+        """Function and its regressions on the features, over the domain and where a question may jump."""
+        if (function, cuts) not in self._regressions:
+            if len(self._regressions) >= _MOST_REGRESSIONS:
+                self._regressions.clear()
+            table, at = self._edges(cuts)
+            values = np.concatenate([self._on(function, self._held), self._on(function, table)])
+            target = _target(self._on(function, self._public), values, self._basis)
+            path = _path(target, replace(self._basis, held=at))
+            self._regressions[function, cuts] = _Regression(values, path)
+        return self._regressions[function, cuts]
+
+    def _edges(self, cuts: frozenset[tuple[str, float]]) -> tuple[PublicRows, FloatArray]:
+        """Rows of the domain where functions may jump and right beside, and features of all rows held."""
+        if self._at_edges is None or self._at_edges[0] != cuts:
+            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA7])))
+            table = self._held.table[: _AT_EDGES if cuts else 0].copy()
+            for name in sorted({name for name, _ in cuts}):
+                column, at = columns_of(self.schema)[name], self.schema.names.index(name)
+                assert isinstance(column, Numeric)
+                step = 1.0 if column.integer else (column.limits[1] - column.limits[0]) * 1e-9
+                own = sorted(each for other, each in cuts if other == name)
+                places = np.array([each + way * step for each in own for way in (-1.0, 0.0, 1.0)])
+                drawn = np.clip(places[rng.integers(0, len(places), len(table))], *column.limits)
+                table[:, at] = np.where(rng.random(len(table)) < 0.75, drawn, table[:, at])
+            rows = PublicRows(table, values_of(Table(table), self.schema))
+            more = self._at(rows) @ self._basis.turn if cuts else self._basis.held[:0]
+            self._at_edges = cuts, rows, np.concatenate([self._basis.held, more])
+        return self._at_edges[1:]
 
     def _guess(self, function: Function) -> float:
         """Mean of a function by the law of most entropy of its columns.
@@ -391,16 +409,6 @@ def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:
 def _target(fitted: FloatArray, held: FloatArray, basis: _Basis) -> _Target:
     against = basis.turn.T @ (basis.at.T @ fitted) / len(fitted)
     return _Target(against, float(fitted.mean()), fitted, held)
-
-
-def _combined_targets(coefficients: Sequence[float], targets: Sequence[_Target]) -> _Target:
-    pairs = list(zip(coefficients, targets, strict=True))
-    return _Target(
-        np.sum([a * each.against for a, each in pairs], axis=0),
-        float(sum(a * each.mean for a, each in pairs)),
-        np.sum([a * each.fitted for a, each in pairs], axis=0),
-        np.sum([a * each.held for a, each in pairs], axis=0),
-    )
 
 
 def _path(target: _Target, basis: _Basis, ridges: FloatArray = _RIDGES) -> _Path:
