@@ -38,7 +38,7 @@ MOST_UNSEEN = 0.4
 BOUNDED = "bounded: covers 95 % or more"
 """Words of an answer whose interval is wider than chance alone would make it."""
 _STEPS, _STRIDE = 512, 8
-_TRIES, _CLOSE = 60, 1e-5
+_TRIES, _CLOSE = 30, 1e-5
 """Steps to an end of an interval, and its error over the distance from the estimate."""
 _TOLD = 0.1
 """Part of a variance above which its interval has to be for a correlation to be told from it."""
@@ -131,7 +131,7 @@ def _answer(
     value, start, end = (each * scale for each in possible(found.value, found.low, found.high, limits))
     noise, sampling, unseen = (each * scale for each in (found.noise, found.sampling, found.unseen))
     deviation = math.hypot(found.noise, found.sampling)
-    method = evidence.method
+    method = evidence.method + found.supposed
     if about == "population" and evidence.together > 1:
         method += f"; up to {evidence.together} rows of a person or group may be alike"
     if found.guessed or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9):
@@ -149,6 +149,7 @@ class _Found:
     noise: float
     sampling: float
     unseen: float
+    supposed: str = ""
     guessed: bool = False  # its length is no less than what chance makes it, and may be more
 
 
@@ -193,7 +194,7 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = L
     parts = (law.whole.middle.deviation, math.sqrt(own.estimate), law.whole.unseen)
     offset = quantity.offset
     found = (offset + value, offset + low, offset + high, *(part / under for part in parts))
-    return _Found(*found, guessed=not own.told or (target == "population" and evidence.together > 1))
+    return _Found(*found, law.supposed, guessed=not own.told or (target == "population" and evidence.together > 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,18 +237,24 @@ def _share_of(rows: Function | None, evidence: Evidence) -> Spread:
 
 
 def _crossing(excess: Callable[[float], float], limit: float, value: float) -> float:
-    """The limit, or the last number from there on with an excess (regula falsi, Illinois)."""
+    """The limit, or a number with an excess right before one without (secants, a step beside each)."""
     if limit == value or (outer := excess(limit)) <= 0.0:
         return limit
-    start, end, inner, kept = limit, value, excess(value), 0
-    for _ in range(_TRIES):
-        if inner >= 0.0 or abs(end - start) <= _CLOSE * abs(value - start):
-            break
-        middle = start + (end - start) * outer / (outer - inner)
+    if (inner := excess(value)) >= 0.0:
+        return value
+    start, end = limit, value
+    for turn in range(_TRIES):
+        part = 0.5 if turn % 4 == 3 else outer / (outer - inner)
+        middle = start + (end - start) * part
+        step = _CLOSE * (value - middle)
         if (found := excess(middle)) > 0.0:
-            start, outer, inner, kept = middle, found, inner / 2.0 if kept > 0 else inner, 1
+            start, outer = middle, found
+            if (found := excess(middle + step)) <= 0.0:
+                break
         else:
-            end, inner, outer, kept = middle, found, outer / 2.0 if kept < 0 else outer, -1
+            end, inner = middle, found
+            if (found := excess(middle - step)) > 0.0:
+                return middle - step
     return start
 
 

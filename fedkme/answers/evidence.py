@@ -26,6 +26,7 @@ class Law:
         covariance: (k, k) of the released noise in them, exact.
         whole: the combination that was asked for, between what its rows may have at least and at most.
         reach: most that the combination can be of a row, in size.
+        supposed: words of what the bounds suppose of the rows, empty where they suppose nothing.
         reason: why they are no answer, or empty: they are in the span of what was released.
     """
 
@@ -34,6 +35,7 @@ class Law:
     whole: Between
     reach: float
     reason: str = ""
+    supposed: str = ""
 
 
 def outside(count: int, reason: str) -> Law:

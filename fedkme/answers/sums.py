@@ -48,6 +48,7 @@ MOST_FEATURES = 2500
 """Features that take part; of more, those that vary most over the domain beside their noise."""
 _OUTSIDE = 0.5
 """Part of a question's range over the domain that may be unseen; with more it is outside the span."""
+_SUPPOSED = "; supposes that few rows are as far out as its moments clip"
 _OUT = "not in the span of what was released"
 _RIDGES: FloatArray = np.logspace(4, -12, 33)
 _TAILS = 4.0
@@ -241,7 +242,11 @@ class SumEvidence:
         flat = np.array([each.path.weights.reshape(len(_RIDGES), -1) for each in regressions])
         noise = np.linalg.norm(np.tensordot(weights, flat, 1), axis=1)
         below, above = missed.min(axis=(1, 2)), missed.max(axis=(1, 2))
-        ridge = int((critical(0.0) * noise + (above - below) / 2.0).argmin())
+        ridge, supposed = int((critical(0.0) * noise + (above - below) / 2.0).argmin()), ""
+        if self._centre is not None and above[ridge] - below[ridge] > _OUTSIDE * (most - least):
+            typical = 2.0 * np.abs(missed).mean(axis=(1, 2))
+            ridge, supposed = int((critical(0.0) * noise + typical).argmin()), _SUPPOSED
+            above, below = typical, -typical
         gap = float(above[ridge] - below[ridge])
         if gap > _OUTSIDE * (most - least):
             part = min(gap / (most - least), 1.0)
@@ -253,7 +258,7 @@ class SumEvidence:
             Released(value + away, deviation) for away in (float(below[ridge]), 0.0, float(above[ridge]))
         )
         own = flat[:, ridge]
-        return Law(means, own @ own.T, Between(middle, low, high, Released(gap)), reach)
+        return Law(means, own @ own.T, Between(middle, low, high, Released(gap)), reach, supposed=supposed)
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a combination; see `Evidence.spread`.
