@@ -194,7 +194,9 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = L
     parts = (law.whole.middle.deviation, math.sqrt(own.estimate), law.whole.unseen)
     offset = quantity.offset
     found = (offset + value, offset + low, offset + high, *(part / under for part in parts))
-    return _Found(*found, law.supposed, guessed=not own.told or (target == "population" and evidence.together > 1))
+    return _Found(
+        *found, law.supposed, guessed=not own.told or (target == "population" and evidence.together > 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)

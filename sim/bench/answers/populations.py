@@ -60,7 +60,7 @@ def population(kind: str, number: int) -> Population:
         ConfigError: the data of real tables are not there.
     """
     rng = np.random.default_rng([0xB0, list(KINDS).index(kind), number])
-    rows = int(round(60 * (50_000 / 60) ** rng.random()))
+    rows = round(60 * (50_000 / 60) ** rng.random())
     epsilon = float(0.1 * 80 ** rng.random())
     return KINDS[kind](rng, rows, epsilon)
 
@@ -109,8 +109,8 @@ def _persons(rng: np.random.Generator, rows: int, epsilon: float) -> Population:
     first = np.repeat(np.rint(rng.normal(50, 15, people)).clip(0, 100), own)
     x = np.where(rng.random(len(first)) < 0.2, rng.integers(0, 101, len(first)), first)
     y = np.repeat(rng.gamma(2, 10, people), own) + rng.normal(0, 2, len(first))
-    found = _with_groups(rng, x, y.clip(0, 100), {"x": (0, 100), "y": (0, 100)}, 50.0, 20.0, rows, epsilon, own)
-    return found
+    bounds = {"x": (0, 100), "y": (0, 100)}
+    return _with_groups(rng, x, y.clip(0, 100), bounds, 50.0, 20.0, rows, epsilon, own)
 
 
 def _with_groups(
@@ -201,7 +201,8 @@ def _real(rng: np.random.Generator, rows: int, epsilon: float) -> Population:
         text = frame[name].astype(str)
         kept = list(text.value_counts().index[:6])
         columns.append(text.map({each: code for code, each in enumerate(kept)}).fillna(0).to_numpy(float))
-        keys.append({"name": plain, "kind": "category", "categories": [f"{plain}{i}" for i in range(len(kept))]})
+        codes = [f"{plain}{code}" for code in range(len(kept))]
+        keys.append({"name": plain, "kind": "category", "categories": codes})
     schema = schema_from({"columns": keys})
     pool = Table(np.column_stack(columns))
     usual = float(np.median(columns[0]))
