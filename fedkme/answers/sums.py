@@ -6,17 +6,15 @@ the rows. For a function h and any w, k
     mean h = k + w . mean phi + mean r,    r = h - k - w . phi,
 
 so k + w . y estimates it with noise N(0, w' Sigma w) and bias - mean r. w is a ridge regression of h on phi
-over rows of the public domain (`PublicRows`), which no private row and no noise has touched: for a penalty
-that is fixed it is a constant, and the law is exact. The bias is at most the mean of |r| over the private
-rows; that is taken to be the larger of its mean over rows of the domain which the regression has not seen,
-and of what the release says of it.
+over rows of the public domain (`PublicRows`), which no private row and no noise has touched, and its penalty
+the one with the shortest interval: both are constants, and the law is exact. All private rows may lie where r
+is most: mean r is between the least and the most of r over rows of the domain which the regression has not
+seen, with more of them where h may jump. That these rows are so many is no proof for those between them.
+Where r may be more than half of what h varies by, h is not in the span of what was released.
 
-The penalty is the largest at which the bias is below MOST_UNSEEN standard deviations of the noise. It is one
-of a few, and since what the release says of the bias has a say in it, it depends a little on the noise: that
-intervals hold all the same is measured (`fedkme bench answers`) and not proven. Where that costs much, it is
-the one with the shortest interval, which then says `bounded`; where much of what h varies by is outside, it
-is not in the span of what was released. Features by class have a column for each class: h may be of the
-label, too. The constant k has no noise, N being public.
+Moments clip far rows, and of many columns nearly all rows of the domain: there r is taken to be twice its mean
+over the domain in size, and the answer says what it supposes. Features by class have a column for each class:
+h may be of the label, too. The constant k has no noise, N being public.
 """
 
 from __future__ import annotations
