@@ -16,12 +16,12 @@ split makes the mechanism of Xiao and others 2023, ResidualPlanner.)
 A function that needs a part which no measured table has is not in the span of what was released; but a
 nullable number and its gap can be taken apart, as an empty cell holds a public value (`taken_apart`).
 
-**Bins.** A number is counted by bins, and rows lie anywhere in theirs. The least and the most that rows of a
-cell can make of a function are functions of the cell, so their means are estimated as any other's: without
-bias, with exact noise (`Between`). The estimate itself takes a function at its mean over values spread evenly
-on the column's scale. An atom is a bin with one value. What is about one number alone is answered by fine bins
-(`fedkme.releases.fine`). Where the least and the most need a table that was not measured, the rows may all lie
-in the cell where they are farthest from the mean.
+**Bins.** A number is counted by bins, and rows lie anywhere in theirs. The least and the most that rows
+of a cell can make of a function are functions of the cell, so their means are estimated as any other's:
+without bias, with exact noise (`Between`). The estimate itself takes a function at its mean over values
+spread evenly on the column's scale. An atom is a bin with one value. What is about one number alone is
+answered by fine bins (`fedkme.releases.fine`). Where the least and the most need a table that was not
+measured, the rows may all lie in the cell where they are farthest from the mean.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ is most: mean r is between the least and the most of r over rows of the domain w
 seen, with more of them where h may jump. That these rows are so many is no proof for those between them.
 Where r may be more than half of what h varies by, h is not in the span of what was released.
 
-Moments clip far rows, and of many columns nearly all rows of the domain: there r is taken to be twice its mean
-over the domain in size, and the answer says what it supposes. Features by class have a column for each class:
-h may be of the label, too. The constant k has no noise, N being public.
+Moments clip far rows, and of many columns nearly all rows of the domain: of a function without jumps, r is taken to be twice
+its mean over the domain in size, and the answer says what it supposes. Features by class have a column
+for each class: h may be of the label, too. The constant k has no noise, N being public.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class SumEvidence:
         noise = np.linalg.norm(np.tensordot(weights, flat, 1), axis=1)
         below, above = missed.min(axis=(1, 2)), missed.max(axis=(1, 2))
         ridge, supposed = int((critical(0.0) * noise + (above - below) / 2.0).argmin()), ""
-        if self._centre is not None and above[ridge] - below[ridge] > _OUTSIDE * (most - least):
+        if self._centre is not None and not cuts and above[ridge] - below[ridge] > _OUTSIDE * (most - least):
             typical = 2.0 * np.abs(missed).mean(axis=(1, 2))
             ridge, supposed = int((critical(0.0) * noise + typical).argmin()), _SUPPOSED
             above, below = typical, -typical
