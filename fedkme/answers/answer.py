@@ -191,12 +191,11 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = L
     least, most = (each - quantity.offset for each in quantity.limits)
     low = _crossing(lambda q: ends(q)[0], min(least, value), value)
     high = _crossing(lambda q: -ends(q)[1], max(most, value), value)
-    parts = (law.whole.middle.deviation, math.sqrt(own.estimate), law.whole.unseen)
-    offset = quantity.offset
-    found = (offset + value, offset + low, offset + high, *(part / under for part in parts))
-    return _Found(
-        *found, law.supposed, guessed=not own.told or (target == "population" and evidence.together > 1)
-    )
+    noise, sampling, unseen = law.whole.middle.deviation, math.sqrt(own.estimate), law.whole.unseen
+    value, low, high = (quantity.offset + each for each in (value, low, high))
+    guessed = not own.told or (target == "population" and evidence.together > 1)
+    parts = noise / under, sampling / under, unseen / under
+    return _Found(value, low, high, *parts, supposed=law.supposed, guessed=guessed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ is most: mean r is between the least and the most of r over rows of the domain w
 seen, with more of them where h may jump. That these rows are so many is no proof for those between them.
 Where r may be more than half of what h varies by, h is not in the span of what was released.
 
-Moments clip far rows, and of many columns nearly all rows of the domain: of a function without jumps, r is taken to be twice
-its mean over the domain in size, and the answer says what it supposes. Features by class have a column
-for each class: h may be of the label, too. The constant k has no noise, N being public.
+Moments clip far rows, and of many columns nearly all rows of the domain: of a function without jumps, r
+is taken to be twice its mean over the domain in size, and the answer says what it supposes. Features by
+class have a column for each class: h may be of the label, too. The constant k has no noise, N being public.
 """
 
 from __future__ import annotations

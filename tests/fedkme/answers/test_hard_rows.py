@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,7 +97,13 @@ def test_a_spike_is_covered_in_the_release_of_a_program(tmp_path: Path) -> None:
         frame = pd.DataFrame(table.values, columns=["term", "toll"]).astype({"term": int})
         parties = {"north": frame[:200], "south": frame[200:]}
         path = str(tmp_path / str(seed))
-        settings = {"epsilon": 1, "schema": NUMBERS, "method": "marginals", "seed": seed, "progress": False}
+        settings: dict[str, Any] = {
+            "epsilon": 1,
+            "schema": NUMBERS,
+            "method": "marginals",
+            "seed": seed,
+            "progress": False,
+        }
         said = fk.release(parties, out=path, **settings).ask("share(term = 360); count(toll <= 0)")
         for truth, (_, row) in zip(
             ((frame.term == 360).mean(), (frame.toll <= 0).sum()), said.iterrows(), strict=True
