@@ -61,6 +61,8 @@ class FourierMapSpec(_Draw):
     """
 
     kind: Literal["fourier"] = "fourier"
+    gamma: FiniteFloat = Field(gt=0, le=2.0**700)
+    """As of every draw, in a table's own units perhaps: `FourierMap` bounds what it means in model space."""
     units: Units = "model"
     """Units of gamma."""
 
@@ -122,6 +124,10 @@ class FourierMap(EmbeddingMap):
         gain, _ = self.domain.affine(spec.units, spec.scales)
         omega = frequencies(len(gain), spec.dimension, spec.gamma, spec.seed)
         self.omega: FloatArray = gain[:, None] * omega
+        if not np.abs(self.omega).max(initial=0.0) <= COORDINATES.high:
+            raise ConfigError(
+                "gamma and scales make frequencies beyond 2^40 a column's range", "Take a smaller gamma."
+            )
 
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
