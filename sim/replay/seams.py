@@ -17,17 +17,16 @@ from curator.releases.method import Finished
 from curator.runs.journal import JournaledNoise, RunJournal
 from curator.runs.preparation import Preparation
 from curator.runs.release_run import ReleaseRun
-from curator.summary.auctions.ask_everyone import AskEveryone
+from curator.summary.auctions.base import RankAuction
 from curator.summary.auctions.clock import Clock
-from curator.summary.auctions.privauction import PrivAuction
-from curator.summary.auctions.winner_only import WinnerOnly
 from fedkme.cells import directions
 from fedkme.features.counts import L1_STEP
-from fedkme.privacy.events import CURATOR
+from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.means import ExactMean
 from fedkme.privacy.mwem import Mwem
 from fedkme.privacy.settings import ExactSettings
 from fedkme.wire.summaries import offer_to_messages
+from sim.replay.observed import acting
 from sim.replay.recorder import Recorder, visible
 from sim.replay.tracked import RecordedNoise, Site
 
@@ -46,7 +45,7 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
     """
     places: list[tuple[Any, str, Wrap]] = [
         (Clock, "stop", lambda stop: _clock(recorder, stop)),
-        *((kind, "asked", lambda asked: _asked(recorder, asked)) for kind in _RANKED),
+        *((kind, "asked", lambda asked: _asked(recorder, asked)) for kind in _ranked(RankAuction)),
         (Mwem, "iterate", lambda iterate: _h2(recorder, iterate)),
         (ExactSettings, "make", _exact_of),
         (ExactMean, "release", lambda release: _exact(recorder, release)),
@@ -55,6 +54,8 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
         (ConsumerParty, "offer", lambda offer: _offered_again(recorder, offer)),
+        (ConsumerParty, "ask", _by_consumer),
+        (ConsumerParty, "document", _by_consumer),
         (RunJournal, "keep_draw", lambda keep_draw: _kept(recorder, keep_draw)),
         (RunJournal, "draw", lambda draw: _drawn_before(recorder, draw)),
         *([] if finish else [(ReleaseRun, "_finish", _unfinished)]),
@@ -71,13 +72,21 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
 
 def _offered_again(recorder: Recorder, offer: Callable[..., Any]) -> Callable[..., Any]:
     def offered(self: Any, kept: Any, plan: Any) -> Any:
-        made = offer(self, kept, plan)
-        again = offer(self, kept, plan)
+        with acting(CONSUMER):
+            made, again = (offer(self, kept, plan) for _ in range(2))
         if visible(offer_to_messages(again)) != visible(offer_to_messages(made)):
             recorder.odd.append("the consumer offers something else when it is asked again")
         return again
 
     return offered
+
+
+def _by_consumer(ask: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(*arguments: Any) -> Any:
+        with acting(CONSUMER):
+            return ask(*arguments)
+
+    return asked
 
 
 def _kept(recorder: Recorder, keep_draw: Callable[..., None]) -> Callable[..., None]:
@@ -109,7 +118,12 @@ def _unfinished(finish: Callable[..., Any]) -> Callable[..., Any]:
     return finished
 
 
-_RANKED: tuple[type[Any], ...] = (AskEveryone, PrivAuction, WinnerOnly)
+def _ranked(kind: type[RankAuction]) -> Iterator[type[RankAuction]]:
+    """Auctions by the order of bids, of this package and others."""
+    for each in kind.__subclasses__():
+        if "asked" in vars(each):
+            yield each
+        yield from _ranked(each)
 
 
 def _clock(recorder: Recorder, stop: Callable[..., int]) -> Callable[..., int]:

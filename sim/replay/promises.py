@@ -1,0 +1,135 @@
+"""Promises of settings against what was drawn, by arithmetic that shares nothing with the accountants.
+
+A setting promises (epsilon, delta) for a group of rows. The lines of a ledger are turned into the weakest
+mechanisms that they allow: Gaussians of their multipliers, and for each pure or ranged event the randomised
+response that it may be. What these disclose at epsilon has a closed form, and delta must cover it; nor may an
+accountant's figure lie below it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from scipy.special import log_ndtr
+
+from fedkme.privacy.accountants import Sound, paid
+from fedkme.privacy.events import (
+    CONSUMER,
+    CURATOR,
+    OWNERS,
+    BoundedRange,
+    Clock,
+    Disclosure,
+    Event,
+    Gaussian,
+    PureDp,
+    leaves,
+)
+from sim.replay.cases import Case
+from sim.replay.declared import VALIDATION
+from sim.replay.neighbours import HOLDER
+from sim.replay.world import Played
+
+_SLACK = 1.0 + 1e-6
+_KNOWN = (Gaussian, PureDp, BoundedRange, Clock)
+_SINGLE = 60
+"""Responses that are added up one by one; more are bounded by what so many disclose."""
+
+
+def broken(case: Case, played: Played) -> Iterator[str]:
+    """Promises of a case's settings that its ledgers do not keep."""
+    for party, protected, observer, epsilon, delta, group in _promised(case):
+        lines = [line for line in played.ledgers[party] if line.observer == observer]
+        about = [line for line in lines if line.protected in (protected, _others(protected))]
+        for run in sorted({line.run.partition("/")[0] for line in about}):
+            mine = [line for line in about if line.run.partition("/")[0] == run]
+            events = list(_once(mine))
+            if not events or not all(isinstance(event, _KNOWN) for event in events):
+                continue
+            said = f"{protected} towards {observer}"
+            if disclosed(events, epsilon * _SLACK, group) > delta * _SLACK:
+                yield f"{said}: the settings promise epsilon {epsilon:g} at {delta:g} for {group} rows, and no line keeps it"
+            figure = Sound().epsilon(tuple(paid(mine)), delta).epsilon
+            if disclosed(events, figure * _SLACK, 1) > delta * _SLACK:
+                yield f"{said}: an accountant says {figure:.4g}, which its lines exceed"
+
+
+def _promised(case: Case) -> Iterator[tuple[str, str, str, float, float, int]]:
+    """Ledger, protected set, observer, epsilon, delta and rows of each promise."""
+    if case.release is not None:
+        values = case.release
+        yield (
+            HOLDER,
+            HOLDER,
+            CONSUMER,
+            float(values["epsilon"]),
+            float(values.get("delta", 1e-5)),
+            int(values.get("group", 1)),
+        )
+        return
+    assert case.summary is not None and case.request is not None, "it is of a summary"
+    ours, theirs = case.summary.privacy, case.request.privacy
+    yield HOLDER, HOLDER, OWNERS, ours.epsilon, ours.delta, ours.group
+    yield CURATOR, HOLDER, OWNERS, ours.epsilon, ours.delta, ours.group
+    yield CONSUMER, VALIDATION, OWNERS, theirs.epsilon, theirs.delta, theirs.group
+
+
+def _others(protected: str) -> str:
+    """The set of lines that are about every owner at once."""
+    return OWNERS if protected == HOLDER else protected
+
+
+def _once(lines: Iterable[Disclosure]) -> Iterator[Event]:
+    """Events of lines; a clock's is of its whole run and counts once."""
+    clocks = set()
+    for event in leaves(line.event for line in lines):
+        if not isinstance(event, Clock) or event not in clocks:
+            yield event
+        clocks.add(event)
+
+
+def disclosed(events: Iterable[Event], epsilon: float, group: int) -> float:
+    """Least delta at epsilon of mechanisms that events allow, where so many rows are replaced.
+
+    Each response of loss c is +c with probability e^c / (1 + e^c), else -c; a Gaussian of multiplier s is one
+    of mu = 1/s, and several add up in squares.
+    """
+    squared, responses = 0.0, list[tuple[float, int]]()
+    for event in events:
+        match event:
+            case Gaussian(multiplier, count):
+                squared += count * (group / multiplier) ** 2
+            case PureDp(cost, count):
+                responses.append((group * cost, count))
+            case BoundedRange(cost, count):
+                responses.append((0.5 * group * cost, count))
+            case Clock(cost):
+                responses.append((2.0 * group * cost, 1))
+    losses = _losses(responses)
+    mu = math.sqrt(squared)
+    return math.fsum(chance * _gaussian(epsilon - loss, mu) for loss, chance in losses.items())
+
+
+def _losses(responses: Sequence[tuple[float, int]]) -> dict[float, float]:
+    """Distribution of the sum of responses' losses."""
+    found = {0.0: 1.0}
+    for cost, count in responses:
+        up = 1.0 / (1.0 + math.exp(-cost))
+        for _ in range(min(count, _SINGLE)):
+            after: dict[float, float] = {}
+            for loss, chance in found.items():
+                for moved, part in ((loss + cost, up), (loss - cost, 1.0 - up)):
+                    key = round(moved, 9)
+                    after[key] = after.get(key, 0.0) + chance * part
+            found = after
+    return found
+
+
+def _gaussian(epsilon: float, mu: float) -> float:
+    """Balle and Wang 2018, theorem 8, for any real epsilon."""
+    if mu == 0.0:
+        return max(0.0, -math.expm1(epsilon))
+    first = math.exp(float(log_ndtr(mu / 2.0 - epsilon / mu)))
+    second = epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu))
+    return max(0.0, first - math.exp(second)) if second < 700.0 else 0.0
