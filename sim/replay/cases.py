@@ -253,7 +253,9 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
         picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
-        cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **picked))
+        asked = {"privacy": {"epsilon": 200.0}}  # so large that far directions are picked
+        both = {"exercises": ("a second pick",), "request": asked, **picked}
+        cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **both))
         cases.append(
             _summary(
                 protocol,

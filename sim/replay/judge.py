@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkme.privacy.accountants import Sound, paid
 from fedkme.privacy.events import (
     CONSUMER,
@@ -124,14 +121,6 @@ def of_noise(first: Played, other: Played) -> list[Undeclared]:
         Undeclared("noise", site[0], "anybody", f"{called(site)}: noise comes again")
         for site in {numbers[0][key] for key in numbers[0].keys() & numbers[1].keys()}
     ]
-    streams = [
-        {(draw.site, draw.number, draw.law): draw for draw in each.recorder.draws if draw.uses}
-        for each in (first, other)
-    ]
-    for key in streams[0].keys() & streams[1].keys():
-        one, again = (stream[key] for stream in streams)
-        if np.array_equal(_noise(one), _noise(again)) and one.size > 1:
-            found.append(Undeclared("noise", key[0][0], "anybody", f"{called(key[0])}: noise comes again"))
     found += [Undeclared("secrets", "anybody", "anybody", line) for line in repeated(first, other)]
     for party in sorted(first.ledgers):
         nonces = [{line.nonce for line in each.ledgers[party] if _is_drawn(line)} for each in (first, other)]
@@ -147,11 +136,6 @@ def _repeated(case: Case, played: Played) -> Iterator[str]:
     for draw in played.recorder.draws:
         if draw.drawn and draw.site[0] not in case.mortal and numbers.setdefault(draw.drawn, draw) is not draw:
             yield f"{called(draw.site)}: the numbers of draw {draw.number + 1} are those of another"
-
-
-def _noise(draw: NoiseRequest) -> NDArray[np.float64]:
-    assert draw.released is not None, "it was used"
-    return draw.released.astype(np.float64) - np.asarray(draw.exact, dtype=np.float64)
 
 
 def _is_drawn(line: Disclosure) -> bool:
@@ -200,7 +184,13 @@ def _of_consumer(first: Played, second: Played) -> Iterator[str]:
 
 
 def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
-    """Parts of an owner's answers that differ, up to the first of which no finite cost is claimed."""
+    """Parts of what an owner gives the curator that differ; its answers up to the first that no finite cost has.
+
+    What processes say beside their messages is compared whatever lines say, but for the curator's, which may see
+    rows: no line is of that.
+    """
+    for party in sorted({*first.recorder.observed, *second.recorder.observed} - {CURATOR}):
+        yield from _of_process(first, second, party)
     here, there = (each.recorder.exchanged.get(protected, []) for each in (first, second))
     for number, (one, other) in enumerate(zip(here, there, strict=False)):
         about = [line for line in one.lines if (line.protected, line.observer) == (protected, CURATOR)]

@@ -30,8 +30,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PLACES = tuple(f"{_ROOT / name}{os.sep}" for name in ("consumer", "curator", "fedkme", "owner", "tests"))
 _TOOLS = tuple(f"{_ROOT / name}{os.sep}" for name in ("sim",))
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}")
-"""Parts of names that are drawn for each file."""
+_DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}|[0-9]{9,}")
+"""Parts of names that are drawn for each file, or are of the time."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _CHANGES = ("os.rename", "os.utime", "os.truncate", "os.link", "os.symlink", "os.mkdir", "os.chmod")
 

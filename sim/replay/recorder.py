@@ -298,5 +298,5 @@ def _hidden(message: Any, secret: bool) -> Iterator[tuple[str, bytes]]:
             if not part.message_type.GetOptions().map_entry:
                 for each in (value,) if isinstance(value, Message) else value:
                     yield from _hidden(each, under)
-        elif under and isinstance(value, bytes):
+        elif under and isinstance(value, bytes) and part.name != "context":  # the hash of public parameters
             yield part.name, value

@@ -1,0 +1,124 @@
+"""Shares of the planted faults that replay and attacks find, measured: `python -m tests.sim.replay.faults`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+from sim.attacks.black_box import Experiment
+from sim.attacks.finding import Effort
+from sim.attacks.subjects import SUBJECTS
+from sim.replay.cases import Case, cases_of
+from sim.replay.cli import SEEDS
+from sim.replay.pairs import replay
+from tests.sim.replay.faults import FAULTS
+from tests.sim.replay.faults.planting import Fault
+
+LEAST = {"replay": 0.6, "attack": 0.4, "replay or attack": 0.95}
+"""Shares below which none may fall."""
+_SCALES = (0.02, 0.25, 0.4)
+"""Trials of the attacks, over those of a quick audit; the last are the most that a fault may need."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Layers that found a fault, of those that its columns name.
+
+    Attributes:
+        name: of the fault.
+        replay: what replay says of it, a line; empty: nothing.
+        attack: likewise.
+        missed: layers that should have found it and did not.
+        seconds: that it took.
+    """
+
+    name: str
+    replay: str
+    attack: str
+    missed: tuple[str, ...]
+    seconds: float
+
+
+def case_of(protocol: str, note: str) -> Case:
+    """The first case of a protocol with a note."""
+    return next(case for case in cases_of(protocol) if note in case.note)
+
+
+def by_replay(fault: Fault) -> str:
+    """Line by which replay tells of a fault, in its case; empty: replay does not find it."""
+    if fault.case is None:
+        return ""
+    with pytest.MonkeyPatch.context() as patch:
+        fault.plant(patch)
+        case = case_of(*fault.case)
+        for seed in (1, *(seed for seed in range(SEEDS) if seed != 1)):
+            if found := replay(case, fault.kinds, seed).found:
+                return f"{found[0].what}: {found[0].line}"
+    return ""
+
+
+def by_attack(fault: Fault) -> str:
+    """Statistic by which an attack tells of a fault; empty: none does."""
+    with pytest.MonkeyPatch.context() as patch:
+        if fault.game is None:
+            fault.plant(patch)
+        return next(_violated(fault), "")
+
+
+def _violated(fault: Fault) -> Iterator[str]:
+    if fault.game is None and not fault.attack:
+        return
+    layer, make = fault.game or ("", SUBJECTS[fault.attack])
+    checks = [check for check in make().checks if layer == "black box" or not isinstance(check, Experiment)]
+    for scale, check in itertools.product(_SCALES, checks):
+        finding = check(Effort(scale=scale))
+        if finding.violated and layer in ("", finding.layer):
+            yield f"{finding.layer}: {finding.statistic}"
+
+
+def measured(name: str) -> Found:
+    """Plant a fault, and let the layers that its columns name look for it."""
+    began, fault = time.process_time(), FAULTS[name]
+    replayed, attacked = by_replay(fault), by_attack(fault)
+    missed = []
+    if fault.case is not None and not replayed:
+        missed.append("replay")
+    if (fault.game is not None or fault.attack) and not attacked:
+        missed.append("attack")
+    return Found(name, replayed, attacked, tuple(missed), time.process_time() - began)
+
+
+def main() -> int:
+    """Measure all, print the shares; 1 where one has fallen or a column is not true."""
+    names = [name for name in FAULTS if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        results = []
+        for each in pool.map(measured, names):
+            results.append(each)
+            if each.missed or sys.argv[1:]:
+                said = f"replay: {each.replay or '-'}; attack: {each.attack or '-'}; {each.seconds:.1f} s"
+                print(f"{each.name}: {said}", flush=True)
+    counts = {
+        "replay": sum(bool(each.replay) for each in results),
+        "attack": sum(bool(each.attack) for each in results),
+        "replay or attack": sum(bool(each.replay or each.attack) for each in results),
+    }
+    print(f"{len(results)} planted faults, {sum(each.seconds for each in results):.0f} s of CPU")
+    low = []
+    for layer, count in counts.items():
+        share = count / len(results)
+        print(f"found by {layer}: {count}, {share:.1%}")
+        if share < LEAST[layer] and not sys.argv[1:]:
+            low.append(layer)
+    return int(bool(low) or any(each.missed for each in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
