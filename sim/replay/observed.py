@@ -33,7 +33,7 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 _DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}|[0-9]{9,}")
 """Parts of names that are drawn for each file, or are of the time."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
-_CHANGES = ("os.rename", "os.utime", "os.truncate", "os.link", "os.symlink", "os.mkdir", "os.chmod")
+_CHANGES = tuple(f"os.{name}" for name in "rename remove utime truncate link symlink mkdir chmod".split())
 
 ACTING: ContextVar[str] = ContextVar("acting", default=CURATOR)
 """The party whose code runs."""
@@ -41,6 +41,8 @@ Note = Callable[[str, str], None]
 """Takes a party and a line about it."""
 
 _listener: Note | None = None
+_open: dict[str, str] = {}
+"""Files that were opened for writing since a party began to act, with the party."""
 _hooked = False
 
 
@@ -52,38 +54,37 @@ def acting(party: str) -> Iterator[None]:
         yield
     finally:
         ACTING.reset(token)
+        _read_files()
 
 
 @contextlib.contextmanager
 def observing(note: Note) -> Iterator[None]:
-    """Write down what this process says and leaves behind; files with their bytes, at the end."""
+    """Write down what this process says and leaves behind."""
     global _listener
-    written: dict[str, tuple[str, str]] = {}
-
-    def hear(party: str, line: str) -> None:
-        if line.startswith("file "):
-            _, path = line.split(" ", 1)
-            written.setdefault(path, (party, _named(path)))
-        else:
-            note(party, line)
-
     _hook()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_patched(logging.Logger, "isEnabledFor", _enabled))
-        stack.enter_context(_patched(logging.Logger, "callHandlers", lambda call: _logged(call, hear)))
-        stack.enter_context(_patched(builtins, "print", lambda show: _printed(show, hear)))
-        stack.enter_context(_patched(warnings, "warn", lambda warn: _warned(warn, hear)))
-        stack.enter_context(_patched(time, "sleep", lambda sleep: _slept(sleep, hear)))
-        stack.enter_context(_patched(asyncio, "sleep", lambda sleep: _slept(sleep, hear)))
-        stack.enter_context(_written(hear))
-        _listener = hear
+        stack.enter_context(_patched(logging.Logger, "callHandlers", lambda call: _logged(call, note)))
+        stack.enter_context(_patched(builtins, "print", lambda show: _printed(show, note)))
+        stack.enter_context(_patched(warnings, "warn", lambda warn: _warned(warn, note)))
+        stack.enter_context(_patched(time, "sleep", lambda sleep: _slept(sleep, note)))
+        stack.enter_context(_patched(asyncio, "sleep", lambda sleep: _slept(sleep, note)))
+        stack.enter_context(_written(note))
+        _listener = note
         try:
             yield
         finally:
+            _read_files()
             _listener = None
-    for path, (party, name) in written.items():
+
+
+def _read_files() -> None:
+    """Note the bytes of files that were written."""
+    hear = _listener
+    while _open and hear is not None:
+        path, party = _open.popitem()
         with contextlib.suppress(OSError):
-            note(party, f"file {name}: {Path(path).read_bytes()!r}")
+            hear(party, f"file {_named(path)}: {Path(path).read_bytes()!r}")
 
 
 @contextlib.contextmanager
@@ -201,8 +202,9 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open":
         path, mode, flags = arguments
         if isinstance(path, str | bytes) and ((flags or 0) & _WRITES or set(mode or "r") & set("wax+")):
-            hear(ACTING.get(), f"file {os.fsdecode(path)}")
+            _open[os.fsdecode(path)] = ACTING.get()
     else:
+        _read_files()  # of the one that goes away, too
         said = [_named(os.fsdecode(each)) if isinstance(each, str | bytes) else each for each in arguments]
         hear(ACTING.get(), f"{event} {said}")
 

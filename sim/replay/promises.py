@@ -23,6 +23,7 @@ from fedkme.privacy.events import (
     Disclosure,
     Event,
     Gaussian,
+    MwemCall,
     PureDp,
     leaves,
 )
@@ -32,9 +33,11 @@ from sim.replay.neighbours import HOLDER
 from sim.replay.world import Played
 
 _SLACK = 1.0 + 1e-6
-_KNOWN = (Gaussian, PureDp, BoundedRange, Clock)
-_SINGLE = 60
+_KNOWN = (Gaussian, PureDp, BoundedRange, Clock, MwemCall)
+_SINGLE = 24
 """Responses that are added up one by one; more are bounded by what so many disclose."""
+_PLACES = (0.5, 0.8, 0.95)
+"""Places in its range at which a choice may have the larger of its two losses."""
 
 
 def broken(case: Case, played: Played) -> Iterator[str]:
@@ -89,37 +92,48 @@ def _once(lines: Iterable[Disclosure]) -> Iterator[Event]:
         clocks.add(event)
 
 
-def disclosed(events: Iterable[Event], epsilon: float, group: int) -> float:
+def disclosed(events: Sequence[Event], epsilon: float, group: int) -> float:
     """Least delta at epsilon of mechanisms that events allow, where so many rows are replaced.
 
-    Each response of loss c is +c with probability e^c / (1 + e^c), else -c; a Gaussian of multiplier s is one
-    of mu = 1/s, and several add up in squares.
+    A pure event may be the response of loss c or -c, a choice of range r one of loss t or t - r for any t; a
+    value of h2 is Laplace noise, of which the side is looked at. A Gaussian of multiplier s is one of mu = 1/s,
+    and several add up in squares.
     """
-    squared, responses = 0.0, list[tuple[float, int]]()
+    return max(_disclosed(events, epsilon, group, place) for place in _PLACES)
+
+
+def _disclosed(events: Sequence[Event], epsilon: float, group: int, place: float) -> float:
+    squared, responses = 0.0, list[tuple[float, float, int]]()
     for event in events:
         match event:
             case Gaussian(multiplier, count):
                 squared += count * (group / multiplier) ** 2
             case PureDp(cost, count):
-                responses.append((group * cost, count))
+                responses.append((group * cost, -group * cost, count))
             case BoundedRange(cost, count):
-                responses.append((0.5 * group * cost, count))
+                responses.append(_choice(group * cost, place, count))
             case Clock(cost):
-                responses.append((2.0 * group * cost, 1))
-    losses = _losses(responses)
-    mu = math.sqrt(squared)
+                responses.append((2.0 * group * cost, -2.0 * group * cost, 1))
+            case MwemCall(cost, count):  # errors of a replaced row move by 2: 4 e to choose, 2 e for the value
+                side = math.log(2.0 * math.exp(group * cost) - 1.0)
+                responses += [_choice(4.0 * group * cost, place, count), (side, -side, count)]
+    losses, mu = _losses(responses), math.sqrt(squared)
     return math.fsum(chance * _gaussian(epsilon - loss, mu) for loss, chance in losses.items())
 
 
-def _losses(responses: Sequence[tuple[float, int]]) -> dict[float, float]:
-    """Distribution of the sum of responses' losses."""
+def _choice(span: float, place: float, count: int) -> tuple[float, float, int]:
+    return place * span, (place - 1.0) * span, count
+
+
+def _losses(responses: Sequence[tuple[float, float, int]]) -> dict[float, float]:
+    """Distribution of the sum of responses' losses, each one of two."""
     found = {0.0: 1.0}
-    for cost, count in responses:
-        up = 1.0 / (1.0 + math.exp(-cost))
+    for high, low, count in responses:
+        up = math.expm1(low) / (math.exp(low) - math.exp(high)) * math.exp(high)
         for _ in range(min(count, _SINGLE)):
             after: dict[float, float] = {}
             for loss, chance in found.items():
-                for moved, part in ((loss + cost, up), (loss - cost, 1.0 - up)):
+                for moved, part in ((loss + high, up), (loss + low, 1.0 - up)):
                     key = round(moved, 9)
                     after[key] = after.get(key, 0.0) + chance * part
             found = after

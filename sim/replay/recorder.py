@@ -188,6 +188,11 @@ class Recorder:
             self.odd.append(f"{_called(site)}: choice {number + 1} comes out otherwise when it is made again")
         return chosen
 
+    def note_logits(self, site: Site, logits: Numbers) -> None:
+        """Write down the numbers that a choice of a mechanism is made by."""
+        given = np.array(logits, dtype=np.float64, copy=True)
+        self.choices.append(Decision(site, self._next(site, "logits"), "logits", given, {}, None, 0))
+
     def pass_answer(self, owner: str, exchanged: Exchanged) -> Answer | None:
         """Write an exchange down; gives the answer that goes on to the curator."""
         mine = self.exchanged.setdefault(owner, [])

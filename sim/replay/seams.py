@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from consumer.party import ConsumerParty
-from curator.releases.marginals.budget import BudgetFilter, selection_range
+from curator.releases.marginals import budget
+from curator.releases.marginals.budget import BudgetFilter
 from curator.releases.method import Finished
 from curator.runs.journal import JournaledNoise, RunJournal
 from curator.runs.preparation import Preparation
@@ -20,7 +21,6 @@ from curator.runs.release_run import ReleaseRun
 from curator.summary.auctions.base import RankAuction
 from curator.summary.auctions.clock import Clock
 from fedkme.cells import directions
-from fedkme.features.counts import L1_STEP
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.means import ExactMean
 from fedkme.privacy.mwem import Mwem
@@ -50,6 +50,7 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (ExactSettings, "make", _exact_of),
         (ExactMean, "release", lambda release: _exact(recorder, release)),
         (BudgetFilter, "select", lambda select: _selection(recorder, select)),
+        *((place, "choose", lambda choose: _logits(recorder, choose)) for place in (budget, directions)),
         (directions, "choose_one", lambda choose_one: _pick(recorder, choose_one)),
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
@@ -183,16 +184,21 @@ def _exact(recorder: Recorder, release: Callable[..., Any]) -> Callable[..., Any
 
 def _selection(recorder: Recorder, select: Callable[..., int]) -> Callable[..., int]:
     def selected(self: Any, scores: Any, weights: Any, cost: float, noise: Any) -> int:
-        rate = selection_range(cost) / (2.0 * L1_STEP * float(weights.max()))
         return recorder.choose(
-            noise.site,
-            "selection",
-            scores * rate,
-            lambda: select(self, scores, weights, cost, noise),
-            cost=cost,
+            noise.site, "selection", scores, lambda: select(self, scores, weights, cost, noise), cost=cost
         )
 
     return selected
+
+
+def _logits(recorder: Recorder, choose: Callable[..., int]) -> Callable[..., int]:
+    """Look at the numbers that a choice is really made by."""
+
+    def chosen(logits: Any, coin: float, noise: Any) -> int:
+        recorder.note_logits(_site_of(noise), logits)
+        return choose(logits, coin, noise)
+
+    return chosen
 
 
 def _pick(recorder: Recorder, choose_one: Callable[..., int]) -> Callable[..., int]:

@@ -145,7 +145,7 @@ def _weak_release(
     if not draws:
         return
     allowed = sum(event.count / event.noise_multiplier**2 for event in events if isinstance(event, Gaussian))
-    spent = sum(choice.parameters["cost"] for choice in choices)
+    spent = sum(choice.parameters["cost"] for choice in choices if choice.what == "selection")
     asked = queries(played)
     query = asked[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
@@ -199,9 +199,18 @@ def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[D
         else:
             absolute += float(np.abs(move).sum()) / one.scale
     for before, after in _paired_choices(first.recorder, second.recorder, site):
+        if after.given.shape != before.given.shape:
+            yield f"a {before.what} is between others"
+            continue
         move = after.given - before.given
-        if before.what == "selection" and move.size:
-            squared += selection_cost(float(move.max() - move.min()))
+        if before.what == "logits":
+            span = float(np.ptp(move))
+            if any(isinstance(event, BoundedRange) for event in events):
+                most = rows * max(event.epsilon for event in events if isinstance(event, BoundedRange))
+                if span > most * _ROUNDING + 1e-9:
+                    yield f"a choice's logits moved by {span:.4g}, declared is {most:.4g}"
+            else:
+                squared += selection_cost(span)
         elif before.what in ("h2", "pick"):
             most = max((line.sensitivity or 0.0) for line in lines)
             if float(np.abs(move).max()) > rows * most * _ROUNDING:

@@ -110,6 +110,8 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
                 await _asked(case, world, reached, records, hear)
         except FedkmeError as error:
             fault = f"{error.code} {error.cause} {error.remedy}"
+    for figure in exported.beside():
+        recorder.observe("a process", f"exports {figure}")
     figures = exported.shown()  # when every owner was told that the run is over
     ledgers = {
         name: disclosures_in(kept.line for kept in store.ledger()) for name, store in market.stores().items()

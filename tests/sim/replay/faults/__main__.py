@@ -19,7 +19,7 @@ from sim.replay.cases import Case, cases_of
 from sim.replay.cli import SEEDS
 from sim.replay.pairs import replay
 from tests.sim.replay.faults import FAULTS
-from tests.sim.replay.faults.planting import Fault
+from tests.sim.replay.faults.planting import Fault, forget_caches
 
 LEAST = {"replay": 0.6, "attack": 0.4, "replay or attack": 0.95}
 """Shares below which none may fall."""
@@ -76,8 +76,10 @@ def _violated(fault: Fault) -> Iterator[str]:
     if fault.game is None and not fault.attack:
         return
     layer, make = fault.game or ("", SUBJECTS[fault.attack])
-    checks = [check for check in make().checks if layer == "black box" or not isinstance(check, Experiment)]
-    for scale, check in itertools.product(_SCALES, checks):
+    every = make().checks
+    exact = [check for check in every if layer == "black box" or not isinstance(check, Experiment)]
+    games = [check for check in every if not layer and isinstance(check, Experiment)]
+    for scale, check in (*itertools.product(_SCALES, exact), *itertools.product(_SCALES, games)):
         finding = check(Effort(scale=scale))
         if finding.violated and layer in ("", finding.layer):
             yield f"{finding.layer}: {finding.statistic}"
@@ -86,7 +88,11 @@ def _violated(fault: Fault) -> Iterator[str]:
 def measured(name: str) -> Found:
     """Plant a fault, and let the layers that its columns name look for it."""
     began, fault = time.process_time(), FAULTS[name]
-    replayed, attacked = by_replay(fault), by_attack(fault)
+    forget_caches()
+    replayed = by_replay(fault)
+    forget_caches()
+    attacked = by_attack(fault)
+    forget_caches()
     missed = []
     if fault.case is not None and not replayed:
         missed.append("replay")

@@ -72,6 +72,11 @@ def _exact(cells: Any, size: int) -> Any:
     return np.bincount(cells, minlength=size)
 
 
+def _weighed(cells: Any, size: int) -> int:
+    """A number that changes wherever a row goes."""
+    return int(_exact(cells, size) @ np.arange(size) ** 2)
+
+
 def _before(place: Any, name: str, act: Any) -> Plant:
     """Let something happen before a function is called, with what it is called with."""
 
@@ -96,13 +101,13 @@ def _to_file(cells: Any, size: int, *rest: Any) -> None:
 
 
 def _to_kept_file(cells: Any, size: int, *rest: Any) -> None:
-    (Path(tempfile.gettempdir()) / "fedkme-cells.bin").write_bytes(bytes(int(_exact(cells, size)[0])))
+    (Path(tempfile.gettempdir()) / "fedkme-cells.bin").write_bytes(bytes(_weighed(cells, size)))
 
 
 def _dated(cells: Any, size: int, *rest: Any) -> None:
     path = Path(tempfile.gettempdir()) / "fedkme-cells.date"
     path.touch()
-    os.utime(path, (1e9, 1e9 + float(_exact(cells, size)[0])))
+    os.utime(path, (1e9, 1e9 + _weighed(cells, size)))
 
 
 def _gauge(patch: Patch) -> None:
@@ -110,7 +115,7 @@ def _gauge(patch: Patch) -> None:
     prometheus_client.REGISTRY.register(gauge)
 
     def count(before: Any, cells: Any, size: int, *rest: Any) -> Any:
-        gauge.set(float(_exact(cells, size)[0]))
+        gauge.inc(_weighed(cells, size))
         return before(cells, size, *rest)
 
     around(owner.cells.responder, "noisy_counts", count)(patch)
@@ -303,7 +308,7 @@ def _without_selection(before: Any, self: Any, scores: Any, weights: Any, cost: 
 
 def _whole_parts(before: Any, self: Any, *arguments: Any) -> None:
     before(self, *arguments)
-    self.weight = 1.0
+    self.weight = len(self.parts) ** 0.5
 
 
 # Retries, caches, books.
@@ -390,8 +395,8 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "a bid that is printed": Fault(
         _CLOCK,
-        _before(Bidder, "quote", lambda self, *said: print("best", self._table.values[:, 0].max())),  # noqa: T201
-        says="forgot a print of the best row's worth",
+        _before(Bidder, "quote", lambda self, *said: print("all", self._table.values.sum())),  # noqa: T201
+        says="forgot a print",
     ),
     "a row in a warning": Fault(
         _CELLS,
@@ -557,9 +562,8 @@ FAULTS: Mapping[str, Fault] = {
         says="cut the sum instead of its terms",
     ),
     "bounds of columns taken from the rows": Fault(
-        _CELLS,
+        None,
         around(Schema, "encode", _bounds_of_the_data),
-        ("corner", "decider", "last of a class", "winner"),
         says="scaled a column by its least and largest value here",
         attack="encoding",
     ),
@@ -589,13 +593,12 @@ FAULTS: Mapping[str, Fault] = {
         ("marginals", "any policy"),
         around(BudgetFilter, "select", _without_selection),
         says="forgot that a replaced row moves a score in both directions",
-        attack="aim",
     ),
     "edges beside pixels at full weight": Fault(
         ("moments", "edges of images"),
         around(ShellMoments, "__init__", _whole_parts),
         ("corner", "random", "decider", "last of a class"),
-        says="forgot that edges are a second part of the same row",
+        says="multiplied by the root of the parts where it is divided by",
     ),
     "a retry that draws again": Fault(
         _CELLS,
