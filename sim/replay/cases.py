@@ -355,9 +355,7 @@ def _releases(protocol: str) -> list[Case]:
             cases.append(_release(protocol, note, **secure, **tables))
     if protocol == "marginals":
         cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
-        cases.append(
-            _release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick)
-        )
+        cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
     return cases
 

@@ -80,13 +80,16 @@ CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
     ),
     "persons": lambda case, played: played.facts.get("rows_of_person", 1) > 1,
     "several rounds": lambda case, played: (
-        max((each.directive.round for each in _asked(played, "ask", "sell", "broadcast", "quote")), default=0) > 1
+        max((each.directive.round for each in _asked(played, "ask", "sell", "broadcast", "quote")), default=0)
+        > 1
     ),
     "several questions": lambda case, played: len(queries(played)) > 1,
     "a pick": lambda case, played: _picks(played) > 0,
     "a second pick": lambda case, played: _picks(played) > 1,
     "edges": _edges,
     "copies": lambda case, played: "copy-1.csv" in played.files,
-    "boxes": lambda case, played: any(each.hidden for each in _asked(played, "fill_order", "draw", "sell", "ask")),
+    "boxes": lambda case, played: any(
+        each.hidden for each in _asked(played, "fill_order", "draw", "sell", "ask")
+    ),
 }
 """Check of a run by what must have happened in it."""

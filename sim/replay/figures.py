@@ -49,7 +49,6 @@ class Exported:
         registries[CURATOR] = self.curator.registry
         return {name: figures(registry) for name, registry in registries.items()}
 
-
     def beside(self) -> Sequence[Figure]:
         """Figures in the registry of the process, which no party of this package uses."""
         return [each for each in figures(REGISTRY) if not each[0].startswith(("python_", "process_"))]

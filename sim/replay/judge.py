@@ -116,7 +116,9 @@ def _once(exchanged: Iterable[Exchanged]) -> dict[Visible, Exchanged]:
 
 def of_noise(first: Played, other: Played) -> list[Undeclared]:
     """Findings in runs of equal rows and other noise: noise that comes again, lines that look alike."""
-    numbers = [{draw.drawn: draw.site for draw in each.recorder.draws if draw.drawn} for each in (first, other)]
+    numbers = [
+        {draw.drawn: draw.site for draw in each.recorder.draws if draw.drawn} for each in (first, other)
+    ]
     found = [
         Undeclared("noise", site[0], "anybody", f"{called(site)}: noise comes again")
         for site in {numbers[0][key] for key in numbers[0].keys() & numbers[1].keys()}
@@ -134,7 +136,11 @@ def _repeated(case: Case, played: Played) -> Iterator[str]:
     """Draws of a run whose numbers are those of another draw; a seeded stream that died begins anew."""
     numbers: dict[bytes, NoiseRequest] = {}
     for draw in played.recorder.draws:
-        if draw.drawn and draw.site[0] not in case.mortal and numbers.setdefault(draw.drawn, draw) is not draw:
+        if (
+            draw.drawn
+            and draw.site[0] not in case.mortal
+            and numbers.setdefault(draw.drawn, draw) is not draw
+        ):
             yield f"{called(draw.site)}: the numbers of draw {draw.number + 1} are those of another"
 
 
@@ -184,10 +190,10 @@ def _of_consumer(first: Played, second: Played) -> Iterator[str]:
 
 
 def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
-    """Parts of what an owner gives the curator that differ; its answers up to the first that no finite cost has.
+    """Parts of what an owner gives the curator that differ, up to the first that has no finite cost.
 
-    What processes say beside their messages is compared whatever lines say, but for the curator's, which may see
-    rows: no line is of that.
+    What processes say beside their messages is compared whatever lines say, but for the curator's, which may
+    see rows: no line is of that.
     """
     for party in sorted({*first.recorder.observed, *second.recorder.observed} - {CURATOR}):
         yield from _of_process(first, second, party)

@@ -76,9 +76,7 @@ def make_world(seed: int, times: int = 1, schema: Schema = SCHEMA) -> World:
     return World(owners, validation, seeds, schema)
 
 
-def neighbour(
-    world: World, protected: str, kind: Kind, seed: int, decider: int = 0, group: int = 1
-) -> World:
+def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int = 0, group: int = 1) -> World:
     """The world in which one row of the protected set is another, or all rows of a group are.
 
     Args:
@@ -100,12 +98,7 @@ def neighbour(
 
 
 def _replaced(
-    table: Table,
-    kind: Kind,
-    random: np.random.Generator,
-    decider: int,
-    turn: int,
-    schema: Schema,
+    table: Table, kind: Kind, random: np.random.Generator, decider: int, turn: int, schema: Schema
 ) -> Table:
     values, labels = table.values.copy(), None if table.labels is None else table.labels.copy()
     places = {"last of a class": 4, "empty cell": 4, "tie": 6, "decider": decider, "winner": decider + 1}

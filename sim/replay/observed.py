@@ -33,7 +33,8 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ta
 _DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}|[0-9]{9,}")
 """Parts of names that are drawn for each file, or are of the time."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
-_CHANGES = tuple(f"os.{name}" for name in "rename remove utime truncate link symlink mkdir chmod".split())
+_CHANGED = ("rename", "remove", "utime", "truncate", "link", "symlink", "mkdir", "chmod")
+_CHANGES = tuple(f"os.{name}" for name in _CHANGED)
 
 ACTING: ContextVar[str] = ContextVar("acting", default=CURATOR)
 """The party whose code runs."""
@@ -98,7 +99,7 @@ def _patched(place: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None
 
 
 def _is_ours(depth: int = 2) -> bool:
-    """Check whether the nearest code of this repository on the stack is the product, a planted fault or not."""
+    """Check whether the nearest code of this repository on the stack is the product, or planted in it."""
     frame = sys._getframe(depth)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -52,7 +52,8 @@ def broken(case: Case, played: Played) -> Iterator[str]:
                 continue
             said = f"{protected} towards {observer}"
             if disclosed(events, epsilon * _SLACK, group) > delta * _SLACK:
-                yield f"{said}: the settings promise epsilon {epsilon:g} at {delta:g} for {group} rows, and no line keeps it"
+                promise = f"epsilon {epsilon:g} at {delta:g} for {group} rows"
+                yield f"{said}: the settings promise {promise}, and the lines do not keep it"
             figure = Sound().epsilon(tuple(paid(mine)), delta).epsilon
             if disclosed(events, figure * _SLACK, 1) > delta * _SLACK:
                 yield f"{said}: an accountant says {figure:.4g}, which its lines exceed"
@@ -71,7 +72,8 @@ def _promised(case: Case) -> Iterator[tuple[str, str, str, float, float, int]]:
             int(values.get("group", 1)),
         )
         return
-    assert case.summary is not None and case.request is not None, "it is of a summary"
+    assert case.summary is not None, "it is of a summary"
+    assert case.request is not None, "it is of a summary"
     ours, theirs = case.summary.privacy, case.request.privacy
     yield HOLDER, HOLDER, OWNERS, ours.epsilon, ours.delta, ours.group
     yield CURATOR, HOLDER, OWNERS, ours.epsilon, ours.delta, ours.group
@@ -96,8 +98,8 @@ def disclosed(events: Sequence[Event], epsilon: float, group: int) -> float:
     """Least delta at epsilon of mechanisms that events allow, where so many rows are replaced.
 
     A pure event may be the response of loss c or -c, a choice of range r one of loss t or t - r for any t; a
-    value of h2 is Laplace noise, of which the side is looked at. A Gaussian of multiplier s is one of mu = 1/s,
-    and several add up in squares.
+    value of h2 is Laplace noise, of which the side is looked at. A Gaussian of multiplier s is one of
+    mu = 1/s, and several add up in squares.
     """
     return max(_disclosed(events, epsilon, group, place) for place in _PLACES)
 
@@ -114,7 +116,9 @@ def _disclosed(events: Sequence[Event], epsilon: float, group: int, place: float
                 responses.append(_choice(group * cost, place, count))
             case Clock(cost):
                 responses.append((2.0 * group * cost, -2.0 * group * cost, 1))
-            case MwemCall(cost, count):  # errors of a replaced row move by 2: 4 e to choose, 2 e for the value
+            case MwemCall(
+                cost, count
+            ):  # errors of a replaced row move by 2: 4 e to choose, 2 e for the value
                 side = math.log(2.0 * math.exp(group * cost) - 1.0)
                 responses += [_choice(4.0 * group * cost, place, count), (side, -side, count)]
     losses, mu = _losses(responses), math.sqrt(squared)

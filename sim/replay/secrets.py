@@ -1,8 +1,8 @@
-"""Fresh secrets and what is under them: bytes that must look random, and must not come again in another run.
+"""Fresh secrets and what is under them: bytes that must look random, and must not come again.
 
-What is under a key is left out where runs are compared (`recorder.visible`), so it is looked at by itself: bytes
-of boxes, shares and keys do not compress; none of them is in another run of the same parties; masked vectors
-fill their ring, and no two of an owner differ by little, as they would under one mask.
+What is under a key is left out where runs are compared (`recorder.visible`), so it is looked at by itself:
+bytes of boxes, shares and keys do not compress; none of them is in another run of the same parties; masked
+vectors fill their ring, and no two of an owner differ by little, as they would under one mask.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def _masked(played: Played) -> Iterator[tuple[str, int, Words]]:
         for each in exchanged:
             if isinstance(each.directive.body, Proposal):
                 bits = each.directive.body.bits
-            if each.directive.question == MASKED and isinstance(each.answer, WordVector):
-                if len(each.answer.words) >= _WORDS and (key := each.answer.words.tobytes()) not in seen:
-                    seen.add(key)
-                    yield owner, bits, each.answer.words
+            if each.directive.question != MASKED or not isinstance(each.answer, WordVector):
+                continue
+            if len(each.answer.words) >= _WORDS and (key := each.answer.words.tobytes()) not in seen:
+                seen.add(key)
+                yield owner, bits, each.answer.words
 
 
 def _is_small(words: Words, bits: int) -> bool:

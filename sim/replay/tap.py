@@ -58,7 +58,7 @@ class Tap(RunManager):
         self._read = len(self._store.ledger())
 
     def answer(self, directive: Directive) -> Answer | None:
-        """Answer as the owner does; a directive that comes again, after a death or not, gets the same bytes."""
+        """Answer as the owner does; one that comes again gets the same bytes, after a death or not."""
         with acting(self._name):
             return self._answer_and_note(directive)
 
@@ -89,9 +89,13 @@ class Tap(RunManager):
         except FedkmeError:
             return  # it says that it cannot: nothing leaves
         if again != before:
-            self._recorder.odd.append(f"{self._name} answers {directive.question!r} otherwise over a new stream")
+            self._recorder.odd.append(
+                f"{self._name} answers {directive.question!r} otherwise over a new stream"
+            )
         if len(self._recorder.draws) > drawn or self._new_lines():
-            self._recorder.odd.append(f"{self._name} draws or writes for {directive.question!r} that it answered")
+            self._recorder.odd.append(
+                f"{self._name} draws or writes for {directive.question!r} that it answered"
+            )
 
     def _count(self, directive: Directive, answer: Answer | None) -> None:
         """Count an exchange as `owner.agent.attend` does."""

@@ -1,8 +1,8 @@
 """Faults planted in the product: one list, with a column for each layer of the audit that finds them.
 
-Columns are measured (`python -m tests.sim.replay.faults`, which `make audit` runs): a fault is found by replay
-in its case, by an attack on its subject, by a test. Those that are parts of an attack's subject are planted
-there; the same fault planted in the product is its twin, one entry with it.
+Columns are measured (`python -m tests.sim.replay.faults`, which `make audit` runs): a fault is found by
+replay in its case, by an attack on its subject, by a test. Those that are parts of an attack's subject are
+planted there; the same fault planted in the product is its twin, one entry with it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _all() -> dict[str, Fault]:
             found[name] = Fault(None, lambda patch: None, game=game)
         else:
             found[twin] = replace(found[twin], game=game)
-    return {name: fault if fault.says else replace(fault, says=STORIES[name]) for name, fault in found.items()}
+    return {
+        name: fault if fault.says else replace(fault, says=STORIES[name]) for name, fault in found.items()
+    }
 
 
 FAULTS: Mapping[str, Fault] = _all()

@@ -1,4 +1,4 @@
-"""Shares of the planted faults that replay and attacks find, measured: `python -m tests.sim.replay.faults`."""
+"""Shares of the planted faults that each layer finds, measured: `python -m tests.sim.replay.faults`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,27 @@ _SCALES = (0.02, 0.25, 0.4)
 """Trials of the attacks, over those of a quick audit; the last are the most that a fault may need."""
 
 
+class _Planted:
+    """Plugin of pytest that plants a fault before tests are collected."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+
+    def pytest_configure(self) -> None:
+        """Plant it, for the life of this process."""
+        self._fault.plant(pytest.MonkeyPatch())
+
+
+def by_test(fault: Fault) -> bool:
+    """Check whether the test of a fault's column fails, in a process of its own."""
+    if (child := os.fork()) == 0:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os._exit(int(pytest.main([fault.test, "-q", "-p", "no:cacheprovider"], plugins=[_Planted(fault)])))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == pytest.ExitCode.TESTS_FAILED
+
+
 @dataclass(frozen=True)
 class Found:
     """Layers that found a fault, of those that its columns name.
@@ -35,6 +56,7 @@ class Found:
         name: of the fault.
         replay: what replay says of it, a line; empty: nothing.
         attack: likewise.
+        test: whether a test fails.
         missed: layers that should have found it and did not.
         seconds: that it took.
     """
@@ -42,6 +64,7 @@ class Found:
     name: str
     replay: str
     attack: str
+    test: bool
     missed: tuple[str, ...]
     seconds: float
 
@@ -93,12 +116,15 @@ def measured(name: str) -> Found:
     forget_caches()
     attacked = by_attack(fault)
     forget_caches()
+    tested = bool(fault.test) and by_test(fault)
     missed = []
     if fault.case is not None and not replayed:
         missed.append("replay")
     if (fault.game is not None or fault.attack) and not attacked:
         missed.append("attack")
-    return Found(name, replayed, attacked, tuple(missed), time.process_time() - began)
+    if fault.test and not tested:
+        missed.append("test")
+    return Found(name, replayed, attacked, tested, tuple(missed), time.process_time() - began)
 
 
 def main() -> int:
@@ -109,11 +135,13 @@ def main() -> int:
         for each in pool.map(measured, names):
             results.append(each)
             if each.missed or sys.argv[1:]:
-                said = f"replay: {each.replay or '-'}; attack: {each.attack or '-'}; {each.seconds:.1f} s"
-                print(f"{each.name}: {said}", flush=True)
+                seen = "fails" if each.test else "-"
+                said = f"replay: {each.replay or '-'}; attack: {each.attack or '-'}; test: {seen}"
+                print(f"{each.name}: {said}; {each.seconds:.1f} s", flush=True)
     counts = {
         "replay": sum(bool(each.replay) for each in results),
         "attack": sum(bool(each.attack) for each in results),
+        "test": sum(each.test for each in results),
         "replay or attack": sum(bool(each.replay or each.attack) for each in results),
     }
     print(f"{len(results)} planted faults, {sum(each.seconds for each in results):.0f} s of CPU")

@@ -1,8 +1,7 @@
-"""Faults as a tired colleague makes them: a line for debugging, a cache, a factor of two, a forgotten group."""
+"""Faults as a tired colleague makes them: a line for debugging, a cache, a factor of two, a lost group."""
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import os
@@ -36,10 +35,7 @@ import owner.keyring
 import owner.sums.responder
 from consumer.summary.spending import histogram_of
 from curator.releases.marginals.budget import BudgetFilter
-from curator.summary.auctions.base import ranked
-from curator.summary.auctions.clock import Clock
-from fedkme.cells.directions import Menu
-from fedkme.cells.histogram import GaussianNoise, HistogramNoise
+from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.plan import OwnerNoise
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.features.fourier import RandomFourier
@@ -49,17 +45,15 @@ from fedkme.privacy.events import Clock as ClockEvent
 from fedkme.privacy.events import MwemCall, PureDp
 from fedkme.privacy.means import GaussianMean
 from fedkme.privacy.presets import PrivacyTarget
-from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.settings import ReleaseSettings
 from fedkme.sealed.rows import HashedRow
 from fedkme.tables.schema import Schema
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
-from owner.consent.policy import Policy
 from owner.handler import RunHandler
 from owner.keyring import Sealer
 from owner.summary.bidder import Bidder
-from tests.sim.replay.faults.planting import Fault, Patch, Plant, all_of, around, everywhere, nothing
+from tests.sim.replay.faults.planting import Fault, Patch, Plant, around, everywhere
 
 _CELLS = ("cells", "any policy")
 _SEALED = ("cells-sealed", "any policy")
@@ -299,7 +293,11 @@ def _half_iterations(before: Any, self: Any) -> Any:
 
 
 def _largest_event(before: Any, self: Any, events: Any, delta: float) -> Any:
-    return min((before(self, (event,), delta) for event in events), key=lambda found: found.epsilon, default=before(self, events, delta))
+    return min(
+        (before(self, (event,), delta) for event in events),
+        key=lambda found: found.epsilon,
+        default=before(self, events, delta),
+    )
 
 
 def _without_selection(before: Any, self: Any, scores: Any, weights: Any, cost: float, noise: Any) -> Any:
@@ -379,7 +377,7 @@ FAULTS: Mapping[str, Fault] = {
         _before(
             owner.cells.responder,
             "noisy_counts",
-            lambda cells, size, *rest: logging.debug("counts %s", _exact(cells, size)),  # noqa: LOG015
+            lambda cells, size, *rest: logging.debug("counts %s", _exact(cells, size)),
         ),
         says="called logging.debug, which no list of our loggers has",
     ),
@@ -395,7 +393,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "a bid that is printed": Fault(
         _CLOCK,
-        _before(Bidder, "quote", lambda self, *said: print("all", self._table.values.sum())),  # noqa: T201
+        _before(Bidder, "quote", lambda self, *said: print("all", self._table.values.sum())),
         says="forgot a print",
     ),
     "a row in a warning": Fault(
@@ -414,7 +412,11 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "exact counts in a file that is removed again": Fault(
         ("cells", "no labels"),
-        _before(HistogramResponder, "histogram", lambda self, number: _to_file(np.asarray(self._table.values[:, 0] > 50, np.int64), 2)),
+        _before(
+            HistogramResponder,
+            "histogram",
+            lambda self, number: _to_file(np.asarray(self._table.values[:, 0] > 50, np.int64), 2),
+        ),
         says="cached the counts in a file and removed it",
     ),
     "a count as the time of a file": Fault(
@@ -463,10 +465,7 @@ FAULTS: Mapping[str, Fault] = {
         attack="cells-histogram",
     ),
     "noise that is cached by its scale": Fault(
-        _CELLS,
-        _cached_noise,
-        says="put functools.cache over the draw of noise",
-        attack="cells-histogram",
+        _CELLS, _cached_noise, says="put functools.cache over the draw of noise", attack="cells-histogram"
     ),
     "noise that is cut": Fault(
         _CELLS,
@@ -557,9 +556,7 @@ FAULTS: Mapping[str, Fault] = {
         attack="cells-picks",
     ),
     "scores that are cut after their noise": Fault(
-        _PICKS,
-        around(consumer.summary.offers, "scores", _unclipped),
-        says="cut the sum instead of its terms",
+        _PICKS, around(consumer.summary.offers, "scores", _unclipped), says="cut the sum instead of its terms"
     ),
     "bounds of columns taken from the rows": Fault(
         None,
