@@ -96,7 +96,8 @@ class Case:
             always.append("a death of an owner")
         if self.curator_dies is not None:
             always.append("a death of the curator")
-        if self.by_hand or self.policies.get(HOLDER) == _POLICIES["a small budget"][HOLDER]:
+        costs = self.release is not None or PROTOCOLS[self.protocol].family != "uniform"
+        if self.by_hand or (costs and self.policies.get(HOLDER) == _POLICIES["a small budget"][HOLDER]):
             always.append("a refusal")
         if self.pooling.security is not None:
             always.append("masks")

@@ -445,6 +445,7 @@ FAULTS: Mapping[str, Fault] = {
         around(HistogramNoise, "draw", _uniform_noise),
         says="drew from the wrong law, with the right variance in mind",
         attack="cells-histogram",
+        test="tests/fedkme/cells/test_histogram.py::test_noisy_counts_are_counts_with_noise_and_shares_a_distribution",
     ),
     "a generator with a seed in the code": Fault(
         _CELLS,
@@ -511,6 +512,7 @@ FAULTS: Mapping[str, Fault] = {
         _CELLS,
         everywhere(fedkme.cells.histogram.histogram_noise, _of_length_one),
         says="charged k epsilon where a replaced row moves 2 k counts",
+        test="tests/fedkme/cells/test_histogram.py::test_the_loss_is_a_pair_of_randomised_responses",
     ),
     "an owner's noise that forgets the group": Fault(
         ("cells", _GROUP),
@@ -585,6 +587,7 @@ FAULTS: Mapping[str, Fault] = {
         ("moments", "any policy"),
         around(Sound, "epsilon", _largest_event),
         says="took the least of the events where all add up",
+        test="tests/fedkme/privacy/accountants/test_matrix.py::test_the_matrix_composes_what_each_observer_saw",
     ),
     "AIM's selections at four times their price": Fault(
         ("marginals", "any policy"),
@@ -637,7 +640,11 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "gains that are not clipped": Fault(
         None,
-        around(curator.payouts.gains, "_units", lambda before, gains, clip: before(gains, 10.0 * clip)),
+        around(
+            curator.payouts.gains,
+            "_units",
+            lambda before, gains, clip: round(curator.payouts.gains.UNITS * sum(gains) / clip),
+        ),
         says="clipped after the noise",
         attack="payout-gains",
     ),
