@@ -156,7 +156,8 @@ def _corner(domain: NDArray[np.float64], number: int) -> NDArray[np.float64]:
     """A corner of the domain: where all is low, or high, or by turns."""
     turns = np.arange(domain.shape[1]) % 2
     high = (turns < 0, turns >= 0, turns == 0, turns == 1)[number % 4]
-    return np.where(high, domain[1], domain[0])
+    corner: NDArray[np.float64] = np.where(high, domain[1], domain[0])
+    return corner
 
 
 def _labels(table: Table) -> NDArray[np.int64]:

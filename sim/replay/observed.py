@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
 from fedkme.privacy.events import CURATOR
@@ -100,14 +101,14 @@ def _patched(place: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None
 
 def _is_ours(depth: int = 2) -> bool:
     """Check whether the nearest code of this repository on the stack is the product, or planted in it."""
-    frame = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(_TOOLS):
             return False
         if name.startswith(_PLACES):
             return True
-        frame = cast(Any, frame.f_back)
+        frame = frame.f_back
     return False
 
 
