@@ -255,7 +255,7 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
         picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
         asked = {"privacy": {"epsilon": 200.0}}  # so large that far directions are picked
-        both = {"exercises": ("a second pick",), "request": asked, **picked}
+        both: dict[str, Any] = {"exercises": ("a second pick",), "request": asked, **picked}
         cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **both))
         cases.append(
             _summary(

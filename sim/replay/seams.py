@@ -45,7 +45,10 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
     """
     places: list[tuple[Any, str, Wrap]] = [
         (Clock, "stop", lambda stop: _clock(recorder, stop)),
-        *((kind, "asked", lambda asked: _asked(recorder, asked)) for kind in _ranked(RankAuction)),
+        *(
+            (kind, "asked", lambda asked: _asked(recorder, asked))
+            for kind in _ranked(cast(type[Any], RankAuction))
+        ),
         (Mwem, "iterate", lambda iterate: _h2(recorder, iterate)),
         (ExactSettings, "make", _exact_of),
         (ExactMean, "release", lambda release: _exact(recorder, release)),
@@ -119,7 +122,7 @@ def _unfinished(finish: Callable[..., Any]) -> Callable[..., Any]:
     return finished
 
 
-def _ranked(kind: type[RankAuction]) -> Iterator[type[RankAuction]]:
+def _ranked(kind: type[Any]) -> Iterator[type[Any]]:
     """Auctions by the order of bids, of this package and others."""
     for each in kind.__subclasses__():
         if "asked" in vars(each):

@@ -33,7 +33,6 @@ import fedkme.secagg.owner
 import owner.cells.responder
 import owner.keyring
 import owner.sums.responder
-from consumer.summary.spending import histogram_of
 from curator.releases.marginals.budget import BudgetFilter
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.plan import OwnerNoise
