@@ -122,6 +122,9 @@ def _unfinished(finish: Callable[..., Any]) -> Callable[..., Any]:
     return finished
 
 
+_RANK: type[Any] = cast(type[Any], RankAuction)
+
+
 def _ranked(kind: type[Any]) -> Iterator[type[Any]]:
     """Auctions by the order of bids, of this package and others."""
     for each in kind.__subclasses__():

@@ -34,6 +34,7 @@ import owner.cells.responder
 import owner.keyring
 import owner.sums.responder
 from curator.releases.marginals.budget import BudgetFilter
+from fedkme.cells.directions import histogram_of
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.plan import OwnerNoise
 from fedkme.embeddings.kernels import median_gamma
