@@ -98,8 +98,8 @@ def by_attack(fault: Fault) -> str:
 def _violated(fault: Fault) -> Iterator[str]:
     if fault.game is None and not fault.attack:
         return
-    layer, make = fault.game or ("", SUBJECTS[fault.attack])
-    every = make().checks
+    layer = "" if fault.game is None else fault.game[0]
+    every = (SUBJECTS[fault.attack] if fault.game is None else fault.game[1])().checks
     exact = [check for check in every if layer == "black box" or not isinstance(check, Experiment)]
     games = [check for check in every if not layer and isinstance(check, Experiment)]
     for scale, check in (*itertools.product(_SCALES, exact), *itertools.product(_SCALES, games)):
