@@ -6,14 +6,14 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
 from sim.attacks.black_box import Experiment
-from sim.attacks.finding import Effort
+from sim.attacks.finding import Effort, Subject
 from sim.attacks.subjects import SUBJECTS
 from sim.replay.cases import Case, cases_of
 from sim.replay.cli import SEEDS
@@ -99,7 +99,8 @@ def _violated(fault: Fault) -> Iterator[str]:
     if fault.game is None and not fault.attack:
         return
     layer = "" if fault.game is None else fault.game[0]
-    every = (SUBJECTS[fault.attack] if fault.game is None else fault.game[1])().checks
+    make: Callable[[], Subject] = SUBJECTS[fault.attack] if fault.game is None else fault.game[1]
+    every = make().checks
     exact = [check for check in every if layer == "black box" or not isinstance(check, Experiment)]
     games = [check for check in every if not layer and isinstance(check, Experiment)]
     for scale, check in (*itertools.product(_SCALES, exact), *itertools.product(_SCALES, games)):
