@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from sim.attacks.black_box import Experiment
-from sim.attacks.finding import Effort, Subject
+from sim.attacks.finding import Check, Effort, Subject
 from sim.attacks.subjects import SUBJECTS
 from sim.replay.cases import Case, cases_of
 from sim.replay.cli import SEEDS
@@ -102,7 +102,7 @@ def _violated(fault: Fault) -> Iterator[str]:
     make: Callable[[], Subject] = SUBJECTS[fault.attack] if fault.game is None else fault.game[1]
     every = make().checks
     exact = [check for check in every if layer == "black box" or not isinstance(check, Experiment)]
-    games = [check for check in every if not layer and isinstance(check, Experiment)]
+    games: list[Check] = [check for check in every if not layer and isinstance(check, Experiment)]
     for scale, check in (*itertools.product(_SCALES, exact), *itertools.product(_SCALES, games)):
         finding = check(Effort(scale=scale))
         if finding.violated and layer in ("", finding.layer):
