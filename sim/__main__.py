@@ -2,7 +2,7 @@
 
 import sys
 
-from fedkme.cli import run_app
+from operate.cli import run_app
 from sim.cli import app
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
+from audit.chaos.cli import chaos, schedule
 from consumer.results import CSV
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.ops.derivation import Derivation
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.arguments import ComparedWith, ScenarioName
-from sim.chaos.cli import chaos, schedule
 from sim.sweep.cli import sweep_command
 
 app = Verbs("Simulate: real parties on this machine.")
@@ -119,7 +119,7 @@ REPRODUCE = epilog(
 )
 def _reproduce(context: typer.Context) -> None:
     """Compute a figure or table of the papers: sarpatwar-fig1, balog-fig1, merf-adult, ..., all."""
-    from sim.papers.cli import reproduce_command  # jax takes seconds to import, and the other verbs need none
+    from lab.papers.cli import reproduce_command  # jax takes seconds to import, and the other verbs need none
 
     inner = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     inner.command(epilog=REPRODUCE)(reproduce_command)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import consumer.cli
 import curator.cli
-import fedkme.operate.audit_cli
+import operate.audit_cli
 import owner.cli
 from fedkme.config import dump_toml
 from fedkme.ops.supervision import StatusReporter
@@ -24,7 +24,7 @@ _VERBS = {
     "owner": owner.cli.app,
     "consumer": consumer.cli.app,
     "curator": curator.cli.app,
-    "audit": fedkme.operate.audit_cli.app,
+    "audit": operate.audit_cli.app,
 }
 
 HERE = Path()

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fedkme import errors
-from fedkme.cli import _VERBS
 from fedkme.errors import FedkmeError
+from operate.cli import _VERBS
 from tests.parties import WAIT_S
 from tests.places import ROOT, tree
 
@@ -70,10 +70,10 @@ LARGE = {
     "fedkme": 13,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "sim/bench": 14,
-    "sim/experiments": 16,
-    "sim/attacks": 21,
-    "sim/replay": 13,
+    "lab/bench": 14,
+    "lab/experiments": 16,
+    "audit/attacks": 21,
+    "audit/replay": 13,
 }
 """Folders with more than a dozen modules: a method, mechanism, codec, benchmark, experiment, attack or part
 of a replay is a file there."""
@@ -99,9 +99,9 @@ READS_MESSAGES = {
     "consumer.summary.client": "stream for a summary",
     "consumer.releases.client": "stream for a release",
     "consumer.runs": "calls about a consumer's runs",
-    "fedkme.operate.doctor.network": "call that probes a curator",
+    "operate.doctor.network": "call that probes a curator",
     "sim.engines.streams": "adds the service for owners to a server",
-    "sim.bench.fleet": "adds a benchmark's service to a server",
+    "lab.bench.fleet": "adds a benchmark's service to a server",
 }
 """Modules that know the messages of protos/, with their part; those without a dot are of fedkme/wire/."""
 WRITES_FILES = {
@@ -262,14 +262,14 @@ def test_noise_is_drawn_behind_gates_alone() -> None:
 
 
 def test_an_installation_without_pytest_has_all_verbs() -> None:
-    # fedkme.testing is for those who write extensions, and needs packages of the extra `dev`.
+    # audit.contracts is for those who write extensions, and needs packages of the extra `dev`.
     importers = {
         name_of(path)
         for package in MAY_IMPORT
         for path in modules(package)
-        if any(name.startswith(("fedkme.testing", "pytest")) for name in imported(path))
+        if any(name.startswith(("audit.contracts", "pytest")) for name in imported(path))
     }
-    assert {name for name in importers if not name.startswith("fedkme.testing")} == set()
+    assert {name for name in importers if not name.startswith("audit.contracts")} == set()
 
 
 def test_messages_of_the_wire_are_read_by_codecs_services_and_streams() -> None:
@@ -326,7 +326,7 @@ class Blocker:
         if name.partition(".")[0] in ("sklearn", "pandas", "pyarrow", "matplotlib"):
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Blocker())
-import owner.agent, owner.cli, curator.server, curator.cli, consumer.summary.client, consumer.cli, fedkme.cli
+import owner.agent, owner.cli, curator.server, curator.cli, consumer.summary.client, consumer.cli, operate.cli
 slow = {"dp_accounting", "jax", "rich", "scipy"} & sys.modules.keys()
 assert not slow, slow
 """

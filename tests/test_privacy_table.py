@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from audit.attacks.subjects import SUBJECTS
+from audit.replay.cases import replayed
 from fedkme.protocols import PROTOCOLS
-from sim.attacks.subjects import SUBJECTS
-from sim.replay.cases import replayed
 from tests.places import ROOT
 
 PARTS = ("Protects", "Sensitivity", "Statement", "Proof", "Against", "Also seen", "Audit", "Replay")

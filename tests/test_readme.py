@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import typer
 
-from fedkme.cli import _VERBS, _load, main
 from fedkme.extensions import AUCTIONS, RELEASES, registered
 from fedkme.protocols import PROTOCOLS
+from operate.cli import _VERBS, _load, main
 from tests.places import ROOT
 
 README = ROOT / "README.md"

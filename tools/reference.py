@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fedkme.operate.descriptions import page
+from operate.descriptions import page
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "configuration.md"
 

@@ -10,7 +10,7 @@ rows, all alike. With n = rho p rows accessed, w columns of an encoded row and t
 
 Weights fit D_v in as many directions as there are rows; a table of ten numbers has few that matter, the
 fewer the wider the kernel is. w / 6 is the mean squared distance of uniform rows of the unit cube. All
-constants are fits to what was measured (`python -m sim.planning.fit` fits again); docs/planning.md says how
+constants are fits to what was measured (`python -m lab.forecast.fit` fits again); docs/planning.md says how
 far off they are.
 """
 

@@ -11,7 +11,7 @@ BLOCK_ROWS = 1024
 """Rows of either side of a tile: means need at most 1024 x 1024 kernel values (8 MiB) at a time."""
 CLOSER = 2.0
 """Factor by which rows are closer to each other than random rows of the domain: 2.1 is the median of
-squared distances within D_v over the 31 layouts of sim/bench/market and sim/planning."""
+squared distances within D_v over the 31 layouts of lab/market and lab/forecast."""
 
 
 def rbf(x: Rows, y: Rows, gamma: float) -> FloatArray:

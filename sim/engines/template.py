@@ -30,7 +30,7 @@ AVAILABLE = sys.platform == "linux"
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 """Variables of every party."""
 _IMPORTED = (
-    *("fedkme.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random"),
+    *("operate.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random"),
     *("fedkme.ledgers.condensed", "fedkme.privacy.accountants"),  # which each party would import as it begins
 )
 _MESSAGE_BYTES = 2**16

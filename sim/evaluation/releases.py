@@ -57,7 +57,7 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         "shares": shares(synthetic, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
     }
     if len(test) and test.labels is not None and synthetic.labels is not None and can_train():
-        from sim.experiments import classifiers
+        from sim.evaluation import classifiers
 
         for name, rows in (("synthetic", synthetic), ("real", real)):
             scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)

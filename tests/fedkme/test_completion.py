@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.cli import _VERBS, SHELLS
+from operate.cli import _VERBS, SHELLS
 from tests.places import ROOT
 
-START = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom fedkme.cli import main\nmain()\n"
+START = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom operate.cli import main\nmain()\n"
 FEDKME = f"#!{sys.executable}\n{START}"
 ASK: Mapping[str, str] = {
     "bash": """source "$1"; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import typer
 
-from fedkme.cli import _VERBS, _load, main
 from fedkme.verbs import epilog, print_json
+from operate.cli import _VERBS, _load, main
 
 WITHOUT_JSON = {
     "curator serve": "a service, whose log has `log = json`",

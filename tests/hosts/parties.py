@@ -32,7 +32,7 @@ from tests.places import ROOT
 WAIT_S = 300.0
 """Time to wait for something that takes a second or two when the machine has nothing else to do."""
 
-COMMAND = "from fedkme.cli import main; main()"
+COMMAND = "from operate.cli import main; main()"
 """The `fedkme` command of this checkout."""
 
 OWNERS = ("north", "south", "west")

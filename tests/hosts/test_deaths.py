@@ -1,6 +1,6 @@
 """Issue 4, 'Done means': a run whose curator dies three times, and each owner once, is a run like any other.
 
-That it is *equal* to the undisturbed run is shown with seeded noise on loopback (sim/chaos), bit for bit:
+That it is *equal* to the undisturbed run is shown with seeded noise on loopback (audit/chaos), bit for bit:
 off loopback noise is real, and no two runs are alike. Here the claim is what `fedkme audit verify` and the
 counts on all sides can tell.
 """

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.operate.doctor import network
-from fedkme.operate.doctor.cli import app
 from fedkme.store import open_store
 from fedkme.wire.tls import LOOPBACK, Authority, Role
+from operate.doctor import network
+from operate.doctor.cli import app
 from tests.ops.parties import Site
 from tests.system.lives import PORTS
 
@@ -161,7 +161,7 @@ def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 
     def apart(seconds: float) -> tuple[int, str]:
         clock = SimpleNamespace(time=lambda: now() + seconds)
-        monkeypatch.setattr("fedkme.operate.doctor.network.time", clock)
+        monkeypatch.setattr("operate.doctor.network.time", clock)
         code, findings = doctor(site.write("north"))
         return code, states(findings)["clock"]
 

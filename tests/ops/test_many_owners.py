@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import ConfigError, IdentityError, PartyFailedError, StoreError
-from fedkme.operate.doctor.cli import examine
 from fedkme.pki.certificates import Role
 from fedkme.store.reading import read_store
+from operate.doctor.cli import examine
 from owner.many import JOINING, check_descriptors, files_of, most_owners
 from owner.settings import OwnerSettings
 from tests.ops.parties import Party, Site, rows

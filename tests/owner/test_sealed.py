@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.attacks.wire import SilentObserver, loopback_to
 from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from curator.cells.disclosures import CellDisclosures
@@ -39,7 +40,6 @@ from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer
 from owner.summary.bidder import Bidder
-from sim.attacks.wire import SilentObserver, loopback_to
 
 RUN = "run-1"
 SCHEMA = Schema(

@@ -20,10 +20,10 @@ from fedkme.errors import ConfigError, LedgerError, NotVerifiedError, ProtocolEr
 from fedkme.exchange import Offer
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import Verdict, verify, verify_files
-from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.events import OWNERS, Disclosure, ExactStatistic, Gaussian, RawRows
 from fedkme.privacy.ledger import Entry, Ledger, file_writer, read_ledger
+from operate.audit_cli import app
 from tests.system.launches import launch, ledgers
 
 RUNNER = CliRunner()

@@ -17,12 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.errors import LedgerError
-from fedkme.operate.audit_cli import app
-from fedkme.operate.dossier.cli import app as dossier
-from fedkme.operate.payout_cli import app as payout
 from fedkme.pki.authority import Authority
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Laplace
 from fedkme.privacy.ledger import open_ledger
+from operate.audit_cli import app
+from operate.dossier.cli import app as dossier
+from operate.payout_cli import app as payout
 from sim.cli import report_app as report
 from sim.engines.run_folder import AUTHORITY
 from tests.system.launches import launch

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import sim.engines.processes
-from fedkme.cli import main
 from fedkme.errors import (
     ConfigError,
     ConnectionFailedError,
@@ -26,6 +25,7 @@ from fedkme.errors import (
 from fedkme.tables.files import save_table
 from fedkme.tables.schema import Person
 from fedkme.tables.table import Table
+from operate.cli import main
 from tests.parties import HERE, MIXED, curator_values, owner_values, write_config
 from tests.system.launches import HEADER, write_own_files
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fedkme.ledgers.reconcile import verify
-from fedkme.operate.payout_cli import app as payout
 from fedkme.privacy.ledger import open_ledger, read_ledger
+from operate.payout_cli import app as payout
 from sim.report.write import print_summary
 from tests.system.launches import launch, owners_agree, read_json, transcript
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.attacks.wire import SilentObserver, loopback_to
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
@@ -32,7 +33,6 @@ from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
-from sim.attacks.wire import SilentObserver, loopback_to
 from tests.system.cell_market import CELLS, SMALL, faults_in, record_of
 from tests.system.market import SCHEMA, market, rows
 

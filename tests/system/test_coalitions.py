@@ -19,12 +19,12 @@ from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.plan import SKETCH_SHARE
 from fedkme.ledgers.reconcile import verify
-from fedkme.operate.payout_cli import app as payout
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, Disclosure, Gaussian, PureDp
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
+from operate.payout_cli import app as payout
 from owner.settings import PeriodBudget, PolicySettings
 from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run_in_process
 from tests.system.launches import launch, owners_agree, read_json, transcript

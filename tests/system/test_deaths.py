@@ -1,7 +1,7 @@
 """Issue 4, 'Done means', with real processes over TLS: a run that is interrupted by `kill -9` of the curator
 three times and of each owner once ends equal to the undisturbed run, shown by `fedkme audit verify`.
 
-tests/sim/chaos holds the same at every step of a run, over a simulated network.
+audit/tests/chaos holds the same at every step of a run, over a simulated network.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def audit(town: Town) -> None:
 def test_a_run_in_which_everybody_dies_is_equal_to_the_undisturbed_one(build: Build) -> None:
     # Byte for byte: the summary, rounds but for times, the curator's record, and the ledgers of all parties,
     # with who was accessed when and a nonce for each event. A row counted twice, or an answer computed from
-    # another state, would be another line. PRIVAUCTION's runs are held to it in sim/chaos; here it is the
+    # another state, would be another line. PRIVAUCTION's runs are held to it in audit/chaos; here it is the
     # one whose noise is the system's.
     undisturbed = build("undisturbed", "clock", paced=False)
     troubled = build("troubled", "clock")

@@ -19,7 +19,7 @@ from tests.places import ROOT
 from tests.system.launches import launch
 
 EXAMPLE = ROOT / "examples" / "extension"
-FEDKME = "from fedkme.cli import main; main()"
+FEDKME = "from operate.cli import main; main()"
 TWO = ("--set", "scenario.owners=2")
 SUMMARY = ("sim", "run", "digits", *TWO, "--set", "p=6", "--set", "baselines=[]", "--set", "downstream=false")
 AUCTION = ("--set", "auction.kind=best-two", "--set", "broadcast.mechanism=laplace")

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from fedkme.heads.files import lines_in, read_heads
 from fedkme.heads.notes import read_note
-from fedkme.operate.audit_cli import app
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role
 from fedkme.privacy.ledger import read_ledger
 from fedkme.store.reading import ledger_lines
+from operate.audit_cli import app
 from tests.places import ROOT
 from tests.system.market import market
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import fedkme.operate.audit_cli
+import operate.audit_cli
 from fedkme.privacy.ledger import read_ledger
 from fedkme.wire.tls import Role
 from tests.ops.parties import Party, Site, rows
@@ -96,7 +96,7 @@ def audited(site: Site) -> Any:
     files = [str(site.folder / f"{name}.db") for name in OWNERS]
     trusted = ["--authority", str(site.folder / "authority.pem")]
     arguments = ["verify", str(site.folder / "runs"), *files, *trusted]
-    return CliRunner().invoke(fedkme.operate.audit_cli.app, arguments)
+    return CliRunner().invoke(operate.audit_cli.app, arguments)
 
 
 def test_a_curator_that_was_killed_while_owners_sent_masked_sums_is_no_cheat(site: Site) -> None:

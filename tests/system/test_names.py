@@ -20,18 +20,18 @@ from curator.access.names import NameRegister
 from curator.consumers.summary_service import SummaryService
 from curator.owners.owner_service import OwnerService
 from curator.settings import CuratorSettings
-from fedkme.cli import run_app
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError, IdentityError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
-from fedkme.operate.audit_cli import app
 from fedkme.privacy.accountants import TOGETHER, Sound, by_owner, cells_of, composed, with_coalition
 from fedkme.privacy.events import validation_of
 from fedkme.privacy.ledger import read_ledger
 from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2
+from operate.audit_cli import app
+from operate.cli import run_app
 from owner.settings import OwnerSettings
 from tests.system.launches import launch, write_own_files
 from tests.system.market import market, request
@@ -236,12 +236,12 @@ class Finder:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())
 sys.argv = ["fedkme", "audit", "ledger", sys.argv[-1]]
-from fedkme.cli import main
+from operate.cli import main
 main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "fedkme.operate.audit_cli", "numpy"])
+@pytest.mark.parametrize("module", ["typer", "operate.audit_cli", "numpy"])
 def test_ctrl_c_while_python_imports(module: str) -> None:
     # docs/errors.md, 130: one line, and no traceback, from the first moment on.
     done = subprocess.run([sys.executable, "-c", INTERRUPTED, module], capture_output=True, text=True)

@@ -15,13 +15,13 @@ import owner.cli
 from consumer.settings import ConsumerSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import BudgetError
-from fedkme.operate.doctor.budgets import check_budgets
 from fedkme.privacy.budget import WindowBudget
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.privacy.settings import GaussianSettings
 from fedkme.store.reading import read_store
 from fedkme.tables.files import save_table
 from fedkme.tables.table import joined
+from operate.doctor.budgets import check_budgets
 from owner.agent import join
 from owner.consent.status import read_status
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings

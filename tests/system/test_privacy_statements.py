@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from fedkme.errors import FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
-from fedkme.operate.audit_cli import app
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.protocols import PROTOCOLS, SKETCH, Protocol
+from operate.audit_cli import app
 from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release

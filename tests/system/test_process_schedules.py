@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.chaos.worlds import menu
+from audit.chaos.worlds import menu
 from sim.engines.template import AVAILABLE
 from tests.system import failing_disk
 from tests.system.chaos.remains import play_processes

@@ -1,6 +1,6 @@
 """Decision 005 over real connections: sessions survive streams and processes, and runs survive both.
 
-tests/sim/chaos holds the same of every moment, over a simulated network; here are the parties as deployed.
+audit/tests/chaos holds the same of every moment, over a simulated network; here are the parties as deployed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from fedkme_example.laplace import LaplaceSettings
 from fedkme_example.moments import MomentsSpec
 from fedkme_example.settings import NormalSettings
 
-from fedkme.testing import AuctionContract, FeatureMapContract, MechanismContract, ReleaseContract
+from audit.contracts import AuctionContract, FeatureMapContract, MechanismContract, ReleaseContract
 
 
 class TestBestTwo(AuctionContract):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.attacks.wire import SilentObserver, loopback_to
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
@@ -22,7 +23,6 @@ from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Table
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
-from sim.attacks.wire import SilentObserver, loopback_to
 from tests.owner.test_sealed import BOOK, RUN, SCHEMA, table
 from tests.parties import WAIT_S
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import curator.cells.run
+from audit.attacks.wire import SilentObserver, loopback_to
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
@@ -25,7 +26,6 @@ from fedkme.tables.row import Row
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager
-from sim.attacks.wire import SilentObserver, loopback_to
 from tests.owner.test_sealed import BOOK, NOISE, RUN, SCHEMA, table
 from tests.parties import WAIT_S
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from audit.contracts import OwnersInMemory
 from curator.planning.releases import ReleaseFacts, plan_release
 from curator.releases.method import make_method
 from fedkme.errors import ConfigError
@@ -16,7 +17,6 @@ from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Column, Label, Numeric, Schema
 from fedkme.tables.table import Table
-from fedkme.testing import OwnersInMemory
 
 
 def schema_of(*columns: Column) -> Schema:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from audit.contracts import OwnersInMemory, ReleaseContract
 from curator.releases.joint import JointRelease
 from curator.releases.method import Finished, Method, make_method
 from curator.releases.methods.base import EmbeddingMethod
@@ -30,7 +31,6 @@ from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
-from fedkme.testing import OwnersInMemory, ReleaseContract
 
 NUMBERS = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 MIXED = Schema(

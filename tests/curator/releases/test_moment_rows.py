@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, norm
 
+from audit.contracts import OwnersInMemory
 from curator.releases.method import make_method
 from curator.releases.moments import _before_clipping, _cut_moments, _root, _uncut, rows_of
 from fedkme.errors import DataError
@@ -17,7 +18,6 @@ from fedkme.releases.file import StoredRelease, from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
-from fedkme.testing import OwnersInMemory
 from tests.curator.releases.test_methods import MIXED, method_of, rows
 
 

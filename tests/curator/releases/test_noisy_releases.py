@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.contracts.rows import random_table
 from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import Method, finished, make_method
 from fedkme.answers.answer import ask
@@ -30,7 +31,6 @@ from fedkme.releases.counts import PROTOCOL, Measurement, counts_from_bytes, pro
 from fedkme.releases.file import from_bytes, to_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Label, Numeric, Schema
-from fedkme.testing.rows import random_table
 
 RELEASES = int(os.environ.get("FEDKME_RELEASES", "300"))
 _JAX = importlib.util.find_spec("jax") is not None

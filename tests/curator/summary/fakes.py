@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 import curator.summary.disclosures
+from audit.attacks.wire import SilentObserver, loopback_to
 from curator.owners.session import OwnerSession
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import AnyAuction
@@ -29,7 +30,6 @@ from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
-from sim.attacks.wire import SilentObserver, loopback_to
 from sim.engines.inprocess import InProcessMarket, open_market
 
 WIDTH = 3

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from audit.contracts import AuctionContract
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import AUCTIONS, ranked
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
-from fedkme.testing import AuctionContract
 
 NOBODY_BY_COIN = 1e6  # a rate at which exp(-rate) is 0: only rank 1 is asked by its coin
 NEVER = 1e9  # a patience that no test lives to see

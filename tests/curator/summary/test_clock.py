@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
+from audit.attacks.wire import SilentObserver
 from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
 from curator.summary.algorithm3 import algorithm3
@@ -30,7 +31,6 @@ from fedkme.protocol import Broadcast
 from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from owner.summary.bidder import Bidder
-from sim.attacks.wire import SilentObserver
 from tests.curator.summary.fakes import (
     DirectPort,
     bidder,

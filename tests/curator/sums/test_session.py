@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from audit.chaos.clock import run_virtual
+from audit.chaos.parties import compute
 from curator.owners.connection import LEAST_WORDS, OwnerConnection
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound
@@ -40,8 +42,6 @@ from fedkme.wire.v1 import pooling_pb2
 from owner.consent.gate import OwnerGate
 from owner.sums.handler import SumHandler
 from owner.sums.responder import SumResponder
-from sim.chaos.clock import run_virtual
-from sim.chaos.parties import compute
 from tests.curator.sums.fake_owners import (
     BY_CLASS,
     FOURIER,

@@ -15,12 +15,12 @@ import pytest
 from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.answers.folder import AskedFolder
-from fedkme.cli import main
 from fedkme.errors import DataError
 from fedkme.releases.settings import release_settings
 from fedkme.tables.npz import npz_bytes
 from fedkme.tables.schema import schema_from
 from fedkme.tables.table import Table
+from operate.cli import main
 from sim.api.releases import ReleaseResult
 from tests.fedkme.answers.people import people, released
 

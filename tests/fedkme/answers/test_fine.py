@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from audit.contracts import OwnersInMemory
 from curator.releases.marginals.budget import measurement_cost
 from curator.releases.method import make_method
 from curator.releases.methods.marginals import FINE_SHARE, FINE_SHARE_ALONE
@@ -15,7 +16,6 @@ from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.errors import DataError
 from fedkme.features.binning import Binning, finer
-from fedkme.operate.cuts import with_cuts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import event_from_json
 from fedkme.privacy.gaussian import gaussian_sigma
@@ -24,7 +24,7 @@ from fedkme.releases.fine import FineShares
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Numeric, Schema, schema_from
 from fedkme.tables.table import Table
-from fedkme.testing import OwnersInMemory
+from operate.cuts import with_cuts
 from tests.fedkme.answers.people import people, schema
 
 TRUE = np.array([0.4, 0.1, 0.05, 0.05, 0.2, 0.0, 0.1, 0.1])

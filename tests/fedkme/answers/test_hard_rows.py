@@ -31,8 +31,8 @@ from fedkme.releases.counts import Measurement, StoredCounts
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
-from sim.bench.answers.coverage import METHODS, OF_TABLE, covered
-from sim.bench.answers.populations import KINDS, REAL
+from lab.bench.answers.coverage import METHODS, OF_TABLE, covered
+from lab.bench.answers.populations import KINDS, REAL
 
 TABLES = int(os.environ.get("FEDKME_TABLES", "2"))
 RELEASES = 24

@@ -18,7 +18,6 @@ from fedkme.answers.answer import ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
-from fedkme.cli import main
 from fedkme.features.binning import Binning
 from fedkme.features.counts import marginal_counts
 from fedkme.privacy.noise import simulated
@@ -26,6 +25,7 @@ from fedkme.releases.counts import Measurement, StoredCounts
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Numeric, Schema, schema_from
 from fedkme.tables.table import Table
+from operate.cli import main
 
 ROWS, RELEASES = 2000, 500
 NOBODY, EVERYBODY, FEW = "z", "yes", "a"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.cli import _load
 from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import spans
 from fedkme.drafts.reading import meanings
@@ -21,6 +20,7 @@ from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.table_schema import from_table_schema
+from operate.cli import _load
 from tests.places import ROOT
 
 SCHEMA = """

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import eval_hermite, gammaln
 
+from audit.contracts import MIXED as SCHEMA
+from audit.contracts import FeatureMapContract, corners, random_table
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
@@ -28,8 +30,6 @@ from fedkme.features.kernel_points import PointsMap, PointsSpec, rbf
 from fedkme.features.maps import MAPS, ROW_UNIT, EmbeddingMap, MapSpec, spec_from_json
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.tables.schema import Category, Numeric, Schema
-from fedkme.testing import MIXED as SCHEMA
-from fedkme.testing import FeatureMapContract, corners, random_table
 
 CORNERS = corners(SCHEMA)
 

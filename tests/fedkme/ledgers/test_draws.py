@@ -27,7 +27,6 @@ from fedkme.exchange import Offer
 from fedkme.features.fourier import FourierSpec
 from fedkme.features.sums import Layout
 from fedkme.ledgers.condensed import condensed
-from fedkme.operate.audit_cli import app
 from fedkme.ops.metrics import DELTA, Spending
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.budget import WindowBudget, check_budget, check_owners
@@ -51,6 +50,7 @@ from fedkme.store.memory import MemoryStore
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Numeric, Schema
+from operate.audit_cli import app
 from owner.consent.gate import OwnerGate
 from owner.consent.history import History
 from tests.test_privacy_table import entries

@@ -26,7 +26,7 @@ def test_the_guide_can_be_followed(tmp_path: Path) -> None:
     assert len(blocks) == 9
     command = tmp_path / "bin" / "fedkme"
     command.parent.mkdir()
-    command.write_text(f"#!{sys.executable}\nfrom fedkme.cli import main\nmain()\n")
+    command.write_text(f"#!{sys.executable}\nfrom operate.cli import main\nmain()\n")
     command.chmod(0o755)
     at = tmp_path / "at"
     at.mkdir()

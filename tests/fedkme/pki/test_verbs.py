@@ -375,7 +375,7 @@ def test_no_secret_is_shown(at: Path) -> None:
 def test_the_command_line(tmp_path: Path) -> None:
     # One line and a numbered exit, as every verb.
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from fedkme.cli import main; main()", "pki", *arguments]
+        command = [sys.executable, "-c", "from operate.cli import main; main()", "pki", *arguments]
         return subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S, check=False
         )

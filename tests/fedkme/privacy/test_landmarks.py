@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from audit.replay.neighbours import SCHEMA as MARKET
+from audit.replay.neighbours import make_world
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from fedkme.errors import ProtocolError
@@ -24,8 +26,6 @@ from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire import codecs
 from fedkme.wire.summaries import plan_from_wire, plan_to_wire
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
-from sim.replay.neighbours import SCHEMA as MARKET
-from sim.replay.neighbours import make_world
 
 SCHEMA = Schema(columns=(Numeric(name="a", bounds=(0, 1), count=3),))
 GAMMA = 2.0

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from audit.contracts.mechanisms import GRID_STEP, D, MechanismContract, grid_rows
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.gaussian import gaussian_delta
@@ -19,7 +20,6 @@ from fedkme.privacy.settings import (
     MwemSettings,
     MwemTargetSettings,
 )
-from fedkme.testing.mechanisms import GRID_STEP, D, MechanismContract, grid_rows
 
 
 def noise(seed: int = 0) -> NoiseSource:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from audit.contracts import corners, random_table
 from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.features.binning import Binning
 from fedkme.features.domain import Domain
@@ -22,7 +23,6 @@ from fedkme.tables.axis import Axis
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Numeric, Schema, load_schema, schema_from
 from fedkme.tables.table import Table
-from fedkme.testing import corners, random_table
 
 GAIN = Numeric(name="gain", bounds=(100, 100_000), scale="log", atoms=(0, -1), integer=True)
 PRICE = Numeric(name="price", bounds=(0, 1000), cuts=(1, 10, 250), decimals=2)

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, LedgerError, StoreError
-from fedkme.operate.audit_cli import app as audit_app
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.ledger import read_ledger
 from fedkme.store import Store
 from fedkme.store.reading import read_store
+from operate.audit_cli import app as audit_app
 from owner.cli import app
 from owner.consent.status import read_status
 from tests.owner.consent.host import CHEAP, NAME, SCHEMA, Clockwork, configured, host

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from sim.bench.synthetic import simulation, synthetic_scenario
+from lab.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.children import Event
 from sim.engines.processes import SummaryLaunch
 from sim.report.progress import PlainProgress

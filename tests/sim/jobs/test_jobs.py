@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from audit.attacks.repeat import FILE
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, PartyFailedError
-from fedkme.operate.audit_cli import app
-from sim.attacks.repeat import FILE
+from operate.audit_cli import app
 from sim.jobs.choice import carry_out, parse_jobs
 from sim.jobs.slurm import submitted
 from sim.jobs.tasks import LostTask, Task, task_of
@@ -109,7 +109,7 @@ def test_a_repetition_that_is_lost_is_not_kept(tmp_path: Path, monkeypatch: pyte
     def lost(*arguments: Any) -> Any:
         yield 0, LostTask("its process was killed by SIGKILL")
 
-    monkeypatch.setattr("sim.attacks.repeat.carry_out", lost)
+    monkeypatch.setattr("audit.attacks.repeat.carry_out", lost)
     result = audit("--repeat", "1", "--out", str(tmp_path))
     assert isinstance(result.exception, PartyFailedError)
     assert "ask-everyone, seed 7: its process was killed" in result.exception.cause

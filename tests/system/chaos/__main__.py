@@ -1,7 +1,7 @@
 """Random schedules of real processes over mTLS: each dies, is stopped, is frozen, or has a disk that fails.
 
 `make chaos N=50` plays so many. Who ended is started again, as a service manager would. What is left is
-held, by the oracles of sim/chaos, to what the simulated world leaves in which nothing fails. With
+held, by the oracles of audit/chaos, to what the simulated world leaves in which nothing fails. With
 `--releases` lives are of the last release and of this one in turns.
 """
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from audit.chaos.parties import SEED
+from audit.chaos.worlds import SimulatedWorld, menu
+from audit.replay.neighbours import SCHEMA, UNLABELLED
 from fedkme.tables.files import save_table
 from fedkme.tables.schema import Schema
 from fedkme.wire.tls import LOOPBACK, Authority
-from sim.chaos.parties import SEED
-from sim.chaos.worlds import SimulatedWorld, menu
 from sim.engines.owners import policy_of
-from sim.replay.neighbours import SCHEMA, UNLABELLED
 from tests.parties import Values, write_config
 from tests.system.chaos.party import Party
 from tests.system.chaos.schedules import ProcessSchedule
@@ -55,7 +55,7 @@ class Deployment:
 
     @property
     def world(self) -> SimulatedWorld:
-        """World of sim/chaos that is deployed."""
+        """World of audit/chaos that is deployed."""
         return menu()[self.schedule.world]
 
     @property

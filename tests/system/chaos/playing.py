@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit.chaos.faults import InjectedFault, Kind
 from consumer.releases.client import OPEN
 from fedkme.tables.files import load_table
-from sim.chaos.faults import InjectedFault, Kind
 from tests.system import failing_disk
 from tests.system.chaos.deployment import PATIENCE_S, Deployment
 from tests.system.chaos.party import Party
@@ -28,17 +28,17 @@ _SIMULATED: Mapping[failing_disk.Kind, Kind] = {
     "sync": "doubt",
     "short": "slow",
 }
-"""Kinds of sim/chaos after which the same must hold."""
+"""Kinds of audit/chaos after which the same must hold."""
 
 
 class PlayedProcesses:
     """Schedule that is played, and what came of it.
 
     Attributes:
-        world: of sim/chaos.
+        world: of audit/chaos.
         story: seconds, party, what befell it or what it said.
         found: what must not be.
-        happened: faults of lives, as sim/chaos calls them.
+        happened: faults of lives, as audit/chaos calls them.
         kinds: of those, as they are called here.
         results: of consumers.
         parties: by name.

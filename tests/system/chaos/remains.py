@@ -1,4 +1,4 @@
-"""Remains of processes that were played, held by the oracles of sim/chaos to the simulated quiet world's."""
+"""Remains of processes that were played, held by the oracles of audit/chaos to the simulated quiet world's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
+from audit.chaos.faults import FaultSchedule
+from audit.chaos.oracles import judge
+from audit.chaos.simulation import PlayedSchedule, quiet, records_in, unreconciled
+from audit.chaos.worlds import menu
 from fedkme.errors import FedkmeError
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import open_store
-from sim.chaos.faults import FaultSchedule
-from sim.chaos.oracles import judge
-from sim.chaos.simulation import PlayedSchedule, quiet, records_in, unreconciled
-from sim.chaos.worlds import menu
 from tests.system.chaos.deployment import Deployment
 from tests.system.chaos.party import Party
 from tests.system.chaos.playing import PlayedProcesses

@@ -1,4 +1,4 @@
-"""Schedules of real processes: a seed decides on a world of sim/chaos, and what befalls whom, and when."""
+"""Schedules of real processes: a seed decides on a world of audit/chaos, and what befalls whom, and when."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.chaos.worlds import menu
+from audit.chaos.worlds import menu
 from tests.system.failing_disk import KINDS, DiskFault
 
 WORLDS = (10, 22, 76, 6, 8, 3, 77, 12, 78, 75, 44, 84)
@@ -23,7 +23,7 @@ class ProcessSchedule:
 
     Attributes:
         seed: of it.
-        world: number in the menu of sim/chaos.
+        world: number in the menu of audit/chaos.
         faults: of each party: of its first life, its second, and so on.
     """
 

@@ -1,0 +1,196 @@
+"""The audit of auctions: what being asked, or not, tells one owner of another one's row.
+
+Neighbouring: one row added to another owner. The observer is an owner; the curator sees every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from audit.attacks.black_box import Experiment
+from audit.attacks.confidence import Scores
+from audit.attacks.finding import CheckResult, Claim, Effort, Subject
+from audit.attacks.law import rate_finding
+from audit.attacks.recount import recount
+from audit.attacks.runs import OBSERVER, RunGame, first_scores, make_task
+from audit.attacks.scripted import ScriptedNoise
+from audit.attacks.wire import GRPC
+from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import Auction
+from curator.summary.auctions.privauction import PrivAuctionSettings
+from curator.summary.auctions.winner_only import WinnerOnlySettings
+from fedkme.arrays import FloatArray
+from fedkme.privacy.events import PrivAuction as PrivAuctionEvent
+from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.protocol import Bid
+
+RELATION = "add or remove a row of another owner; an owner looks"
+_OWNERS = 8
+_FEW = 2  # of them in whole runs
+_CHAIN = 3  # rounds of the attack
+
+
+class AuditedAuction(Protocol):
+    """Auction by ranks, as far as the audit needs it."""
+
+    def open_round(self, bids: Mapping[str, Bid]) -> None:
+        """Learn the bids of a round."""
+
+    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
+        """Owners that are asked."""
+
+
+MakeAuction = Callable[[NoiseSource], AuditedAuction]
+
+
+def chain_missed(auction: AuditedAuction, owners: int, rounds: int, with_x: bool) -> bool:
+    """Check that the attacker j goes unasked in a round of the chain (SARPATWAR.md, section 5).
+
+    Owner i holds a_2 > a_3 > .. and, in the second world, x = a_1; j holds b_t with a_t > b_t > a_(t+1). So j
+    is first in the first world and second in the other one, in every round until somebody is not asked.
+
+    Args:
+        auction: a fresh one.
+        owners: K; those beside i and j bid far below.
+        rounds: n.
+        with_x: the second world.
+    """
+    row = {"i": 1 if with_x else 2, "j": 1} | {f"k{other}": 1 for other in range(owners - 2)}
+    value: dict[str, Callable[[int], float]] = {"i": lambda t: 1.0 - 2.0 * t, "j": lambda t: -2.0 * t}
+    for _ in range(rounds):
+        bids = {name: Bid(value[name](t) if name in value else -1e3 - t, t) for name, t in row.items()}
+        auction.open_round(bids)
+        asked = auction.asked(bids)
+        if "j" not in asked:
+            return True
+        for name in asked:
+            row[name] += 1
+    return False
+
+
+def chain_attack(make: MakeAuction, claim: Claim, rounds: int, trials: int) -> Experiment:
+    """Decide for the second world when j is not asked within so many rounds."""
+
+    def sample(second: bool, count: int, random: np.random.Generator) -> Scores:
+        noise = simulated(int(random.integers(2**62)), "curator", "auction")
+        missed = [chain_missed(make(noise), _OWNERS, rounds, second) for _ in range(count)]
+        return np.array(missed, dtype=np.float64)
+
+    what = f"the best bidder is not asked within {rounds} round{'s'[: rounds > 1]} of the chain"
+    return Experiment(claim, what, sample, trials, note="through the auction's own class, K = 8")
+
+
+def chain_game(make: Callable[[NoiseSource], Auction], claim: Claim, rounds: int) -> RunGame:
+    """The chain in whole runs over two owners; score: whether the observer was not asked in some round.
+
+    Holder and observer have rows in turn, ever farther from D_v; the first of all is x, which the holder has
+    in the second world. Broadcasts are silent, so the order of bids stays.
+    """
+    task = make_task(rounds)
+    rows = np.random.default_rng(0).random((2 * rounds + 2, 2))
+    rows = rows[np.argsort(-first_scores(task, rows))]
+
+    def held(second: bool) -> dict[str, FloatArray]:
+        return {"holder": rows[0 if second else 2 :: 2], OBSERVER: rows[1::2]}
+
+    return RunGame(
+        claim,
+        f"the best bidder is not asked within {rounds} rounds of the chain, as it is told",
+        task,
+        held,
+        make,
+        lambda view: float(len(view.asked) < rounds),
+    )
+
+
+def privauction(make: MakeAuction | None = None) -> Subject:
+    """PRIVAUCTION with what Theorem 6 claims for it; it does not hold."""
+    settings = PrivAuctionSettings()
+    rate, patience = settings.parameters(_OWNERS)
+    claim = Claim(settings.epsilon, settings.delta, RELATION)
+    event = PrivAuctionEvent(rate, patience, 100, settings.epsilon, settings.delta)
+    auction = make or (lambda noise: settings.make(_OWNERS, noise))
+    return Subject(
+        "privauction",
+        "published",
+        claim,
+        (
+            lambda effort: recount(claim, [event], [PrivAuctionEvent]),
+            chain_attack(auction, claim, 1, 80_000),
+            chain_attack(auction, claim, _CHAIN, 80_000),
+            chain_game(lambda noise: settings.make(_FEW, noise), claim, _CHAIN).over(GRPC, 5_000),
+        ),
+    )
+
+
+def privauction_rule(make: MakeAuction | None = None) -> Subject:
+    """Check that what is audited is PRIVAUCTION: its ranks and its tau rule are the printed ones."""
+    auction = make or (lambda noise: PrivAuctionSettings().make(_OWNERS, noise))
+    claim = Claim(math.nan, 0.0, "Algorithm 3, steps 12 to 14, as printed; no privacy")
+    return Subject(
+        "privauction-rule", "sound", claim, (partial(_rank_law, auction), partial(_patience, auction))
+    )
+
+
+def _rank_law(make: MakeAuction, effort: Effort) -> CheckResult:
+    """Rank r is asked with probability exp(-eps_auc (r - 1)); the last rank tells a wrong rate best."""
+    rate, _ = PrivAuctionSettings().parameters(_OWNERS)
+    auction = make(simulated(effort.seed, "audit", "ranks"))
+    trials, last = effort.trials(20_000), _OWNERS - 1
+    hits = 0
+    for trial in range(trials):
+        hits += f"o{last}" in auction.asked({f"o{rank}": Bid(-float(rank), trial) for rank in range(_OWNERS)})
+    return rate_finding(hits, trials, math.exp(-rate * last), effort.alpha, "asking the last rank")
+
+
+def _patience(make: MakeAuction, effort: Effort) -> CheckResult:
+    """A row that was its owner's best tau times is asked for, and not before, when every coin says no."""
+    _, patience = PrivAuctionSettings().parameters(_OWNERS)
+    auction = make(ScriptedNoise(coin=1.0 - 2.0**-53))
+    bids = {"a": Bid(2.0, 0), "b": Bid(1.0, 0)}
+    first = 0
+    for number in range(1, 100):
+        auction.open_round(bids)
+        if "b" in auction.asked(bids):
+            first = number
+            break
+    due = math.ceil(patience - 1e-9)
+    return CheckResult("law", "round in which tau fires", first != due, float(due), float(first), power=None)
+
+
+def winner_only() -> Subject:
+    """Claims nothing; one round tells neighbours apart."""
+    return Subject(
+        "winner-only",
+        "none",
+        Claim(math.inf, 0.0, RELATION),
+        (
+            chain_attack(
+                lambda noise: WinnerOnlySettings().make(_OWNERS, noise), Claim(1.0, 0.0, RELATION), 1, 2_000
+            ),
+        ),
+    )
+
+
+def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_OWNERS, noise)) -> Subject:
+    """Check that nobody's rows decide who is asked: epsilon 0 towards owners."""
+    claim = Claim(0.0, 0.0, RELATION)
+
+    def constant(effort: Effort) -> CheckResult:
+        random = np.random.default_rng([effort.seed, 4])
+        wrong = 0
+        for _ in range(effort.trials(500)):
+            values: FloatArray = random.choice([-1e9, -1.0, 0.0, 1.0, 1e9], _OWNERS)
+            bids = {f"o{i}": Bid(float(v), int(random.integers(3))) for i, v in enumerate(values)}
+            auction = make(ScriptedNoise(coin=float(random.random())))
+            auction.open_round(bids)
+            wrong += set(auction.asked(bids)) != set(bids)
+        what = "bids for which somebody is not asked"
+        return CheckResult("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
+
+    return Subject("ask-everyone", "sound", claim, (constant, chain_attack(make, claim, _CHAIN, 2_000)))

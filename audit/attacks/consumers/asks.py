@@ -1,0 +1,97 @@
+"""The audit of a D_v that is asked about often: its Gaussian counts, and what many requests cost together.
+
+Neighbouring: one row of D_v replaced; the number of rows public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from audit.attacks.black_box import Experiment
+from audit.attacks.cells import BOOK, CORNERS, SCHEMA
+from audit.attacks.confidence import Scores
+from audit.attacks.finding import CheckResult, Claim, Effort, Subject
+from audit.attacks.law import scale_finding
+from audit.attacks.recount import gaussian_events, recount
+from audit.attacks.scripted import TalliedNoise
+from fedkme.arrays import IntArray
+from fedkme.cells.asks import costs_of_asks
+from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
+from fedkme.cells.noise import on_integers
+from fedkme.features.counts import L2_STEP
+from fedkme.privacy.events import Gaussian
+from fedkme.privacy.noise import SimulatedNoise, simulated
+from fedkme.privacy.presets import PrivacyTarget
+
+Count = Callable[[IntArray, int, CountNoise | None, IntegerNoise], IntArray]
+"""Counts as they leave, as `noisy_counts` makes them."""
+
+ASKS = 20
+_TARGET = PrivacyTarget()
+_SIZE = BOOK.cells
+_CELLS: IntArray = BOOK.cells_of(SCHEMA.encode(CORNERS))
+"""Cells of the corners, all different."""
+
+
+class _Tallied(TalliedNoise):
+    """Tallied noise that draws whole numbers too, which these requests must not."""
+
+    def discrete_laplace(self, scale: float, size: int) -> IntArray:
+        """Count the draw as one that no event tells of."""
+        raise AssertionError("Gaussian counts draw no Laplace noise")
+
+
+def often(count: Count = noisy_counts, noise: GaussianNoise | None = None) -> Subject:
+    """Twenty requests at (1, 1e-5) each, at the total that a consumer is told."""
+    costs = costs_of_asks(_TARGET, ASKS)
+    how = noise or costs.noise
+    assert isinstance(how, GaussianNoise), "so many requests are told to draw Gaussian noise"
+    claim = Claim(costs.gaussian, _TARGET.delta, "replace one row of D_v; 20 requests")
+    checks = (
+        partial(_units, count, how, claim),
+        partial(_law, count, costs.noise, how),
+        Experiment(claim, "log likelihood ratio of all counts", partial(_play, count, how), 4_000, True),
+        partial(_spent, count, how, claim),
+    )
+    return Subject("cells-asks", "sound", claim, checks)
+
+
+def _units(count: Count, how: GaussianNoise, claim: Claim, effort: Effort) -> CheckResult:
+    """The largest L2 change of the counts of one row, in deviations of their noise."""
+    one = [
+        count(_CELLS[place : place + 1], _SIZE, None, simulated(0, "", "")) for place in range(len(_CELLS))
+    ]
+    units = max(float(np.linalg.norm(a - b)) for a in one for b in one) / how.deviation
+    least = 1.0 / how.event.noise_multiplier
+    what = "change of counts of D_v in deviations of their noise"
+    return CheckResult("sensitivity", what, units > least * (1 + 1e-9), least, units)
+
+
+def _law(count: Count, declared: CountNoise, how: GaussianNoise, effort: Effort) -> CheckResult:
+    """Noise on the counts of no row, against the deviation that the ledger has."""
+    noise = simulated(effort.seed, "audit", "law of asks")
+    drawn = [count(_CELLS[:0], _SIZE, how, noise) for _ in range(effort.trials(20_000))]
+    numbers = np.concatenate(drawn).astype(np.float64)
+    return scale_finding(
+        numbers, "norm", math.sqrt(declared.variance), effort.alpha, "noise on counts of D_v"
+    )
+
+
+def _play(count: Count, how: GaussianNoise, second: bool, trials: int, random: np.random.Generator) -> Scores:
+    """One row in the first corner's cell or in the last's, by the counts of twenty requests."""
+    cells, noise = _CELLS[-1:] if second else _CELLS[:1], SimulatedNoise(random)
+    found = np.array([sum(count(cells, _SIZE, how, noise) for _ in range(ASKS)) for _ in range(trials)])
+    scores: Scores = (found[:, _CELLS[-1]] - found[:, _CELLS[0]]) / how.deviation**2
+    return scores
+
+
+def _spent(count: Count, how: GaussianNoise, claim: Claim, effort: Effort) -> CheckResult:
+    """The noise that twenty requests drew, composed."""
+    noise = _Tallied(simulated(effort.seed, "audit", "asks"))
+    for _ in range(ASKS):
+        count(_CELLS, _SIZE, how, on_integers(noise))
+    return recount(claim, gaussian_events(noise, L2_STEP), [Gaussian], "the noise of twenty requests")

@@ -1,0 +1,119 @@
+"""The audit of directions that D_v picks from a menu (fedkme.cells.directions), and of what D_v then pays.
+
+Neighbouring: one row of D_v replaced; the number of rows and the menu are public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from audit.attacks.black_box import Experiment
+from audit.attacks.cells import CORNERS, SCHEMA, SPEC, Integers
+from audit.attacks.confidence import Scores
+from audit.attacks.finding import CheckResult, Claim, Effort, Subject
+from audit.attacks.law import outcome_finding
+from audit.attacks.recount import recount
+from consumer.gate import ConsumerGate
+from consumer.settings import RequestSettings
+from consumer.summary.offers import make_offer
+from fedkme.arrays import FloatArray, Rows
+from fedkme.cells.codebook import CodeBook
+from fedkme.cells.directions import SENSITIVITY, Menu, pick, scores
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.exchange import CellsPlan, Offer, Plan
+from fedkme.features.fourier import FourierSpec
+from fedkme.privacy.events import CHOICE_SLACK, CONSUMER, OWNERS, BoundedRange, PureDp
+from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
+from fedkme.tables.table import Table
+
+Score = Callable[[Menu, CodeBook, Rows], FloatArray]
+Pick = Callable[[Menu, FloatArray, int, BoundedRange, NoiseSource], tuple[int, ...]]
+Make = Callable[..., Offer]
+
+BOOK = CodeBook(
+    "sketch",
+    SPEC,
+    {"origin": np.zeros(2), "directions": np.eye(2), "weights": np.zeros((1, 2)), "offsets": np.zeros(1)},
+    SCHEMA,
+)
+_OPPOSED = 11
+_HALF = 20
+"""Rows of D_v on each side: with so many all directions are far, and no other is seldom the choice."""
+_EPSILON = 2.0
+"""Epsilon of D_v in all; half of it is for the one pick."""
+
+
+def menu() -> Menu:
+    """One direction, and others that are its opposite: a row turned round moves all scores at once."""
+    turned = np.tile([[-1.0], [0.0]], (1, _OPPOSED))
+    size = _OPPOSED + 1
+    levels, close = np.full(size, -0.5), tuple((i,) for i in range(size))
+    return Menu(turned, (0,), np.zeros(size), np.full(size, 0.25), levels, close, 1, 0.5)
+
+
+def picked(score: Score = scores, choose: Pick = pick, make: Make = make_offer) -> Subject:
+    """A pick at epsilon = 1, and an offer of pick and histogram at epsilon = 2."""
+    claim = Claim(_EPSILON / 2.0, 0.0, "replace one row of D_v")
+    whole = Claim(_EPSILON, 0.0, claim.relation)
+    checks = (
+        partial(_moves, score),
+        partial(_law, score, choose),
+        partial(_spent, make, whole),
+        Experiment(claim, "which direction is picked", partial(_play, score, choose), 8_000),
+    )
+    return Subject("cells-picks", "sound", claim, checks)
+
+
+def _moves(score: Score, effort: Effort) -> CheckResult:
+    """The change of a score in rows, of the worst pair."""
+    random, worst, offered = np.random.default_rng([effort.seed, 12]), 0.0, menu()
+    for _ in range(effort.trials(100)):
+        rows = random.random((int(random.integers(1, 6)), 2))
+        moved = rows.copy()
+        rows[0], moved[0] = CORNERS[random.integers(4)], CORNERS[random.integers(4)]
+        worst = max(worst, float(np.abs(score(offered, BOOK, rows) - score(offered, BOOK, moved)).max()))
+    return CheckResult("sensitivity", "change of a score", worst > SENSITIVITY, SENSITIVITY, worst)
+
+
+def _law(score: Score, choose: Pick, effort: Effort) -> CheckResult:
+    """Frequencies of picks, and of no other, against the declared law."""
+    offered, rows = menu(), CORNERS[[0, 1, 1]]
+    far, event = score(offered, BOOK, rows), offered.event(_EPSILON)
+    noise = simulated(effort.seed, "audit", "picks")
+    trials = effort.trials(5_000)
+    drawn = np.array([choose(offered, far, len(rows), event, noise)[0] for _ in range(trials)])
+    none = 0.1 * len(rows) + 2.0 * np.log(len(offered)) / (event.epsilon - CHOICE_SLACK)
+    weights = np.exp((event.epsilon - CHOICE_SLACK) / 2.0 * np.append(far, none))
+    observed = np.bincount(drawn, minlength=len(offered) + 1)
+    return outcome_finding(observed, weights / weights.sum(), effort.alpha, "directions that were picked")
+
+
+def _spent(make: Make, claim: Claim, effort: Effort) -> CheckResult:
+    """The lines of an offer about picks, and the noise that its histogram drew."""
+    noise = Integers(simulated(effort.seed, "audit", "offer"))
+    features = FourierSpec("paired", 8, 1.0, 3, 0)
+    plan = Plan("audit", features, cells=CellsPlan(BOOK.to_json(), 1.0, 1.0, menu=menu().to_json()))
+    request = RequestSettings.model_validate({"p": 1, "privacy": {"epsilon": _EPSILON}})
+    gate = ConsumerGate(CONSUMER)
+    make(plan, request, SCHEMA, Table(CORNERS, np.zeros(4, np.int64)), lambda purpose: noise, gate)
+    picks = [
+        about.event
+        for about in gate.declared
+        if about.observer == OWNERS and isinstance(about.event, BoundedRange)
+    ]
+    counts: list[Any] = [HistogramNoise(scale).event for scale in noise.scales]
+    return recount(claim, [*picks, *counts], [BoundedRange, PureDp], "picks and a histogram of D_v")
+
+
+def _play(score: Score, choose: Pick, second: bool, trials: int, random: np.random.Generator) -> Scores:
+    """Half of the rows on each side, or one more: whether the one direction that others oppose is picked."""
+    offered, noise = menu(), SimulatedNoise(random)
+    rows = CORNERS[[0] * (_HALF - second) + [1] * (_HALF + second)]
+    far, event = score(offered, BOOK, rows), offered.event(_EPSILON)
+    return np.array(
+        [float(choose(offered, far, len(rows), event, noise)[0] == _OPPOSED) for _ in range(trials)]
+    )

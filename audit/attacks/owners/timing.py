@@ -1,0 +1,97 @@
+"""The audit of time: how long an owner takes to fill an order says nothing of the cells of its rows.
+
+Neighbouring: one row replaced. The holder's order is of one cell, in which it has a row or none; rows go
+sealed, so that whoever asks sees boxes alone, and the time. Scores are seconds of processor time that the
+handler takes, the worlds by turns: a wait for the schedule (owner/cells/pace.py) only hides more.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.attacks.confidence import smallest_factor, split_bound
+from audit.attacks.finding import CheckResult, Claim, Effort, Subject
+from fedkme.cells.codebook import kmeans_book
+from fedkme.cells.histogram import histogram_noise
+from fedkme.cells.projection import spec_for
+from fedkme.directives import AskHistogram, Body, Directive, FillOrder, Rows
+from fedkme.privacy.noise import simulated
+from fedkme.protocol import CellTerms, Fill, Invitation
+from fedkme.sealed.group import Gift, GroupSecret
+from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Table
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.gate import OwnerGate
+from owner.keyring import KeyRing, Sealer
+
+_ROWS, _WIDTH, _ASKED = 300, 16, 3
+_EPSILON = 1.0
+"""Epsilon of the histogram, with which a row's cell is paid for; of the time nothing is allowed beyond it."""
+_SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=_WIDTH),))
+_CORNERS = np.repeat(np.array([[0.0], [1.0]]), _WIDTH, axis=1)
+_BOOK = kmeans_book(_SCHEMA.encode(_CORNERS), 2, spec_for(_SCHEMA, 2), _SCHEMA, 0)
+
+
+class _Keys(KeyRing):
+    """Keys of a run whose consumer is nobody."""
+
+    def __init__(self) -> None:
+        super().__init__("holder")
+        self._sealer = Sealer(GroupSecret.fresh("audit"), KeyRing("consumer").offer("audit").box)
+
+    def take(self, run: str, gift: Gift | None, consumer: str) -> Sealer:
+        return self._sealer
+
+
+def answer_times(make: type[HistogramResponder] = HistogramResponder) -> Subject:
+    """Processor time of an order that rows go sealed for."""
+    claim = Claim(_EPSILON, 0.0, "replace one row of an owner; whoever asks it looks at the clock")
+    keys = _Keys()
+
+    def timed(fill: Fill, effort: Effort) -> CheckResult:
+        trials = effort.trials(500)
+        random = np.random.default_rng([effort.seed, 9])
+        scores = np.zeros((2, trials))
+        for trial in range(trials):
+            for world in random.permutation(2).tolist():
+                scores[world, trial] = _seconds(make, keys, fill, bool(world))
+        bound = split_bound(scores[0], scores[1], 0.0, effort.alpha)
+        return CheckResult(
+            "black box",
+            f"processor time of an owner that fills an order by {fill}, with a row of the cell or without",
+            bound.epsilon > claim.epsilon,
+            claim.epsilon,
+            bound.epsilon,
+            bound.trials,
+            effort.alpha,
+            smallest_factor(claim.epsilon, 0.0, bound, effort.alpha),
+        )
+
+    return Subject("cells-time", "sound", claim, tuple(partial(timed, fill) for fill in get_args(Fill)))
+
+
+def _seconds(make: type[HistogramResponder], keys: KeyRing, fill: Fill, present: bool) -> float:
+    rows = np.repeat(_CORNERS[1:], _ROWS, axis=0)
+    if present:
+        rows[0] = _CORNERS[0]
+    noise = histogram_noise(_EPSILON)
+    owner = make("holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys)
+    handler = CellHandler("audit", owner)
+    terms = CellTerms(_BOOK.to_json(), 1.0, noise.scale, _ASKED, fill=fill)
+    said = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
+    first = int(_BOOK.cells_of(_SCHEMA.encode(_CORNERS[:1]))[0])
+    shares: NDArray[np.float64] = np.eye(_BOOK.cells)[first]
+    bodies: list[Body] = [said, AskHistogram(), FillOrder(_ASKED, shares)]
+    for number, body in enumerate(bodies, 1):
+        began = time.thread_time()
+        entry = handler.answer(Directive("audit", int(number > 1), number, body))
+        taken = time.thread_time() - began
+    assert isinstance(entry.answer, Rows)
+    assert len(entry.answer.rows) == _ASKED
+    return taken

@@ -1,0 +1,127 @@
+"""`fedkme sim chaos` and `fedkme sim schedule`: schedules of faults, and the story of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from fedkme.errors import AuditError, ConfigError
+from fedkme.verbs import AsJson, console, print_json
+
+if TYPE_CHECKING:
+    from audit.chaos.batch import Failure, ScheduleTally
+    from audit.chaos.faults import FaultSchedule, InjectedFault
+
+Heavy = Annotated[bool, typer.Option("--all", help="Also releases whose arithmetic takes seconds.")]
+
+
+def chaos(
+    schedules: Annotated[int, typer.Option(min=1, help="How many.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The first; the others follow it.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    heavy: Heavy = False,
+    as_json: AsJson = False,
+) -> None:
+    """Break everything that can break, in simulated worlds with the real code, and look at what is left."""
+    from audit.chaos.batch import tallies
+
+    out, errors = console(for_people=not as_json), Console(stderr=True)
+    done: list[ScheduleTally] = []
+    with errors.status("playing schedules") as status:
+        for tally in tallies(range(seed, seed + schedules), jobs, heavy):
+            done.append(tally)
+            status.update(f"{sum(each.played for each in done)} of {schedules} schedules")
+            for failure in tally.failures:
+                _tell(out, failure, heavy)
+    happened = sum((tally.happened for tally in done), Counter[str]())
+    failures = [failure for tally in done for failure in tally.failures]
+    cpu_s = sum(tally.cpu_s for tally in done)
+    if as_json:
+        print_json(
+            {
+                "schedules": schedules,
+                "cpu_s": cpu_s,
+                "faults": dict(happened),
+                "failures": [asdict(failure) for failure in failures],
+            }
+        )
+    else:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in happened.most_common())
+        out.print(
+            f"{schedules} schedules in {cpu_s:.0f} CPU s, {happened.total()} faults ({kinds})", soft_wrap=True
+        )
+    if failures:
+        raise AuditError(
+            f"{len(failures)} of {schedules} schedules ended badly",
+            f"Read `fedkme sim schedule {failures[0].schedule.seed}`.",
+        )
+
+
+def _tell(out: Console, failure: Failure, heavy: bool) -> None:
+    from audit.chaos.worlds import menu
+
+    name, seed = menu()[failure.schedule.world].name, failure.schedule.seed
+    out.print(f"seed {seed}{' --all' if heavy else ''}, {name}:", markup=False)
+    for fault in failure.shortest.faults:
+        out.print(f"  {fault.line}", markup=False)
+    for line in failure.found:
+        out.print(f"  -> {line}", markup=False)
+
+
+def schedule(
+    seed: Annotated[int, typer.Argument(min=0, help="Of the schedule.")],
+    keep: Annotated[
+        list[int] | None, typer.Option("--keep", help="Numbers of the faults that happen, from 1; all.")
+    ] = None,
+    heavy: Heavy = False,
+    as_json: AsJson = False,
+) -> None:
+    """Play one schedule again, and tell what happened in it: virtual seconds, who, what."""
+    from audit.chaos.batch import schedule_of
+    from audit.chaos.oracles import judge
+    from audit.chaos.simulation import play
+    from audit.chaos.worlds import menu
+
+    drawn = schedule_of(seed, heavy)
+    numbers = keep or range(1, len(drawn.faults) + 1)
+    if not set(numbers) <= set(range(1, len(drawn.faults) + 1)):
+        raise ConfigError(f"the schedule of seed {seed} has {len(drawn.faults)} faults", "Keep some of them.")
+    faults = tuple(fault for number, fault in enumerate(drawn.faults, start=1) if number in numbers)
+    outcome = play(replace(drawn, faults=faults))
+    found = judge(outcome)
+    world = menu()[drawn.world].name
+    if as_json:
+        print_json(
+            {
+                "world": world,
+                "faults": [asdict(fault) for fault in faults],
+                "story": outcome.story,
+                "found": found,
+            }
+        )
+    else:
+        _tell_story(world, drawn, faults, outcome.story, found)
+    if found:
+        raise AuditError(f"the schedule of seed {seed} ended badly", "Leave faults out with --keep.")
+
+
+def _tell_story(
+    world: str,
+    drawn: FaultSchedule,
+    faults: Sequence[InjectedFault],
+    story: Sequence[tuple[float, str, str]],
+    found: Sequence[str],
+) -> None:
+    out = console(for_people=True)
+    out.print(world, markup=False)
+    for number, fault in enumerate(drawn.faults, start=1):
+        out.print(f"  {number}. {fault.line}{'' if fault in faults else ' (left out)'}", markup=False)
+    for at, party, line in story:
+        out.print(f"{at:12.3f}  {party:<12} {line}", markup=False, soft_wrap=True)
+    for line in found or ["all is well"]:
+        out.print(f"-> {line}", markup=False, soft_wrap=True)

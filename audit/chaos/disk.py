@@ -1,0 +1,178 @@
+"""Disks of processes that may die before, in or after a commit, and that may fail."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from audit.chaos.faults import CALLS
+from audit.chaos.process import Killed, Process
+from curator.runs.context import RecordFolder
+from fedkme.errors import StoreError
+from fedkme.store.memory import MemoryStore
+
+_WRITES = ("open_run", "update_run", "append", "forget_entries", "extend_ledger", "put", "delete")
+
+
+class Disk:
+    """Disk of a party, which outlives its processes.
+
+    Attributes:
+        store: as the last commit left it.
+    """
+
+    def __init__(self, store: MemoryStore, backups: bool = False) -> None:
+        """Begin; `backups` are kept of each commit, where one will be put back."""
+        self.store = store
+        self._doubtful: MemoryStore | None = None
+        self._backups: list[MemoryStore] | None = [store.copy()] if backups else None
+
+    def committed(self) -> None:
+        """Note that a commit is there: nothing before it is in doubt any more."""
+        self._doubtful = None
+        if self._backups is not None:
+            self._backups.append(self.store.copy())
+
+    def doubt(self) -> None:
+        """Note that a commit may be there when the process is gone, although it was refused."""
+        self._doubtful = self.store.copy()
+
+    def died(self) -> None:
+        """Let the next process find what was in doubt."""
+        if self._doubtful is not None:
+            self.store, self._doubtful = self._doubtful, None
+
+    def put_back(self, commits: int) -> None:
+        """Lose the last commits."""
+        if self._backups:
+            del self._backups[max(1, len(self._backups) - commits) :]
+            self.store = self._backups[-1].copy()
+
+    def flip(self, which: int) -> bool:
+        """Change a letter of a line of the ledger; whether there was one."""
+        lines = self.store._lines
+        if not lines:
+            return False
+        line, written = lines[which % len(lines)]
+        place = 7919 * which % len(line)
+        lines[which % len(lines)] = (line[:place] + chr(ord(line[place]) ^ 1) + line[place + 1 :], written)
+        return True
+
+
+class MortalStore:
+    """The Store of one life of a party."""
+
+    def __init__(self, disk: Disk, process: Process) -> None:
+        self._disk = disk
+        self._process = process
+        self._within = False
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what is written inside, or die, or fail."""
+        if self._within:
+            raise RuntimeError("transactions of a store do not nest")
+        self._process.tick()
+        self._within = True
+        try:
+            with self._disk.store.transaction():
+                yield
+                self._process.tick()
+                if self._process.fate.due:
+                    self._fail()
+        finally:
+            self._within = False
+        self._disk.committed()
+        self._process.tick()
+
+    def _fail(self) -> None:
+        """Fail in the place of the commit, where that is due."""
+        if (fault := self._process.fate.take("full", "doubt")) is not None:
+            if fault.kind == "doubt":
+                self._disk.doubt()
+            raise StoreError("the disk is full, or fails", "Make room.")
+
+    def _alone(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        """A write that is a transaction where it stands alone."""
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if self._within:
+                if not self._process.alive:
+                    raise Killed
+                return write(*arguments, **named)
+            with self.transaction():
+                return write(*arguments, **named)
+
+        return call
+
+    def _living(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        process = self._process
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if not process.alive:
+                raise Killed
+            return read(*arguments, **named)
+
+        return call
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._disk.store, name)
+        call = self._alone(method) if name in _WRITES else self._living(method)
+        setattr(self, name, call)  # the disk holds this store for as long as the process lives
+        return call
+
+
+class MortalRecords(RecordFolder):
+    """Records of a process that may die around one, or have one system call of it fail."""
+
+    def __init__(self, process: Process, directory: Path) -> None:
+        super().__init__(directory)
+        self._process = process
+
+    @override
+    def keep_summary(self, *arguments: Any) -> None:
+        with self._disturbed():
+            super().keep_summary(*arguments)
+
+    @override
+    def keep_release(self, *arguments: Any) -> None:
+        with self._disturbed():
+            super().keep_release(*arguments)
+
+    @contextlib.contextmanager
+    def _disturbed(self) -> Iterator[None]:
+        self._process.tick()
+        fault = self._process.fate.take("file")
+        with contextlib.nullcontext() if fault is None else failing(fault.amount % CALLS):
+            yield
+        self._process.tick()
+
+
+@contextlib.contextmanager
+def failing(number: int) -> Iterator[None]:
+    """Let the n-th of the system calls that make files fail, from 0; no other task runs meanwhile."""
+    count, before = 0, {name: getattr(os, name) for name in ("open", "fsync", "replace", "rename", "mkdir")}
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **named: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == number + 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return call(*arguments, **named)
+
+        return called
+
+    for name, call in before.items():
+        setattr(os, name, counted(call))
+    try:
+        yield
+    finally:
+        for name, call in before.items():
+            setattr(os, name, call)

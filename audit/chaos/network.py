@@ -1,0 +1,305 @@
+"""A network with the interface of `grpc.aio`: bytes in order, late, held up and doubled, until it breaks.
+
+gRPC's own promise is kept: of a stream nothing is lost, and nothing is out of order, before it ends. The
+stubs and servicers of the wire are the real ones, with their codecs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Self
+
+import grpc
+import grpc.aio
+
+from audit.chaos.clock import turn
+from audit.chaos.faults import HOLD_S
+from audit.chaos.process import Killed, Process
+from fedkme.errors import ConnectionFailedError
+
+DEAD_S = 50.0
+"""Time after which keepalive ends a connection over which nothing comes."""
+_DELAY_S = 0.002  # on average
+_END = object()  # the other side has said all
+_DOUBLED = ("Attend",)  # methods whose messages may come twice: owners and curator know them again
+Codec = Callable[[Any], Any]
+
+
+class Pipe:
+    """One way of a call, with one reader."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._inbox: deque[Any] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._chance = chance
+        self._due = 0.0
+        self._held = 0.0
+        self.broken = False
+
+    def hold(self, seconds: float) -> None:
+        """Hold up what is sent from now on; one way alone."""
+        self._held = asyncio.get_running_loop().time() + seconds
+
+    def send(self, item: Any, times: int = 1) -> None:
+        """Deliver later, unless it is broken by then."""
+        loop = asyncio.get_running_loop()
+        for _ in range(times):
+            late = max(loop.time() + self._chance.expovariate(1 / _DELAY_S), self._held)
+            self._due = max(self._due + 1e-9, late)  # a loop keeps no order among equal times
+            loop.call_at(self._due, self._arrive, item)
+
+    def _arrive(self, item: Any) -> None:
+        if not self.broken:
+            self._put(item)
+
+    def _put(self, item: Any) -> None:
+        self._inbox.append(item)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def read(self) -> Any:
+        """Take what came, or wait for it; None once it is broken."""
+        while not self._inbox:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        return self._inbox.popleft()
+
+    def cut(self) -> None:
+        """Break: what is under way is lost."""
+        self.broken = True
+        self._put(None)
+
+
+class Call:
+    """One call, both ways, with the task that serves it."""
+
+    def __init__(self, network: SimulatedNetwork, client: Process, server: Process, method: str) -> None:
+        self.up = Pipe(network.chance_of(f"{client.name} {client.life} {client.calls} up"))
+        self.down = Pipe(network.chance_of(f"{client.name} {client.life} {client.calls} down"))
+        client.calls += 1
+        self.method = method
+        self.over = False
+        self.parties = client, server
+        self.task: asyncio.Task[Any] | None = None
+        self._network = network
+
+    def cut(self) -> None:
+        """End it for both sides, at once; what is under way is lost."""
+        if self.over:
+            return
+        self.over = True
+        self._network.calls.pop(self, None)
+        for pipe in (self.up, self.down):
+            pipe.cut()
+        if self.task is not None and self.parties[1].alive:
+            self.task.cancel()
+
+    def send(self, pipe: Pipe, process: Process, item: Any) -> None:
+        """Send, or suffer what is due to the sender."""
+        process.tick()
+        fate, times = process.fate, 1
+        if fate.due:
+            if (fault := fate.take("hold")) is not None:
+                way = pipe if fault.amount % 2 else (self.up if pipe is self.down else self.down)
+                self._network.hold(self, way, fault.amount * HOLD_S)
+            if self.method.endswith(_DOUBLED) and fate.take("twice") is not None:
+                times = 2
+        pipe.send(item, times)
+        if fate.due and fate.take("cut") is not None:
+            self._network.cut(process)
+        process.tick()
+
+
+class ClientCall:
+    """A call as the client has it: of `grpc.aio`'s methods those that parties use."""
+
+    def __init__(self, call: Call, request: Codec, response: Codec) -> None:
+        self._call = call
+        self._request = request
+        self._response = response
+        self._ended: Any = ()
+
+    async def write(self, message: Any) -> None:
+        """Send a message."""
+        if self._call.over:
+            raise asyncio.InvalidStateError("the call is over")
+        self._call.send(self._call.up, self._call.parties[0], self._request(message))
+        await turn()
+
+    async def read(self) -> Any:
+        """Hear the next message, or the end."""
+        item = self._ended
+        if item == ():
+            item = await self._call.down.read()
+        if isinstance(item, bytes):
+            return self._response(item)
+        self._ended = item
+        if item is _END:
+            return grpc.aio.EOF
+        code, words = item or (grpc.StatusCode.UNAVAILABLE, "the connection broke")
+        raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), words)
+
+
+class ServerContext:
+    """A call as the server has it."""
+
+    def __init__(self, call: Call, request: Codec, response: Codec) -> None:
+        self._call = call
+        self._request = request
+        self._response = response
+        self._over = False
+
+    async def read(self) -> Any:
+        """Hear the next message, or the end."""
+        item = None if self._over else await self._call.up.read()
+        if item is None:
+            self._over = True
+            return grpc.aio.EOF
+        return self._request(item)
+
+    async def write(self, message: Any) -> None:
+        """Send a message."""
+        if self._call.over:
+            raise asyncio.InvalidStateError("the call is over")
+        self._call.send(self._call.down, self._call.parties[1], self._response(message))
+        await turn()
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """No certificate: names are taken at their word."""
+        return {}
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        """End the call with a status."""
+        self._call.down.send((code, details))
+        raise grpc.aio.AbortError
+
+
+class Channel:
+    """A channel of a party to the curator."""
+
+    def __init__(self, network: SimulatedNetwork, process: Process) -> None:
+        self._network = network
+        self._process = process
+        self._calls: list[Call] = []
+
+    def stream_stream(self, path: str, request: Codec = bytes, response: Codec = bytes, **how: Any) -> Any:
+        """A method to which both sides say many things."""
+        codecs = _codecs(request, response, how)
+        return lambda: ClientCall(self._open(path), *codecs)
+
+    def unary_stream(self, path: str, request: Codec = bytes, response: Codec = bytes, **how: Any) -> Any:
+        """A method that is asked once and answers at length."""
+        codecs = _codecs(request, response, how)
+
+        def asked(message: Any) -> ClientCall:
+            call = self._open(path)
+            call.up.send(codecs[0](message))
+            return ClientCall(call, *codecs)
+
+        return asked
+
+    unary_unary = unary_stream
+
+    def _open(self, path: str) -> Call:
+        call = self._network.open(self._process, path)
+        self._calls.append(call)
+        return call
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for call in self._calls:
+            call.cut()
+
+
+def _codecs(request: Codec, response: Codec, how: dict[str, Any]) -> tuple[Codec, Codec]:
+    return how.get("request_serializer", request), how.get("response_deserializer", response)
+
+
+class Server:
+    """Methods that a curator's process serves."""
+
+    def __init__(self, process: Process) -> None:
+        """Serve nothing yet."""
+        self.process = process
+        self.handlers: dict[str, Any] = {}
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """Take nothing: methods are registered by name."""
+
+    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
+        """Take the methods of a service."""
+        self.handlers |= {f"/{service}/{name}": handler for name, handler in handlers.items()}
+
+
+class SimulatedNetwork:
+    """All calls of a world.
+
+    Attributes:
+        server: the curator's, while it is up.
+        calls: that stand.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Begin without anybody; the seed is of delays."""
+        self._seed = seed
+        self.server: Server | None = None
+        self.calls: dict[Call, None] = {}
+
+    def chance_of(self, what: str) -> random.Random:
+        """Randomness of one thing, whatever happens to others before it: a story repeats."""
+        return random.Random(f"{self._seed} {what}")
+
+    async def dial(self, process: Process) -> Channel:
+        """Reach the curator.
+
+        Raises:
+            ConnectionFailedError: nobody is there.
+        """
+        await asyncio.sleep(process.chance.expovariate(1 / _DELAY_S))
+        process.tick()
+        if self.server is None or not self.server.process.alive:
+            raise ConnectionFailedError("nobody is there", "Wait.")
+        return Channel(self, process)
+
+    def open(self, client: Process, path: str) -> Call:
+        """Begin a call; where the curator died meanwhile it is broken from the beginning."""
+        server = self.server
+        if server is None or not server.process.alive:
+            call = Call(self, client, client, path)
+            call.cut()
+            return call
+        call = Call(self, client, server.process, path)
+        self.calls[call] = None
+        call.task = server.process.start(self._serve(call, server.handlers[path]))
+        return call
+
+    async def _serve(self, call: Call, handler: Any) -> None:
+        context = ServerContext(call, handler.request_deserializer, handler.response_serializer)
+        end: Any = _END
+        try:
+            if handler.request_streaming:
+                await handler.stream_stream(None, context)
+            else:
+                await handler.unary_stream(await context.read(), context)
+        except (Killed, asyncio.CancelledError):
+            raise
+        except BaseException:  # gRPC tells the caller no more; the handler's own log has it
+            end = (grpc.StatusCode.UNKNOWN, "an error that was not foreseen")
+        self.calls.pop(call, None)
+        call.down.send(end)
+
+    def cut(self, process: Process) -> None:
+        """End all connections of a process."""
+        for call in [call for call in self.calls if process in call.parties]:
+            call.cut()
+
+    def hold(self, call: Call, pipe: Pipe, seconds: float) -> None:
+        """Hold up one way of a call; keepalive ends it where that takes too long."""
+        pipe.hold(seconds)
+        if seconds > DEAD_S:
+            asyncio.get_running_loop().call_later(DEAD_S, call.cut)

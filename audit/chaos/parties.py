@@ -1,0 +1,279 @@
+"""Lives of parties: each is what its process runs, over a disk, a clock and a network of this world."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import numpy as np
+from typing_extensions import override
+
+from audit.chaos.clock import turn
+from audit.chaos.disk import MortalRecords
+from audit.chaos.network import Server, SimulatedNetwork
+from audit.chaos.process import Process, current, pause
+from audit.chaos.worlds import SimulatedWorld
+from audit.replay.neighbours import SCHEMA, UNLABELLED
+from consumer.party import ConsumerParty
+from consumer.releases import client as release_client
+from consumer.releases.client import ReleaseConsumerSettings, Request
+from consumer.requests import DONE, RECEIVED, Requests
+from consumer.summary import client as summary_client
+from curator.access.certificates import CertificateCheck
+from curator.owners.members import expected_members
+from curator.party import CuratorParty
+from curator.releases.method import Finished, finished
+from curator.runs.context import RunContext
+from curator.settings import CuratorSettings
+from curator.summary.settings import SummarySettings
+from fedkme.directives import (
+    Accepted,
+    Answer,
+    Directive,
+    NoisyHistogram,
+    PriceCounts,
+    Refusal,
+    Rows,
+    WordVector,
+)
+from fedkme.errors import ConnectionFailedError, ProtocolError
+from fedkme.ops.supervision import StatusReporter
+from fedkme.party import NoiseFor, noise_for
+from fedkme.protocol import Bid, Closing
+from fedkme.releases.settings import settings_from_json
+from fedkme.store import Store
+from fedkme.wire.absence import LAST_RETRY_S, Absence, CuratorCalls
+from fedkme.wire.releases import request_to_wire
+from owner.agent import attend
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from sim.engines.owners import policy_of
+
+SEED = 5
+"""Seed of everybody's noise."""
+PROGRESS_S, GRACE_S, CONNECT_S = 120.0, 200.0, 200.0
+_ADDRESS = "127.0.0.1:1"
+_FINISHED: dict[Any, Finished] = {}
+Say = Callable[[str, str], None]
+
+
+class Teller(StatusReporter):
+    """Reports of a party, into the story."""
+
+    def __init__(self, party: str, say: Say) -> None:
+        super().__init__(party, supervised=False)
+        self._tell = say
+
+    @override
+    def say(self, event: str, **fields: Any) -> None:
+        if event not in ("progress", "round", "stage"):
+            self._tell(self._party, f"{event} " + " ".join(f"{key}={fields[key]}" for key in fields))
+
+
+class Liar(RunManager):
+    """Runs of an owner, of which one answer is a lie, now and then."""
+
+    def __init__(self, *arguments: Any, process: Process) -> None:
+        super().__init__(*arguments)
+        self._process = process
+
+    @override
+    def answer(self, directive: Directive) -> Answer | None:
+        answer = super().answer(directive)
+        if answer is None or not self._process.fate.due:
+            return answer
+        fault = self._process.fate.take("lie")
+        return answer if fault is None else lie(answer, fault.amount)
+
+
+def lie(answer: Answer, which: int) -> Answer:
+    """Make another answer of one."""
+    match answer:
+        case Accepted(rows):
+            return Accepted((rows + 3, 2**60, 0)[which % 3])
+        case Bid(value, token):
+            return Bid((value + 1.0, 1e300)[which % 2], token + which % 3)
+        case PriceCounts(counts):
+            return PriceCounts((np.full_like(counts, 2**53 - 1), counts[::-1].copy() + 1)[which % 2])
+        case NoisyHistogram(cells):
+            return NoisyHistogram((cells * 1_000, np.full_like(cells, 2**40))[which % 2])
+        case Rows(rows) if rows:
+            return Rows((list(rows[1:]), [rows[0]] * len(rows), [])[which % 3])
+        case WordVector(words):
+            return WordVector(
+                (words[::-1].copy(), words[: len(words) // 2], words + np.uint64(2**60))[which % 3]
+            )
+        case Closing(sent):
+            return Closing(sent + 1)
+    return Refusal.of(ProtocolError("no", "No.") if which % 2 else ConnectionFailedError("no", "No."))
+
+
+async def curate(
+    world: SimulatedWorld, folder: Path, store: Store, network: SimulatedNetwork, process: Process, say: Say
+) -> None:
+    """Be the curator until told to stop."""
+    case = world.case
+    directory = folder / "curator"
+    settings = CuratorSettings(
+        plaintext=True,
+        simulation_seed=SEED,
+        directory=directory,
+        schema_file=folder / "schema.toml",
+        owners=tuple(world.owners),
+        durability="process",
+        progress_s=PROGRESS_S,
+        grace_s=GRACE_S,
+        connect_s=CONNECT_S,
+        release=case.pooling,
+        summary=case.summary or SummarySettings(),
+    )
+    teller = Teller("curator", say)
+    members = expected_members(settings, store, teller.say)
+    context = RunContext(
+        settings,
+        SCHEMA if case.labels else UNLABELLED,
+        world.seeds,
+        members,
+        store,
+        _noise(world, process),
+        teller.say,
+        MortalRecords(process, directory),
+    )
+    party = CuratorParty(context, members, CertificateCheck())
+    server: Any = Server(process)  # of gRPC's server it has what is asked for
+    party.serve_on(server)
+    network.server = server
+    party.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        if process.alive:
+            await party.suspend()
+
+
+def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
+    """Randomness of a party: in a world whose bits are not compared, other noise in each life.
+
+    A process that draws again what was drawn, in place of what its journal has, is found by that.
+    """
+    return noise_for(SEED if world.repeatable else SEED + process.life, process.name)
+
+
+async def own(
+    world: SimulatedWorld, name: str, store: Store, network: SimulatedNetwork, process: Process, say: Say
+) -> None:
+    """Be an owner until told to stop, or refused."""
+    party = OwnerParty(
+        name=name,
+        table=world.owners[name],
+        schema=SCHEMA if world.case.labels else UNLABELLED,
+        store=store,
+        noise_for=_noise(world, process),
+        policy=policy_of(world.case.policies, name),
+        clock=process.fate.clock,
+        refused=lambda run, error: say(name, f"refuses {run}: {error}"),
+    )
+    runs = party.open("curator", partial(Liar, process=process))
+    instance = process.chance.randbytes(16)
+
+    async def call(channel: grpc.aio.Channel) -> None:
+        await attend(channel, _ADDRESS, name, instance, runs, lambda epoch: None)
+
+    await _calls(network, process, Teller(name, say), 0.5).until_done(call)
+
+
+async def summarise(
+    world: SimulatedWorld,
+    name: str,
+    folder: Path,
+    store: Store,
+    network: SimulatedNetwork,
+    process: Process,
+    say: Say,
+) -> Any:
+    """Be a consumer until its summary is here."""
+    teller = Teller(name, say)
+    assert world.case.request is not None, "the case is of a summary"
+    party = ConsumerParty(
+        requests=Requests(name, store),
+        request=world.case.request,
+        schema=SCHEMA if world.case.labels else UNLABELLED,
+        validation=world.validation,
+        noise_for=_noise(world, process),
+        warn=lambda run, line: say(name, line),
+        clock=process.fate.clock,
+        simulation_seed=SEED,
+    )
+    document = party.document(folder / name)
+    kept = party.requests.going_on(document) or party.ask(document)
+    if kept.status == RECEIVED:
+        kept.end(DONE)
+        return None
+    return await summary_client.ask(_calls(network, process, teller, 2.0), party, kept, teller), kept
+
+
+async def ask_release(
+    world: SimulatedWorld, name: str, folder: Path, network: SimulatedNetwork, process: Process, say: Say
+) -> None:
+    """Be a consumer until its release is here."""
+    settings = ReleaseConsumerSettings(
+        name=name,
+        plaintext=True,
+        curator=_ADDRESS,
+        schema_file=folder / "schema.toml",
+        output=folder / name,
+        release=settings_from_json(world.case.settings),
+    )
+    request = Request(settings)
+    teller = Teller(name, say)
+    calls, message = _calls(network, process, teller, 2.0), request_to_wire(request.request)
+    await release_client.ask(calls, message, settings.output, teller, request.done)
+
+
+class _Patience(Absence):
+    """Waits in virtual time, for as long as it takes, up to so many seconds at a time."""
+
+    def __init__(self, teller: Teller, chance: random.Random, first: float) -> None:
+        super().__init__(teller, None)
+        self._chance = chance
+        self._first = self._most = first
+
+    @override
+    def reached(self) -> None:
+        self._most = self._first
+
+    @override
+    async def wait(self, error: ConnectionFailedError) -> None:
+        self._most = min(LAST_RETRY_S, 2.0 * self._most)
+        await pause(self._chance, self._most)
+
+
+def _calls(network: SimulatedNetwork, process: Process, teller: Teller, first: float) -> CuratorCalls:
+    """The way of a process to its curator, with pauses of up to twice so many seconds at first."""
+    dial: Any = partial(network.dial, process)  # of gRPC's channel it has what is asked for
+    return CuratorCalls(_ADDRESS, dial, _Patience(teller, process.chance, first))
+
+
+async def compute(work: Callable[[], Any]) -> Any:
+    """Compute where a thread would; slowly, if that is due to the party.
+
+    A coroutine that would have a loop of its own in its thread shares this one. Files of a release are a
+    function of its bytes, and are made once for all schedules, without telling how far that is.
+    """
+    process = current.get()
+    slow = None if process is None else process.fate.take("slow")
+    await (turn() if slow is None else asyncio.sleep(slow.amount))
+    if isinstance(work, partial) and work.func is asyncio.run:
+        return await work.args[0]
+    if isinstance(work, partial) and work.func is finished:
+        method, release, _ = work.args
+        key = type(method), repr(method.settings), release
+        if key not in _FINISHED:
+            _FINISHED[key] = finished(method, release, lambda *said: None)
+        return _FINISHED[key]
+    return work()

@@ -1,0 +1,191 @@
+"""Processes that may be killed at any step: tasks of one context, whose effects end with them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import random
+import weakref
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from audit.chaos.faults import SOON, WORDS, InjectedFault, Kind, clock_s
+
+_WALL = 1_700_000_000.0  # Unix seconds of virtual time 0
+_DEATHS: tuple[Kind, ...] = ("kill", "stop", "away", "restore", "flip")
+current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+"""The process whose task this is."""
+
+
+def owned(
+    loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None, **more: Any
+) -> asyncio.Task[Any]:
+    """Make tasks known to the process in whose context they run: a task factory; 3.14 tells it more."""
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context, **more)
+    process = current.get() if context is None else context.get(current)
+    if process is not None:
+        process.add(task)
+    return task
+
+
+class Killed(BaseException):  # no error: a process that is dead
+    """The process is dead."""
+
+
+@dataclass(eq=False)
+class Fate:
+    """Faults of a party over all its lives.
+
+    Attributes:
+        name: of the party.
+        faults: that are still to come.
+        step: how many steps there were.
+        skew: seconds that its clock is off.
+        due: faults whose step came, and that wait for something to befall.
+        happened: those that befell something.
+        tell: takes what happens to the party, for the story.
+    """
+
+    name: str
+    faults: list[InjectedFault]
+    step: int = 0
+    skew: float = 0.0
+    due: list[InjectedFault] = field(default_factory=list)
+    happened: list[InjectedFault] = field(default_factory=list)
+    tell: Callable[[str, str], None] = lambda party, line: None
+
+    def clock(self) -> float:
+        """Unix seconds as the party reads them."""
+        return _WALL + asyncio.get_running_loop().time() + self.skew
+
+    def take(self, *kinds: Kind) -> InjectedFault | None:
+        """A fault of these kinds that is due, once."""
+        for fault in self.due:
+            if fault.kind in kinds:
+                self.due.remove(fault)
+                self.happened.append(fault)
+                if fault.kind not in _DEATHS:  # of those, when the time has come
+                    self.tell(self.name, f"{WORDS[fault.kind]}{fault.amount_words}")
+                return fault
+        return None
+
+
+class Process:
+    """One life of a party.
+
+    Attributes:
+        fate: of the party.
+        life: which of the party's it is, from 1.
+        chance: of its pauses.
+        entropy: in the place of the operating system's.
+        calls: that it made.
+        alive: until it is killed, or ended.
+        over: set with its death.
+        ending: the fault by which it dies, for its disk.
+    """
+
+    def __init__(self, fate: Fate, life: int, chance: random.Random) -> None:
+        self.fate = fate
+        self.life = life
+        self.chance = chance
+        self.entropy = random.Random(chance.getrandbits(64))
+        self.calls = 0
+        self.alive = True
+        self.over = asyncio.Event()
+        self.ending: InjectedFault | None = None
+        self._loop = asyncio.get_running_loop()
+        self._tasks: list[weakref.ref[asyncio.Task[Any]]] = []  # in order, or a story would not repeat
+
+    @property
+    def name(self) -> str:
+        """Name of the party."""
+        return self.fate.name
+
+    def tick(self) -> None:
+        """Note that an effect is about to happen, or has.
+
+        Raises:
+            Killed: the process is dead, or dies here.
+        """
+        if not self.alive:
+            raise Killed
+        fate = self.fate
+        fate.step += 1
+        while fate.faults and fate.faults[0].step <= fate.step:
+            fate.due.append(fate.faults.pop(0))
+        if not fate.due:
+            return
+        if (fault := fate.take("clock")) is not None:
+            fate.skew += clock_s(fault.amount)
+        if (fault := fate.take(*_DEATHS)) is not None:
+            if fault.kind == "kill" and fault.amount > SOON:
+                self._later(fault, fault.amount - SOON)
+            else:
+                self._die(fault)
+                if not self.alive:
+                    raise Killed
+
+    def _later(self, fault: InjectedFault, awaits: int) -> None:
+        """Die when so many rounds of the loop have passed."""
+        if awaits:
+            self._loop.call_soon(self._later, fault, awaits - 1)
+        elif self.alive:
+            self._die(fault)
+
+    def _die(self, fault: InjectedFault) -> None:
+        self.ending = fault
+        self.fate.tell(self.name, f"{WORDS[fault.kind]}, at step {self.fate.step}")
+        if fault.kind == "stop":
+            self._loop.call_soon(self.over.set)
+        else:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it here: none of its effects happens from now on."""
+        self.alive = False
+        self.over.set()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Begin a task of this process."""
+        context = contextvars.copy_context()
+        context.run(current.set, self)
+        return self._loop.create_task(work, context=context)
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Take a task as one of this process."""
+        self._tasks.append(weakref.ref(task))
+
+    def _known(self) -> list[asyncio.Task[Any]]:
+        return [task for each in self._tasks if (task := each()) is not None]
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """All tasks of this process that are under way, in the order in which they began."""
+        return [task for task in self._known() if not task.done()]
+
+    def unheard(self) -> list[BaseException]:
+        """Errors of tasks that ended, and at which nobody looked, or is about to look."""
+        awaited = [getattr(task, "_fut_waiter", None) for task in self.tasks()]
+        ended = [task for task in self._known() if task.done() and task._log_traceback]
+        unseen = [task for task in ended if task not in awaited]
+        return [error for task in unseen if isinstance(error := task.exception(), Exception)]
+
+    async def end(self, gently: asyncio.Task[Any] | None = None) -> None:
+        """End all its tasks; with a main task, that may first end as one that was told to stop."""
+        if gently is not None and self.alive:
+            gently.cancel()
+            await asyncio.wait([gently], timeout=5.0)
+        self.kill()
+        while tasks := self.tasks():
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for task in tasks:
+                with contextlib.suppress(BaseException):  # a dead process has nobody to look at them
+                    task.result()
+
+
+def pause(chance: random.Random, most: float) -> Coroutine[Any, Any, None]:
+    """Sleep for a while, in virtual seconds."""
+    return asyncio.sleep(chance.uniform(0.01, most))

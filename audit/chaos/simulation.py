@@ -1,0 +1,309 @@
+"""One schedule from beginning to end: parties live, die and live again until all consumers are served."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from audit.chaos.clock import StuckError, run_virtual
+from audit.chaos.disk import Disk, MortalStore
+from audit.chaos.faults import FaultSchedule, InjectedFault
+from audit.chaos.machine import simulated_machine
+from audit.chaos.network import SimulatedNetwork
+from audit.chaos.parties import GRACE_S, ask_release, compute, curate, own, summarise
+from audit.chaos.process import Fate, Process, owned, pause
+from audit.chaos.worlds import SimulatedWorld, menu
+from audit.replay.neighbours import SCHEMA, UNLABELLED
+from consumer.releases.client import OPEN
+from consumer.requests import RECEIVED
+from fedkme.errors import FedkmeError, FencedError, QuotaError, StoppingError, StoreError
+from fedkme.ledgers.reconcile import verify
+from fedkme.store.memory import MemoryStore
+
+DEADLINE_S = 40_000.0
+"""Virtual time by which everybody must have ended."""
+_SETTLE_S = 200.0  # for words that are under way when the last consumer has its answer
+_LIVES = 40  # of a party; who is started so often and never stays is stuck
+_AGAIN = (StoreError, StoppingError, QuotaError)  # errors after which the same command goes on
+_MEMORY = Path("/dev/shm")  # a disk of the simulated machine
+Line = tuple[float, str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class PlayedSchedule:
+    """Remains of a schedule that was played.
+
+    Attributes:
+        schedule: that was played.
+        results: of consumers: rows, files, or the number of an error.
+        records: by run, as text, without what times and deaths change.
+        ledgers: lines by party.
+        steps: of each party.
+        happened: faults that befell something.
+        faults: what must not be.
+        story: virtual seconds, party, and what it said or suffered.
+        statuses: of runs, by the curator.
+        unreconciled: parties, and how their ledgers do not fit the curator's.
+    """
+
+    schedule: FaultSchedule
+    results: Mapping[str, Any]
+    records: Mapping[str, Sequence[str]]
+    ledgers: Mapping[str, Sequence[str]]
+    steps: Mapping[str, int]
+    happened: Sequence[InjectedFault]
+    faults: Sequence[str]
+    story: Sequence[Line]
+    statuses: Mapping[str, str]
+    unreconciled: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(eq=False)
+class _Life:
+    """A party over all its lives."""
+
+    fate: Fate
+    disk: Disk
+    work: Callable[[Any, Process], Any]
+    ends: bool = False
+    lives: int = 0
+    left: str = ""
+
+
+@dataclass(eq=False)
+class _Simulation:
+    world: SimulatedWorld
+    schedule: FaultSchedule
+    folder: Path
+    story: list[Line] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+    lives: dict[str, _Life] = field(default_factory=dict)
+
+    def say(self, party: str, line: str) -> None:
+        self.story.append((asyncio.get_running_loop().time(), party, line.replace(str(self.folder), "")))
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._unheard)
+        loop.set_task_factory(owned)
+        self.network = SimulatedNetwork(self.schedule.seed)
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self._populate()
+        everybody = {name: loop.create_task(self._again(life)) for name, life in self.lives.items()}
+        served = [task for name, task in everybody.items() if self.lives[name].ends]
+        ends: list[asyncio.Future[Any]] = [asyncio.gather(*served), self.gone]
+        await asyncio.wait(ends, timeout=DEADLINE_S, return_when=asyncio.FIRST_COMPLETED)
+        waiting = [name for name, task in everybody.items() if self.lives[name].ends and not task.done()]
+        if waiting and not self.gone.done():
+            self.found.append(f"stuck: {', '.join(waiting)}")
+        await asyncio.sleep(_SETTLE_S)
+        for task in everybody.values():
+            task.cancel()
+        for ended in await asyncio.gather(*everybody.values(), return_exceptions=True):
+            if isinstance(ended, Exception):
+                self.found.append(f"unforeseen: {ended!r}")
+        everybody.clear()
+        served.clear()
+
+    def _populate(self) -> None:
+        world, folder, network = self.world, self.folder, self.network
+        self._add("curator", lambda store, process: curate(world, folder, store, network, process, self.say))
+        for name in world.owners:
+            self._add(
+                name, lambda store, process: own(world, process.name, store, network, process, self.say)
+            )
+        for name in world.consumers:
+            self._add(name, self._consume, True)
+
+    def _add(self, name: str, work: Callable[[Any, Process], Any], ends: bool = False) -> None:
+        faults = sorted(fault for fault in self.schedule.faults if fault.party == name)
+        fate = Fate(name, faults, tell=self.say)
+        backups = any(fault.kind == "restore" for fault in faults)
+        self.lives[name] = _Life(fate, Disk(MemoryStore(name, clock=fate.clock), backups), work, ends)
+
+    async def _consume(self, store: Any, process: Process) -> None:
+        name, world = process.name, self.world
+        if world.case.summary is None:
+            await ask_release(world, name, self.folder, self.network, process, self.say)
+            files = sorted((self.folder / name).iterdir())
+            self.results[name] = {path.name: path.read_bytes() for path in files if path.name != OPEN}
+            return
+        made = await summarise(world, name, self.folder, store, self.network, process, self.say)
+        if made is not None:
+            summary, kept = made
+            process.tick()
+            labels = None if summary.table.labels is None else summary.table.labels.tolist()
+            self.results[name] = (summary.table.values.tolist(), labels, summary.outcome)
+            kept.end(RECEIVED)
+
+    async def _again(self, party: _Life) -> None:
+        """Live until done; who dies is started again."""
+        while True:
+            party.lives += 1
+            chance = random.Random(f"{self.schedule.seed} {party.fate.name} {party.lives}")
+            process = Process(party.fate, party.lives, chance)
+            if party.lives > _LIVES:
+                self.found.append(f"stuck: {party.fate.name} was started {_LIVES} times")
+                return
+            pausing = 2.0
+            main = process.start(party.work(MortalStore(party.disk, process), process))
+            over = asyncio.ensure_future(process.over.wait())
+            try:
+                await asyncio.wait((main, over), return_when=asyncio.FIRST_COMPLETED)
+                ended = main.done() and not process.over.is_set()
+                if (ended or _finished(main)) and self._ended(party, main):
+                    if party.ends:
+                        return
+                    await asyncio.Event().wait()  # an owner that is out for good
+            finally:
+                over.cancel()
+                if main.done() and not main.cancelled():
+                    main.exception()  # of a process that was told to stop as it failed
+                self.found += [f"unheard: {party.fate.name}: {error!r}" for error in process.unheard()]
+                ending = process.ending
+                gently = main if ending is not None and ending.kind == "stop" else None
+                await process.end(gently)
+                self.network.cut(process)
+            if ending is not None:
+                pausing = self._suffer(party, ending)
+            await pause(process.chance, pausing)
+
+    def _ended(self, party: _Life, main: asyncio.Task[Any]) -> bool:
+        """Look at why a process ended by itself; whether it stays so."""
+        name, error = party.fate.name, main.exception()
+        if error is None:
+            return True
+        if not isinstance(error, FedkmeError):
+            self.found.append(f"unforeseen: {name}: {error!r}")
+            party.left = "unforeseen"
+            self.results.setdefault(name, "unforeseen")
+            return True
+        self.say(name, f"ends with error {error.code}: {error}")
+        if isinstance(error, (*_AGAIN, FencedError)):
+            return False
+        party.left = f"error {error.code}"
+        if name == "curator" and not self.gone.done():
+            self.gone.set_result(None)
+        if party.ends:
+            self.results.setdefault(name, (error.code, error.cause))
+        return True
+
+    def _suffer(self, party: _Life, ending: InjectedFault) -> float:
+        """Do to a disk what a death does to it; how long nobody starts the party again."""
+        match ending.kind:
+            case "restore":
+                party.disk.put_back(ending.amount)
+            case "flip":
+                party.disk.flip(ending.amount)
+            case "away":
+                return 3.0 * GRACE_S
+            case _:
+                party.disk.died()
+        return 2.0
+
+    def _unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or isinstance(error, Exception):
+            self.found.append(f"unheard: {context.get('message')} {error!r}")
+
+    def outcome(self) -> PlayedSchedule:
+        store = self.lives["curator"].disk.store
+        statuses = {row.run: row.status for row in store.runs()}
+        ledgers = {
+            name: [kept.line for kept in life.disk.store.ledger()] for name, life in self.lives.items()
+        }
+        return PlayedSchedule(
+            self.schedule,
+            self.results,
+            records_in(self.folder / "curator"),
+            ledgers,
+            {name: life.fate.step for name, life in self.lives.items()},
+            [fault for life in self.lives.values() for fault in life.fate.happened],
+            self.found,
+            self.story,
+            statuses,
+        )
+
+
+def _finished(main: asyncio.Task[Any]) -> bool:
+    """Check whether a process has done its work; a death that comes behind that takes nothing back."""
+    return main.done() and not main.cancelled() and main.exception() is None
+
+
+def play(schedule: FaultSchedule) -> PlayedSchedule:
+    """Play a schedule to its end."""
+    world = menu()[schedule.world]
+    where = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="fedkme-chaos-", dir=where) as folder:
+        schema = SCHEMA if world.case.labels else UNLABELLED
+        (Path(folder) / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
+        simulation = _Simulation(world, schedule, Path(folder))
+        try:
+            with simulated_machine():
+                run_virtual(simulation.run, compute)
+        except StuckError as error:
+            simulation.found.append(f"stuck: {error}")
+        outcome = simulation.outcome()
+        return replace(outcome, unreconciled=unreconciled(Path(folder), outcome))
+
+
+def records_in(directory: Path, left: Sequence[str] = ("bytes", "ledger")) -> dict[str, list[str]]:
+    """Records of runs as text, but for some facts, such as traffic: NaN is NaN."""
+    found = {}
+    for folder in directory.glob("run-*"):
+        if (path := folder / "record.json").is_file():
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            found[folder.name] = [f"{key}: {json.dumps(facts[key])}" for key in facts if key not in left]
+    return found
+
+
+_VERIFIED: dict[bytes, Sequence[tuple[str, str]]] = {}
+"""Faults of ledgers and records, by a hash of all of them: most schedules end with the same."""
+
+
+def unreconciled(folder: Path, outcome: PlayedSchedule) -> Sequence[tuple[str, str]]:
+    """Find parties whose ledgers do not fit the curator's, and why, as `fedkme audit verify` says it."""
+    flipped = {fault.party for fault in outcome.happened if fault.kind == "flip"}
+    if "curator" in flipped:
+        return ()
+    ledgers = {name: lines for name, lines in outcome.ledgers.items() if name not in flipped}
+    facts = repr((outcome.schedule.world, ledgers, records_in(folder / "curator", left=("bytes",))))
+    key = hashlib.sha256(facts.encode(errors="replace")).digest()
+    if key not in _VERIFIED:
+        _VERIFIED[key] = tuple(_found(folder, ledgers))
+    return _VERIFIED[key]
+
+
+def _found(folder: Path, ledgers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    curator = folder / "curator"
+    curator.mkdir(exist_ok=True)
+    paths = {name: folder / f"{name}.jsonl" for name in ledgers}
+    paths["curator"] = curator / "ledger.jsonl"
+    for name, lines in ledgers.items():
+        paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="ascii", errors="replace")
+    others = [path for name, path in paths.items() if name != "curator" and ledgers[name]]
+    try:
+        found = verify(curator, others)
+    except FedkmeError as error:
+        yield "curator", str(error)
+        return
+    for verdict in found:
+        if verdict.fault:
+            about = verdict.about.partition(" and ")[0]
+            yield next((name for name, path in paths.items() if str(path) == about), about), verdict.fault
+
+
+@cache
+def quiet(world: int) -> PlayedSchedule:
+    """Play a world in which nothing fails."""
+    return play(FaultSchedule(0, world))

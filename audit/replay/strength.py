@@ -1,0 +1,255 @@
+"""Strength of noise: requests against lines, and moves of what noise hides against what lines pay for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from audit.replay.cases import Case
+from audit.replay.declared import infinite
+from audit.replay.exercised import queries
+from audit.replay.neighbours import OWNERS as NAMES
+from audit.replay.recorder import Decision, Recorder
+from audit.replay.seams import AUCTION, BROADCAST
+from audit.replay.tracked import NoiseRequest, Site
+from audit.replay.world import Played
+from curator.releases.marginals.budget import selection_cost
+from fedkme.features.fixed_point import FEATURE_UNIT
+from fedkme.features.maps import ROW_UNIT
+from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp
+from fedkme.secagg.noise import SMOOTHING
+from fedkme.sums.vector import SumVector
+
+_ROUNDING = 1.0 + 1e-6
+_COINS = {"clock": 2, "h2": 1, "selection": 1, "pick": 1}
+"""Requests of uniform numbers of a choice: a clock's patience is one, and the coins of its prices."""
+
+
+def misuse(draw: NoiseRequest, dies: bool) -> Iterator[str]:
+    """Reasons why the noise of a draw does not hide what it is for."""
+    if draw.law == "uniform" or draw.decides:
+        return
+    where = f"{called(draw.site)}: draw {draw.number + 1}"
+    if draw.altered:
+        yield f"{where} goes through {', '.join(draw.altered)} before it is added"
+    if draw.uses > 1:
+        yield f"{where} is added {draw.uses} times"
+    if not draw.uses and not dies:
+        yield f"{where} is added to nothing"
+
+
+def weak(case: Case, played: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:
+    """Requests of noise at a site that are weaker, or more, than its lines say."""
+    recorder, events = played.recorder, [line.event for line in lines]
+    draws = sorted((draw for draw in recorder.of(site) if draw.uses), key=lambda draw: draw.scale)
+    choices = recorder.chosen(site)
+    if infinite(events):
+        return
+    for choice in choices:
+        if choice.coins < _COINS.get(choice.what, 0):
+            yield f"choice {choice.number + 1} is made without the coins that it needs"
+    if site == AUCTION:
+        return
+    yield from _weak_picks([choice for choice in choices if choice.what == "pick"], events)
+    if site[1] == "release":
+        yield from _weak_release(
+            case, played, [draw for draw in recorder.of(site) if draw.uses], choices, events
+        )
+        return
+    calls = [choice for choice in choices if choice.what == "h2" and (site != BROADCAST or choice.number)]
+    later = [draw for draw in recorder.of(site) if site != BROADCAST or draw.number]
+    yield from _weak_h2(calls, later, lines)
+    due = sorted(scale for line in lines for scale in _scales(case, site, line))
+    if not due or any(isinstance(event, MwemCall) for event in events):
+        return
+    if not draws and _is_maker(played, site):
+        yield "a line is written and no noise is drawn"
+    if len(draws) > len(due) and site[1] != "broadcast":
+        yield f"noise is drawn {len(draws)} times and declared {len(due)} times"
+    law = "discrete laplace" if isinstance(events[0], PureDp) else "gaussian"
+    for draw, scale in zip(draws, due if len(due) == len(draws) else [due[0]] * len(draws), strict=True):
+        if draw.law != law:
+            yield f"noise is {draw.law} where a line says {law}"
+        elif draw.scale * _ROUNDING < scale:
+            yield f"noise has scale {draw.scale:.6g} where a line says {scale:.6g}"
+
+
+def _is_maker(played: Played, site: Site) -> bool:
+    """Check that a site is where its lines' noise is made: of sums an owner or the curator makes it."""
+    return site[1] != "sums" or any(
+        isinstance(line.event, Gaussian) for line in played.told(site[0], site[0], CURATOR)
+    )
+
+
+def _scales(case: Case, site: Site, line: Disclosure) -> Iterator[float]:
+    """Scale of each draw that a line stands for, in the units of the draws; none where it does not say."""
+    event = line.event
+    if isinstance(event, PureDp):
+        yield 1.0 / event.epsilon
+    elif isinstance(event, Gaussian) and line.sensitivity is not None:
+        scale = event.noise_multiplier * line.sensitivity
+        if site[1] == "sums":
+            scale = math.sqrt((scale**2 + SMOOTHING) / _honest(case))
+        elif site[1] != "histogram":  # counts are in rows, means in units of their lattice
+            scale /= FEATURE_UNIT
+        yield from [scale] * event.count
+
+
+def _honest(case: Case) -> int:
+    """Owners whose shares of noise a statement may count on."""
+    security = case.pooling.security
+    return len(NAMES) if security is None else security.value().honest(len(NAMES))
+
+
+def _weak_picks(picks: Sequence[Decision], events: Sequence[Event]) -> Iterator[str]:
+    """Picks of directions that no line pays for, or that cost more than their lines."""
+    paid = sorted(each for e in events if isinstance(e, BoundedRange) for each in [e.epsilon] * e.count)
+    made = sorted(choice.parameters["epsilon"] for choice in picks)
+    if len(made) > len(paid):
+        yield f"{len(made)} directions are picked and {len(paid)} declared"
+    elif any(one > other * _ROUNDING for one, other in zip(reversed(made), reversed(paid), strict=False)):
+        yield f"a direction is picked at {made[-1]:.6g} where a line says {paid[-1]:.6g}"
+
+
+def _weak_h2(
+    choices: Sequence[Decision], draws: Sequence[NoiseRequest], lines: Sequence[Disclosure]
+) -> Iterator[str]:
+    """Calls of h2 with less noise than lines say, or with more iterations."""
+    declared_calls = [
+        (line.event, line.sensitivity / 2.0)
+        for line in lines
+        if isinstance(line.event, MwemCall) and line.sensitivity is not None
+    ]
+    if not choices or not declared_calls:
+        return
+    event, rows = declared_calls[0]
+    scales = {(draw.scale, choices[0].parameters["unit"]) for draw in draws if draw.law == "laplace"}
+    if any(scale * unit * event.epsilon * _ROUNDING < rows for scale, unit in scales):
+        yield "an iteration of h2 has less noise than a line says"
+    made = sum(choice.parameters["iterations"] for choice in choices)
+    if made > sum(each.iterations for each, _ in declared_calls):
+        yield "h2 has more iterations than lines say"
+
+
+def _weak_release(
+    case: Case,
+    played: Played,
+    draws: Sequence[NoiseRequest],
+    choices: Sequence[Decision],
+    events: Sequence[object],
+) -> Iterator[str]:
+    """Noise of a release that its largest possible moves would outweigh."""
+    if not draws:
+        return
+    allowed = sum(event.count / event.noise_multiplier**2 for event in events if isinstance(event, Gaussian))
+    spent = sum(choice.parameters["cost"] for choice in choices if choice.what == "selection")
+    asked = queries(played)
+    query = asked[0]
+    if query.marginals is not None:  # a row leaves one cell of each table and enters another
+        spent += sum(2.0 / draw.scale**2 for draw in draws)
+    elif query.sketch is not None:
+        vector = SumVector(query, case.schema)
+        first, *counts = draws  # where coalitions count, in the same stream
+        spent += (vector.diameter / first.scale) ** 2 + sum(2.0 / draw.scale**2 for draw in counts)
+    else:
+        schema = case.schema
+        moves = [
+            (distance, 1.0 if block == len(each.specs) else ROW_UNIT)
+            for each in asked
+            for block, distance in enumerate(SumVector(replace(each, weights=()), schema).distances)
+        ]
+        blocks = [(distance, unit, draw) for (distance, unit), draw in zip(moves, draws, strict=False)]
+        spent += max(
+            sum((getattr(block, way) / unit / draw.scale) ** 2 for block, unit, draw in blocks)
+            for way in ("within", "across")
+        )
+    if spent > allowed * _ROUNDING:
+        yield f"noise allows moves of {math.sqrt(spent / allowed):.4g} times what the plan says"
+
+
+def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:
+    """Inputs of a mechanism that moved by more than its lines pay for."""
+    events = [line.event for line in lines]
+    if infinite(events):
+        return
+    if site == AUCTION:
+        yield from _far_clock(first.recorder, second.recorder, case.group * case.requests)
+        return
+    rows = case.group
+    shares = math.sqrt(_honest(case)) if site[1] == "sums" else 1.0
+    pairs = [
+        (one, other)
+        for one in first.recorder.of(site)
+        for other in second.recorder.of(site)
+        if (one.number, one.law) == (other.number, other.law) and one.uses and other.uses
+    ]
+    if [d.request for d, _ in pairs] != [d.request for _, d in pairs]:
+        yield "other noise is asked for"
+    squared = absolute = 0.0
+    for one, other in pairs:
+        if one.exact is None or other.exact is None or one.exact.shape != other.exact.shape:
+            yield "its input has another shape"
+            continue
+        move = other.exact.astype(np.float64) - one.exact.astype(np.float64)
+        if one.law == "gaussian":
+            squared += float(np.square(move).sum()) / (shares * one.scale) ** 2
+        else:
+            absolute += float(np.abs(move).sum()) / one.scale
+    for before, after in _paired_choices(first.recorder, second.recorder, site):
+        if after.given.shape != before.given.shape:
+            yield f"a {before.what} is between others"
+            continue
+        move = after.given - before.given
+        if before.what == "logits":
+            span = float(np.ptp(move))
+            if any(isinstance(event, BoundedRange) for event in events):
+                most = rows * max(event.epsilon for event in events if isinstance(event, BoundedRange))
+                if span > most * _ROUNDING + 1e-9:
+                    yield f"a choice's logits moved by {span:.4g}, declared is {most:.4g}"
+            else:
+                squared += selection_cost(span)
+        elif before.what in ("h2", "pick"):
+            most = max((line.sensitivity or 0.0) for line in lines)
+            if float(np.abs(move).max()) > rows * most * _ROUNDING:
+                yield f"a number moved by {float(np.abs(move).max()):.4g}, declared is {rows * most:.4g}"
+    if any(isinstance(event, Gaussian) for event in events):
+        allowed = sum(e.count * (rows / e.noise_multiplier) ** 2 for e in events if isinstance(e, Gaussian))
+        if squared > allowed * _ROUNDING:
+            yield f"its input moved by {math.sqrt(squared / allowed):.4g} times what is declared"
+    allowed = rows * sum(e.count * e.epsilon for e in events if isinstance(e, PureDp))
+    if absolute > allowed * _ROUNDING and absolute:
+        yield f"its input moved by {absolute:.4g} scales, declared are {allowed:.4g}"
+
+
+def _far_clock(first: Recorder, second: Recorder, rows: int) -> Iterator[str]:
+    """Clocks by which more is seen of replaced rows than two worths each: each is seen at one stop alone."""
+    seen = 0
+    for one, other in _paired_choices(first, second, AUCTION):
+        if one.what != "clock":
+            continue
+        if one.given.shape != other.given.shape:
+            yield "a clock has other prices"
+            continue
+        move = np.abs(other.given - one.given)
+        if move.size and float(move.max()) > rows:
+            yield f"counts at a price moved by {float(move.max()):.0f}, replaced are {rows}"
+        seen += bool(np.any(move[: int(one.chosen) + 1]))
+    if seen > 2 * rows:
+        yield f"{seen} clocks count replaced rows, {2 * rows} pay for them"
+
+
+def _paired_choices(first: Recorder, second: Recorder, site: Site) -> list[tuple[Decision, Decision]]:
+    return [
+        (one, other)
+        for one in first.chosen(site)
+        for other in second.chosen(site)
+        if (one.what, one.number) == (other.what, other.number)
+    ]
+
+
+def called(site: Site) -> str:
+    """A mechanism in words."""
+    return f"{site[1]} at {site[0]}"

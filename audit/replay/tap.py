@@ -1,0 +1,202 @@
+"""Tap at an owner's process: all that goes in and out is written down, whatever carries it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from typing_extensions import override
+
+from audit.replay.figures import Exported
+from audit.replay.observed import acting
+from audit.replay.recorder import MASKED, Exchanged, Recorder, Visible, hidden, visible
+from curator.owners.connection import Traffic
+from fedkme.cells.disclosures import sketch_of
+from fedkme.directives import Answer, Directive, Dismiss, Limits, Refusal
+from fedkme.errors import FedkmeError
+from fedkme.privacy.ledger import disclosures_in
+from fedkme.wire.directives import answer_to_wire, directive_to_wire
+from owner.party import OwnerParty
+from owner.runs import RunManager
+from sim.engines.loopback import Loopback, LoopbackMembers
+
+_TAKEN_S = 0.01
+_ANEW = ("offer_keys", "consider", "show_head", "keep_head")
+"""Questions whose answer is made anew each time: keys, a head under fresh bytes, what would be refused."""
+
+
+class Tap(RunManager):
+    """Runs of an owner, every answer of which is written down and perhaps replaced by that of another run."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        recorder: Recorder,
+        exported: Exported,
+        reopen: Callable[[], RunManager],
+        dies_after: int | None,
+    ) -> None:
+        """Open.
+
+        Args:
+            arguments: of `RunManager`.
+            recorder: of the run.
+            exported: figures of all parties.
+            reopen: makes the owner's next process, over the same store.
+            dies_after: directives after which its process dies, before the answer is seen to have arrived;
+                None: never.
+        """
+        super().__init__(*arguments)
+        self._recorder = recorder
+        self._exported = exported
+        self._reopen = reopen
+        self._dies_after = dies_after
+        self._heir: RunManager | None = None
+        self._read = len(self._store.ledger())
+
+    def answer(self, directive: Directive) -> Answer | None:
+        """Answer as the owner does; one that comes again gets the same bytes, after a death or not."""
+        with acting(self._name):
+            return self._answer_and_note(directive)
+
+    def _answer_and_note(self, directive: Directive) -> Answer | None:
+        answer = self._answered(directive)
+        self._count(directive, answer)
+        if isinstance(directive.body, Dismiss):
+            return answer
+        lines, seen = self._new_lines(), self._visible(directive, answer)
+        self._ask_twice(directive, answer)
+        if self._dies_after is not None and self._heir is None:
+            self._dies_after -= 1
+            if self._dies_after == 0:
+                answer, seen = self._die(directive, answer, seen)
+        came = [directive_to_wire(directive)]
+        left = () if answer is None else answer_to_wire(answer, directive)
+        secret, wait_s = tuple(hidden([*came, *left])), super().wait_s(directive, _TAKEN_S)
+        exchanged = Exchanged(directive, visible(came), answer, seen, lines, secret, wait_s)
+        return self._recorder.pass_answer(self._name, exchanged)
+
+    def _ask_twice(self, directive: Directive, answer: Answer | None) -> None:
+        """Ask again what was just answered, as over a new stream: the same bytes, and nothing is drawn."""
+        if directive.question in _ANEW or isinstance(answer, Refusal):
+            return
+        drawn, before = len(self._recorder.draws), _bytes(directive, answer)
+        try:
+            again = _bytes(directive, self._answered(directive))
+        except FedkmeError:
+            return  # it says that it cannot: nothing leaves
+        if again != before:
+            self._recorder.odd.append(
+                f"{self._name} answers {directive.question!r} otherwise over a new stream"
+            )
+        if len(self._recorder.draws) > drawn or self._new_lines():
+            self._recorder.odd.append(
+                f"{self._name} draws or writes for {directive.question!r} that it answered"
+            )
+
+    def _count(self, directive: Directive, answer: Answer | None) -> None:
+        """Count an exchange as `owner.agent.attend` does."""
+        replies = () if answer is None else answer_to_wire(answer, directive)
+        sent = sum(reply.ByteSize() for reply in replies)
+        metrics = self._exported.owners[self._name]
+        metrics.answered(directive, answer, directive_to_wire(directive).ByteSize(), sent)
+
+    @override
+    def wait_s(self, directive: Directive, taken_s: float) -> float:
+        """Answer at once: when an answer leaves is audited by `cells-time`, a replay is of what it says."""
+        return 0.0
+
+    def welcome(self, runs: Iterable[str]) -> None:
+        """Pass on in which runs the curator has this owner."""
+        if self._heir is None:
+            super().welcome(runs)
+        else:
+            self._heir.welcome(runs)
+
+    def _answered(self, directive: Directive) -> Answer | None:
+        return super().answer(directive) if self._heir is None else self._heir.answer(directive)
+
+    def _die(
+        self, directive: Directive, answer: Answer | None, seen: Visible
+    ) -> tuple[Answer | None, Visible]:
+        """Put the next process in this one's place, and ask it what was just answered."""
+        self._recorder.restart(self._name)
+        self._recorder.reopened.add(self._name)
+        self._heir = self._reopen()
+        again = self._heir.answer(directive)
+        self._count(directive, again)
+        found = self._visible(directive, again)
+        if self._new_lines():
+            self._recorder.odd.append(f"{self._name} writes lines for an answer that it gives again")
+        if not isinstance(again, Refusal) and directive.question != MASKED and found != seen:
+            self._recorder.odd.append(
+                f"{self._name} answers {directive.question!r} otherwise when it is asked again"
+            )
+        return again, found
+
+    def _new_lines(self) -> tuple[Any, ...]:
+        kept = self._store.ledger(self._read)
+        if not kept:
+            return ()
+        self._read = kept[-1].seq
+        return tuple(disclosures_in(each.line for each in kept))
+
+    def _visible(self, directive: Directive, answer: Answer | None) -> Visible:
+        if answer is None:
+            return ()
+        return visible(answer_to_wire(answer, directive), masked=directive.question == MASKED)
+
+
+def _bytes(directive: Directive, answer: Answer | None) -> list[bytes]:
+    """An answer as it goes over the wire, fresh secrets included."""
+    parts = () if answer is None else answer_to_wire(answer, directive)
+    return [part.SerializeToString(deterministic=True) for part in parts]
+
+
+class DyingCurator(LoopbackMembers):
+    """Ways of a curator to its owners, on one of which its process dies, once."""
+
+    def __init__(self, owners: Mapping[str, RunManager], directives: int, of_sketch: bool) -> None:
+        """Open; it dies with the answer to so many directives of a run, or its sketch, and keeps it not."""
+        super().__init__(owners)
+        self._left = directives
+        self._of_sketch = of_sketch
+        self._connections = {name: _LastWay(name, runs, self) for name, runs in sorted(owners.items())}
+
+    def heard(self, directive: Directive) -> None:
+        """Die, if this was the last answer; heads and an owner's keys count nothing."""
+        name = directive.run.partition("/")[0]
+        self._left -= directive.run == (sketch_of(name) if self._of_sketch else name)
+        if not self._left:
+            self._left = -1
+            raise asyncio.CancelledError
+
+
+class _LastWay(Loopback):
+    def __init__(self, name: str, runs: RunManager, curator: DyingCurator) -> None:
+        super().__init__(name, runs)
+        self._curator = curator
+
+    async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+        """Ask the owner; the process that asked may be gone when the answer is here."""
+        answer = await super().exchange(directive, limits, traffic)
+        self._curator.heard(directive)
+        return answer
+
+
+def open_tapped(
+    party: OwnerParty, recorder: Recorder, exported: Exported, dies_after: int | None
+) -> RunManager:
+    """Open an owner with a tap at its door."""
+    noise = recorder.noise_for  # the next process' store is what it was, its randomness is another's
+    make = partial(
+        Tap,
+        recorder=recorder,
+        exported=exported,
+        reopen=lambda: exported.open(replace(party, noise_for=noise(party.name))),
+        dies_after=dies_after,
+    )
+    return exported.open(party, make)

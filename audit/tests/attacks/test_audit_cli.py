@@ -1,0 +1,99 @@
+"""`fedkme audit attack` on the command line: table, JSON, exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from audit.attacks import public, subjects
+from audit.attacks.finding import CheckResult, Claim, Effort, Subject
+from audit.tests.attacks.faults.mean_faults import AwayFromZero
+from fedkme.errors import AuditError, ConfigError
+from operate.audit_cli import app
+
+
+def attack(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["attack", *arguments])
+
+
+def test_a_sound_mechanism_passes_and_says_at_what_power() -> None:
+    # "Output: claimed epsilon, measured lower bound, power, JSON and exit code"; a bound certifies nothing.
+    result = attack("uniform", "--quick", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["passed"]
+    (mechanism,) = found["mechanisms"]
+    assert mechanism["mechanism"] == "uniform"
+    assert mechanism["verdict"] == "no violation found at this power"
+    keys = {"layer", "statistic", "violated", "claimed", "measured", "trials", "alpha", "power", "note"}
+    assert set(mechanism["findings"][0]) == keys
+
+
+def test_what_must_be_broken_passes_when_it_is() -> None:
+    # "exit code 0 when every mechanism labelled published-only behaves as expected".
+    result = attack("winner-only", "--quick", "--json")
+    assert result.exit_code == 0
+    assert "not private" in " ".join(result.output.split())
+    (mechanism,) = json.loads(result.stdout)["mechanisms"]
+    assert mechanism["broken"]
+    assert mechanism["claim"]["epsilon"] == "inf"
+
+
+def test_a_fault_ends_with_the_audits_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    # "else 51", as one line by operate.cli.
+    faulty = dict(subjects.SUBJECTS) | {"h1-paired": lambda: public.h1("paired", AwayFromZero)}
+    monkeypatch.setattr(subjects, "SUBJECTS", faulty)
+    result = attack("h1-paired", "--quick")
+    assert isinstance(result.exception, AuditError)
+    assert result.exception.code == 51
+    assert "h1-paired" in result.exception.cause
+    assert "UNEXPECTED" in result.output
+
+
+def test_repetitions_are_counted() -> None:
+    # "Correct mechanisms must pass 100 of 100 repetitions": a command that says so.
+    result = attack("ask-everyone", "--scale", "0.02", "--repeat", "5", "--seed", "7", "--json")
+    assert result.exit_code == 0
+    assert "ask-everyone: 5 of 5 repetitions passed" in result.output
+    found = json.loads(result.stdout)
+    assert (found["scale"], found["seed"], found["passed"]) == (0.02, 7, True)
+    (mechanism,) = found["mechanisms"]
+    assert (mechanism["repetitions"], mechanism["expected"], mechanism["unexpected"]) == (5, 5, [])
+
+
+def test_one_repetition_that_fails_is_named_and_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The same rule: one of three that is broken is error 51, with its seed and its finding.
+    def check(effort: Effort) -> CheckResult:
+        return CheckResult("law", "a coin", effort.seed == 8, 0.0, 1.0)
+
+    subject = Subject("coin", "sound", Claim(0.0, 0.0, ""), (check,))
+    monkeypatch.setattr(subjects, "SUBJECTS", {"coin": lambda: subject})
+    result = attack("coin", "--repeat", "3", "--seed", "7", "--json")
+    assert isinstance(result.exception, AuditError)
+    assert "coin: 2 of 3 repetitions passed" in result.output
+    assert "seed 8" in result.output
+    (mechanism,) = json.loads(result.stdout)["mechanisms"]
+    assert [again["seed"] for again in mechanism["unexpected"]] == [8]
+    assert mechanism["unexpected"][0]["findings"][0]["statistic"] == "a coin"
+
+
+def test_what_must_break_must_break_every_time() -> None:
+    # With too few trials the attack on "winner only" cannot succeed: that is no success of the audit.
+    result = attack("winner-only", "--scale", "0.01", "--repeat", "2")
+    assert isinstance(result.exception, AuditError)
+    assert "0 of 2 repetitions were found broken" in result.output
+
+
+def test_quick_and_scale_exclude_each_other() -> None:
+    # CONVENTIONS.md: two answers to one question are an error.
+    assert isinstance(attack("uniform", "--quick", "--scale", "2").exception, ConfigError)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    # CONVENTIONS.md: errors name the remedy.
+    result = attack("h3")
+    assert isinstance(result.exception, ConfigError)
+    assert "clock" in result.exception.remedy

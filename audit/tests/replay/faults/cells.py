@@ -1,0 +1,256 @@
+"""Faults of summaries by cells."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import curator.cells.disclosures
+import curator.cells.run
+import curator.releases.joint
+import curator.releases.marginals.adaptive
+import curator.runs.release_run
+import curator.summary.algorithm3
+import curator.sums.disclosures
+import curator.sums.owner_sums
+import owner.cells.responder
+import owner.consent.gate
+import owner.consent.policy
+import owner.handler
+import owner.sums.responder
+from audit.tests.replay.faults.planting import (
+    Fault,
+    Patch,
+    all_of,
+    around,
+    drawn_once,
+    no_line_towards,
+    nothing,
+    scaled,
+)
+from curator.owners.session import OwnerSession
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.errors import PolicyError
+from fedkme.privacy.events import CURATOR, OWNERS
+from fedkme.protocol import Closing
+from fedkme.sealed.rows import HashedRow
+from owner.cells.handler import CellHandler
+from owner.cells.responder import HistogramResponder
+from owner.consent.policy import Policy
+from owner.keyring import Sealer
+
+
+def _half_histogram(before: Any, cells: Any, size: int, how: Any, noise: Any) -> Any:
+    return before(cells, size, HistogramNoise(how.scale / 2), noise)
+
+
+def _exact_cell(before: Any, cells: Any, size: int, how: Any, noise: Any) -> Any:
+    drawn = noise.discrete_laplace(how.scale, size)
+    drawn[0] = 0
+    return np.bincount(cells, minlength=size) + drawn
+
+
+def _counted_again(before: Any, cells: Any, size: int, how: Any, noise: Any) -> Any:
+    return np.minimum(before(cells, size, how, noise), before(cells, size, how, noise))
+
+
+def _fill_short(before: Any, self: Any, *order: Any) -> Any:
+    """Boxes for some rows alone."""
+    found = before(self, *order)
+    held = int((self._table.values[:, 0] > 50.0).sum())
+    return found[: max(1, min(len(found), held % 3 + 1))]
+
+
+def _longer_boxes(before: Any, self: Any, rows: Any, *features: Any) -> Any:
+    return [
+        HashedRow(each.token, each.features, each.box + bytes(int(row.values[0] > 50.0)))
+        for row, each in zip(rows, before(self, rows, *features), strict=True)
+    ]
+
+
+def _row_in_the_error(before: Any, self: Any, *arguments: Any) -> Any:
+    raise PolicyError(f"row {self._table.values[1]} does not fit", "Look at the row.")
+
+
+def _row_in_the_log(before: Any, self: Any, *arguments: Any) -> Any:
+    logging.getLogger("owner.cells").info("counted %s", self._table.values[1])
+    return before(self, *arguments)
+
+
+def _again_with_fresh_noise(before: Any, self: Any, entry: Any) -> Any:
+    before(self, entry)
+    if entry.directive.question == "histogram":
+        self._answer = None
+
+
+def _recounted(before: Any, self: Any, directive: Any) -> Any:
+    self._responder._counted = False
+    from fedkme.directives import NoisyHistogram
+
+    return NoisyHistogram(self._responder.histogram(directive.round))
+
+
+def _survivors_told(patch: Patch) -> None:
+    kept: list[int] = []
+
+    def prune(before: Any, *arguments: Any) -> Any:
+        found = before(*arguments)
+        kept[:] = [int(found.sum())]
+        return found
+
+    def close(before: Any, self: Any, last_round: int) -> Any:
+        return before(self, last_round + sum(kept))
+
+    around(curator.cells.run, "in_some_form", prune)(patch)
+    around(OwnerSession, "close", close)(patch)
+
+
+def _budget_after(patch: Patch) -> None:
+    """The budget is looked at when the bytes have left."""
+    nothing(Policy, "_check_new")(patch)
+
+
+def _token_of_its_place(before: Any, self: Any, *order: Any) -> Any:
+    found = before(self, *order)
+    shift = int(self._table.values[1][0])
+    return [HashedRow(row.token + shift, row.features, row.box) for row in found]
+
+
+def _row_in_the_refusal(before: Any, self: Any, admission: Any, *more: Any) -> Any:
+    """Say a digest of the table to who asks and is not approved yet."""
+    try:
+        return before(self, admission, *more)
+    except PolicyError as error:
+        raise PolicyError(f"{error.cause}, over {self._pools._key}", error.remedy) from None
+
+
+def _old(self: Any) -> int:
+    return int((self._table.values[:, 0] > 50.0).sum())
+
+
+def _rows_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
+    """Count into `fedkme_rows_sent` what the table holds."""
+    self._gate._in_all.count += _old(self)
+    return before(self, *order)
+
+
+def _commits_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
+    """Commit once for each row of a kind, which the journal's figure counts."""
+    for _ in range(_old(self)):
+        with self._gate._policy._store.transaction():
+            pass
+    return before(self, *order)
+
+
+FAULTS: Mapping[str, Fault] = {
+    "rows of a kind in the figure of rows sent": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _rows_in_a_figure)
+    ),
+    "rows of a kind in the figure of commits": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "histogram", _commits_in_a_figure)
+    ),
+    "a digest of the table in the words for a run that is not approved yet": Fault(
+        ("cells", "approved by hand"), around(Policy, "_use_approval", _row_in_the_refusal)
+    ),
+    "an owner's counts with half of the noise": Fault(
+        ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _half_histogram)
+    ),
+    "an owner's counts with one cell as it is": Fault(
+        ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _exact_cell)
+    ),
+    "owners' counts with noise that was drawn once": Fault(
+        ("cells", "any policy"),
+        around(owner.cells.responder, "noisy_counts", functools.partial(drawn_once, kept={})),
+    ),
+    "the smaller of two noisy counts": Fault(
+        ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _counted_again)
+    ),
+    "no line towards owners on either side": Fault(
+        ("cells", "any policy"),
+        all_of(
+            no_line_towards(OWNERS, owner.consent.gate), no_line_towards(OWNERS, curator.cells.disclosures)
+        ),
+    ),
+    "no line towards owners at the owner": Fault(
+        ("cells", "any policy"), no_line_towards(OWNERS, owner.consent.gate)
+    ),
+    "no line of counts at the curator": Fault(
+        ("cells", "any policy"), nothing(curator.cells.disclosures.CellDisclosures, "receive_histogram")
+    ),
+    "no line towards the curator on either side": Fault(
+        ("cells-sealed", "any policy"),
+        all_of(
+            no_line_towards(CURATOR, owner.consent.gate), no_line_towards(CURATOR, curator.cells.disclosures)
+        ),
+    ),
+    "the nonce of counts is always the same": Fault(
+        ("cells", "any policy"),
+        lambda patch: patch.setattr("fedkme.cells.disclosures.histogram_nonce", lambda counts: "histogram"),
+    ),
+    "boxes for some rows alone": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _fill_short)
+    ),
+    "boxes of a length that depends on the row": Fault(
+        ("cells-sealed", "most rows"),  # the row that is replaced is among them
+        around(Sealer, "seal", _longer_boxes),
+        ("decider", "corner", "random"),
+    ),
+    "tokens that depend on rows": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _token_of_its_place)
+    ),
+    "a row in the words of an error": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _row_in_the_error)
+    ),
+    "a row in a line of the log": Fault(
+        ("cells-sealed", "any policy"), around(HistogramResponder, "histogram", _row_in_the_log)
+    ),
+    "an owner's own count at the end is of real rows": Fault(
+        ("cells-sealed", "any policy"),
+        around(
+            HistogramResponder,
+            "close",
+            lambda before, self: Closing(int((self._table.values[:, 0] > 50.0).sum())),
+        ),
+    ),
+    "a number of rows that is of their content": Fault(
+        ("cells", "any policy"),
+        around(
+            HistogramResponder,
+            "invite",
+            lambda before, self, said: before(self, said) - int(self._table.values[1][0] > 50.0),
+        ),
+    ),
+    "survivors of pruning told to owners": Fault(
+        ("cells", "D_v is shared"), _survivors_told, ("corner", "random", "decider")
+    ),
+    "a histogram that is drawn again after a death": Fault(
+        ("cells", "dies"),
+        all_of(
+            around(owner.handler.RunHandler, "restore", _again_with_fresh_noise),
+            around(CellHandler, "_recomputed", _recounted),
+        ),
+    ),
+    "a budget that is looked at after the bytes left": Fault(("cells", "small budget"), _budget_after),
+    "half of the noise in a sketch": Fault(
+        ("cells", "cells of a sketch"),
+        around(
+            curator.sums.owner_sums,
+            "release_sketch",
+            lambda before, *said: before(*said[:-1], scaled(said[-1], 0.5)),
+        ),
+    ),
+    "no line of the sketch towards owners": Fault(
+        ("cells", "cells of a sketch"),
+        all_of(
+            *(
+                no_line_towards(OWNERS, place, "release_disclosures")
+                for place in (owner.consent.gate, curator.sums.disclosures)
+            )
+        ),
+        ("corner", "last of a class"),
+    ),
+}

@@ -1,0 +1,127 @@
+"""Faults to plant in the product, and what they are made of."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.attacks.finding import Layer, Subject
+from audit.replay.neighbours import Kind
+
+Patch = pytest.MonkeyPatch
+Plant = Callable[[Patch], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Planted fault, with a column for each layer of the audit that is to find it.
+
+    Attributes:
+        case: of replay: protocol, and a part of the case's note; none: replay does not find it.
+        plant: puts it into the product.
+        kinds: neighbours by which it shows.
+        says: what a careless colleague did, a sentence.
+        attack: name of the subject of `fedkme audit attack` that finds it; none: attacks do not.
+        test: a test, `path::name`, that finds it; none known: empty.
+        game: layer of an attack, and its subject with the fault as a part, where the fault is planted so.
+    """
+
+    case: tuple[str, str] | None
+    plant: Plant
+    kinds: tuple[Kind, ...] = ("corner",)
+    says: str = ""
+    attack: str = ""
+    test: str = ""
+    game: tuple[Layer, Callable[[], Subject]] | None = None
+
+
+def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
+    """Put `change(before, *arguments)` in the place of a function."""
+
+    def plant(patch: Patch) -> None:
+        before = getattr(place, name)
+
+        @functools.wraps(before)
+        def changed(*arguments: Any, **named: Any) -> Any:
+            return change(before, *arguments, **named)
+
+        patch.setattr(place, name, changed)
+
+    return plant
+
+
+def forget_caches() -> None:
+    """Clear what functions of ours remember, before a fault is planted and after it was."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
+            for value in list(vars(module).values()):
+                if callable(clear := getattr(value, "cache_clear", None)):
+                    clear()
+
+
+def everywhere(function: Any, change: Callable[..., Any]) -> Plant:
+    """Put `change(before, *arguments)` in the place of a function, wherever a module of ours has its name."""
+
+    def plant(patch: Patch) -> None:
+        @functools.wraps(function)
+        def changed(*arguments: Any, **named: Any) -> Any:
+            return change(function, *arguments, **named)
+
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
+                for key, value in list(vars(module).items()):
+                    if value is function:
+                        patch.setattr(module, key, changed)
+
+    return plant
+
+
+def all_of(*plants: Plant) -> Plant:
+    def plant(patch: Patch) -> None:
+        for each in plants:
+            each(patch)
+
+    return plant
+
+
+def nothing(place: Any, name: str, instead: Any = None) -> Plant:
+    return around(place, name, lambda before, *arguments, **named: instead)
+
+
+def scaled(noise: Any, factor: float) -> Any:
+    """A source whose scales are wrong by a factor."""
+
+    class Scaled:
+        site = getattr(noise, "site", None)
+
+        def __getattr__(self, name: str) -> Any:
+            drawn = getattr(noise, name)
+            return drawn if name == "uniform" else lambda scale, size: drawn(factor * scale, size)
+
+        def discrete_laplace(self, scale: float, size: int) -> Any:
+            return noise.discrete_laplace(factor * scale, size)
+
+    return Scaled()
+
+
+def drawn_once(before: Any, cells: Any, size: int, how: Any, noise: Any, *, kept: dict[int, Any]) -> Any:
+    """Counts whose noise was drawn for the first of them."""
+    exact = np.bincount(cells, minlength=size).astype(np.int64)
+    if size not in kept:
+        kept[size] = noise.discrete_laplace(how.scale, size)
+    return exact + kept[size]
+
+
+def no_line_towards(observer: str, place: Any, name: str = "histogram_disclosures") -> Plant:
+    """Leave lines towards an observer out of those that a function makes."""
+
+    def without(before: Any, *said: Any) -> Any:
+        return [line for line in before(*said) if line.observer != observer]
+
+    return around(place, name, without)

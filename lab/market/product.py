@@ -1,0 +1,73 @@
+"""Ours: a whole run of the product in this process, as a consumer gets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from consumer.settings import RequestSettings
+from consumer.summary.forms import make_forms
+from consumer.summary.offers import pruned
+from curator.payouts.ranking import rank_owners
+from curator.summary.settings import SummarySettings
+from fedkme.arrays import FloatArray
+from fedkme.tables.table import Table
+from lab.experiments.cells_draw import labels_of
+from lab.market.pool import DELTA, Chosen, PooledRows, SummaryQuestion
+from sim.engines.inprocess import KeptRecords, open_market, run_in_process
+from sim.scenarios.base import owner_names
+
+
+def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:
+    """Run owners, curator and consumer with the curator's defaults and the question's p, rho and epsilon."""
+    privacy = {"epsilon": question.epsilon, "delta": DELTA}
+    settings = SummarySettings.model_validate(
+        {"protocol": "cells", "privacy": privacy, "cells": {"rho": question.rho}}
+    )
+    draw = market.draw
+    request = RequestSettings.model_validate(
+        {"p": question.p, "privacy": privacy, "kernel": {"gamma": draw.gamma}}
+    )
+    records = KeptRecords()
+    scenario = draw.scenario
+    names = owner_names(len(scenario.owners))
+    tables = dict(
+        zip(names, scenario.owners.values(), strict=True)
+    )  # sites may have names that parties cannot
+    parties = open_market(scenario.schema, tables, scenario.seeds, question.seed)
+    summary = asyncio.run(run_in_process(parties, scenario.validation, settings, request, records))
+    kept = pruned(summary, question.p, scenario.schema, scenario.validation).table
+    forms = make_forms(
+        scenario.schema, summary.table, kept, draw.to_validation, question.p, draw.validation_labels
+    )
+    accessed = 0 if records.summary is None else len(records.summary.accesses)
+    kendall = agreement(market, names, records)
+
+    def chosen(table: Table, weights: FloatArray) -> Chosen:
+        rows = np.asarray(scenario.schema.encode(table.values), np.float64)
+        return Chosen(rows, labels_of(table), weights, accessed, kendall)
+
+    return {
+        "ours + prune": chosen(kept, np.full(len(kept), 1.0 / len(kept))),
+        "ours + weights": chosen(forms.weighted, forms.fit.weights),
+    }
+
+
+def agreement(market: PooledRows, names: Sequence[str], records: KeptRecords) -> float:
+    """Kendall's tau between the run's private ranking of owners and the one by exact MMD; NaN without one."""
+    from scipy.stats import kendalltau
+
+    record = records.summary
+    if record is None or "histograms" not in (released := record.released):
+        return float("nan")
+    standings = rank_owners(
+        released["histograms"],
+        record.owner_rows,
+        released["target_histogram"],
+        len(market.draw.validation),
+        released["noise_scale"],
+    )
+    exact = [float(market.distances[names.index(standing.owner)]) for standing in standings]
+    return float(kendalltau([standing.distance for standing in standings], exact).statistic)

@@ -1,0 +1,94 @@
+"""Catalogue of experiments on releases, by the name that `fedkme sim reproduce` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from fedkme.config import Settings
+from lab.experiments import balog, classifiers, codes, direct, images, scores, secure
+from lab.experiments.datasets import SOURCES
+from lab.experiments.synthesis import Method
+from lab.papers.reproduce import PaperExperiment
+
+Size = Literal["quick", "usual", "full"]
+EffortT = TypeVar("EffortT", bound=Settings)
+Make = Callable[[Size, int | None, Path | None], PaperExperiment]
+"""Makes an experiment of a size, a number of seeds (none: that of the size) and a file of points z."""
+
+TABLES = ("adult", *SOURCES)
+METHODS: Mapping[str, tuple[Method, ...]] = {"merf": ("merf",), "hermite": ("hermite", "hermite-sum")}
+"""Methods of an experiment, by the beginning of its name: DP-HP stands beside its sum kernel alone."""
+BOTH: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")
+
+
+def _effort(quick: EffortT, usual: EffortT, full: EffortT, size: Size, seeds: int | None) -> EffortT:
+    """Size of the pieces: with other seeds, and classifiers that are installed."""
+    effort = {"quick": quick, "usual": usual, "full": full}[size]
+    changes: dict[str, object] = {} if seeds is None else {"seeds": seeds}
+    if isinstance(effort, scores.ScoreEffort | images.ImageEffort):
+        changes["names"] = classifiers.installed(effort.names)
+    if isinstance(effort, balog.BalogEffort) and seeds is not None:
+        changes = {"draws": seeds}
+    return effort.model_copy(update=changes)
+
+
+def _balog(figure: balog.Scenario, size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
+    effort = _effort(balog.QUICK, balog.BalogEffort(), balog.FULL, size, seeds)
+    pieces = tuple(balog.pieces(figure, effort, z))
+    return PaperExperiment(f"balog-{figure}", pieces, balog.FILES, effort, balog.FULL)
+
+
+def _scores(
+    names: Iterable[str], methods: tuple[Method, ...], size: Size, seeds: int | None, z: Path | None
+) -> PaperExperiment:
+    effort = _effort(scores.QUICK, scores.ScoreEffort(), scores.FULL, size, seeds)
+    pieces = tuple(piece for name in names for piece in scores.pieces(name, methods, effort))
+    files = tuple(map(scores.file_of, names))
+    return PaperExperiment("scores", pieces, files, effort, scores.FULL, scores.notes)
+
+
+def _images(
+    name: str, methods: tuple[images.ImageMethod, ...], size: Size, seeds: int | None, z: Path | None
+) -> PaperExperiment:
+    effort = _effort(images.QUICK, images.ImageEffort(), images.FULL, size, seeds)
+    pieces = tuple(images.pieces(name, methods, effort))
+    return PaperExperiment(f"images-{name}", pieces, (images.FILES[name],), effort, images.FULL)
+
+
+def _codes(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
+    effort = _effort(codes.QUICK, codes.CodesEffort(), codes.CodesEffort(), size, seeds)
+    return PaperExperiment(
+        "marginals", tuple(codes.pieces(effort)), (codes.FILE,), effort, codes.CodesEffort()
+    )
+
+
+def _direct(name: str, size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
+    full = direct.DirectEffort()
+    effort = _effort(direct.DirectEffort(seeds=1), full, full, size, seeds)
+    return PaperExperiment(
+        "moments", tuple(direct.pieces(name, effort)), (direct.file_of(name),), effort, full
+    )
+
+
+def _secure(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
+    full = secure.SecureEffort()
+    effort = _effort(secure.SecureEffort(seeds=1), full, full, size, seeds)
+    return PaperExperiment(
+        "secure-marginals", tuple(secure.pieces(effort)), tuple(secure.FILES.values()), effort, full
+    )
+
+
+EXPERIMENTS: Mapping[str, Make] = {
+    "balog-fig1": partial(_balog, "fig1"),
+    "balog-fig2": partial(_balog, "fig2"),
+    "dphp-table2": partial(_scores, TABLES, BOTH),
+    **{f"{m}-{name}": partial(_scores, (name,), METHODS[m]) for name in TABLES for m in METHODS},
+    "adult-marginals": _codes,
+    "secure-marginals": _secure,
+    **{f"{m}-{name}": partial(_images, name, METHODS[m]) for name in images.FILES for m in METHODS},
+    **{f"moments-{name}": partial(_direct, name) for name in direct.NAMES},
+    **{f"moments-rows-{name}": partial(_images, name, ("moments",)) for name in images.FILES},
+}

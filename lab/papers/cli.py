@@ -1,0 +1,151 @@
+"""`fedkme sim reproduce`: figures and tables of the papers, on the data where they are."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkme.errors import ConfigError, DataError, on_disk
+from fedkme.tables.files import read_arrays
+from fedkme.verbs import AsJson, print_json
+from lab.papers import summaries
+from lab.papers.catalogue import EXPERIMENTS, Size
+from lab.papers.piece import values_of
+from lab.papers.reproduce import PaperExperiment, reproduce
+from sim.arguments import JobsText
+from sim.jobs.choice import parse_jobs
+from sim.sweep.progress import SweepProgress
+from sim.sweep.table import FILE, read_rows
+
+NAMES = (*summaries.NAMES, *EXPERIMENTS)
+"""Figures and tables that can be reproduced."""
+WITH_Z = "balog-fig2"
+
+
+def _known(name: str) -> str:
+    if name not in (*NAMES, "all"):
+        raise typer.BadParameter(f"choose one of {', '.join((*NAMES, 'all'))}")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class ReproduceOptions:
+    """Options of the verb."""
+
+    size: Size
+    out: Path
+    data: Path | None
+    seeds: int | None
+    only: dict[str, str]
+    jobs: int | str
+
+
+def reproduce_command(
+    name: Annotated[
+        str, typer.Argument(callback=_known, help=f"A figure or table: {', '.join((*NAMES, 'all'))}.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: minutes, not hours.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The papers' sizes, where they are larger.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; not for sarpatwar-*.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Compute pieces with this value alone, such as method=merf."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder, with one of its own for each name.")] = Path("runs"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="sarpatwar-fig1: train.csv of Allstate; -fig2, -access: an .npz as MNIST's; "
+            "balog-fig2: an .npz of points z, D2 and D5."
+        ),
+    ] = None,
+    jobs: JobsText = "2",
+    as_json: AsJson = False,
+) -> None:
+    """Compute what a paper shows, and write it beside the paper's own numbers.
+
+    OUT/NAME gets measurements.csv, one line a value; verdict.md, the paper's number, ours, the difference,
+    the seeds and what differs; and curves.svg and .png where the paper has a drawing. Pieces are computed
+    --jobs at a time and kept in a table: given again, the verb computes what is missing. What lacks its data
+    is skipped with a word, and the exit status says so.
+    """
+    if quick and full:
+        raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
+    if data is not None and name not in (*summaries.NAMES, WITH_Z):
+        raise ConfigError(
+            f"{name} takes no --data", "Leave it out, or set FEDKME_DATA to the folder of the data."
+        )
+    with on_disk(f"{out} cannot be made", "Choose another --out."):
+        out.mkdir(parents=True, exist_ok=True)
+    size: Size = "quick" if quick else "full" if full else "usual"
+    request = ReproduceOptions(size, out, data, seeds, _fields(only or []), parse_jobs(jobs))
+    names = NAMES if name == "all" else (name,)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        code = _each(request) if name == "all" else _one(name, request)
+    if as_json:
+        print_json({"code": code, "out": out, "results": {each: _results(out / each) for each in names}})
+    raise typer.Exit(code)
+
+
+def _fields(assignments: list[str]) -> dict[str, str]:
+    """Fields of pieces and their values.
+
+    Raises:
+        ConfigError: a text is no KEY=VALUE.
+    """
+    if wrong := [each for each in assignments if "=" not in each]:
+        raise ConfigError(f"--only {wrong[0]}: no KEY=VALUE", "Write for example --only method=merf.")
+    return {key: value for key, _, value in (each.partition("=") for each in assignments)}
+
+
+def _each(request: ReproduceOptions) -> int:
+    """Compute what can be; the code of the last that could not, or 0."""
+    code = 0
+    for name in NAMES:
+        try:
+            code = _one(name, request) or code
+        except (ConfigError, DataError) as error:
+            typer.echo(f"{name}: skipped, or cut short: {error}")
+            code = error.code
+    return code
+
+
+def _one(name: str, request: ReproduceOptions) -> int:
+    """Compute one figure or table; the code of a run in it that failed, or 0."""
+    typer.echo(f"{name}:")
+    progress = SweepProgress(sys.stderr)
+    with contextlib.closing(progress):
+        if name in summaries.NAMES:
+            size = (summaries.QUICK if request.size == "quick" else summaries.FULL)[name]
+            asked = summaries.Reproduction(
+                name, request.out / name, size, request.data, request.jobs, typer.echo, progress.hear
+            )
+            return summaries.reproduce_sarpatwar(asked)
+        experiment = EXPERIMENTS[name](request.size, request.seeds, request.data)
+        _check(experiment, request)
+        where = request.out / name
+        return reproduce(experiment, where, request.jobs, request.only, typer.echo, progress.hear)
+
+
+def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
+    """Refuse --only fields that no piece has, and a file that is not there."""
+    known = set(dict(experiment.pieces[0]))
+    if unknown := request.only.keys() - known:
+        raise ConfigError(
+            f"--only {min(unknown)}: pieces have no such field", f"Choose among {', '.join(sorted(known))}."
+        )
+    if request.data is not None:
+        if not request.data.is_file():
+            raise ConfigError(f"--data: there is no file {request.data}", "Correct the path.")
+        read_arrays(request.data, "--data")  # a bad file is one line, and not one for each piece
+
+
+def _results(folder: Path) -> dict[str, object]:
+    """Every value of an experiment, and where its files are."""
+    rows = [row for row in read_rows(folder / FILE) if "values" in row]
+    return {"verdict": folder / "verdict.md", "values": [astuple(each) for each in values_of(rows)]}

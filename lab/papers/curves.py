@@ -1,0 +1,108 @@
+"""Measurements of an experiment: curves with error bars, differences between them, a tidy CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from lab.papers.paper import PaperClaim, Place
+from sim.sweep.statistics import SeedMean, mean_over
+
+
+@dataclass(frozen=True, slots=True)
+class CurveValue:
+    """One value of one draw.
+
+    Attributes:
+        panel: the quantity.
+        method: how rows were chosen, or whose arithmetic it is.
+        x: p, K, rounds or points; a word where it is a data set or a classifier.
+        seed: of the draw.
+        value: in the panel's unit.
+    """
+
+    panel: str
+    method: str
+    x: Place
+    seed: int
+    value: float
+
+
+Curve = Mapping[Place, SeedMean]
+"""Mean over seeds by x: numbers ascending, words as they come."""
+
+
+def curves_of(measurements: Iterable[CurveValue], panel: str) -> dict[str, Curve]:
+    """Curves of a panel by method, in the order in which methods come."""
+    values: dict[str, dict[Place, list[float]]] = {}
+    for each in measurements:
+        if each.panel == panel:
+            values.setdefault(each.method, {}).setdefault(each.x, []).append(each.value)
+    curves = {method: _means(by_x) for method, by_x in values.items()}
+    return {method: curve for method, curve in curves.items() if curve}
+
+
+def claimed_curve(measurements: Iterable[CurveValue], claim: PaperClaim) -> Curve:
+    """Curve that a claim is about: a method's values, less or over another's of the same draw."""
+    values: dict[str, dict[tuple[Place, int], float]] = {}
+    for each in measurements:
+        if each.panel == claim.panel:
+            values.setdefault(each.method, {})[each.x, each.seed] = each.value
+    minus, unit = values.get(claim.minus, {}), values.get(claim.times, {})
+    found: dict[Place, list[float]] = {}
+    for (x, seed), value in values.get(claim.method, {}).items():
+        if (not claim.minus or (x, seed) in minus) and (not claim.times or (x, seed) in unit):
+            compared = (value - minus.get((x, seed), 0.0)) / unit.get((x, seed), 1.0)
+            found.setdefault(x, []).append(compared)
+    return _means(found)
+
+
+def holds(claim: PaperClaim, curve: Curve, errors: float = 0.0) -> bool:
+    """Check that the means lie where the claim says, or within so many standard errors of it.
+
+    Of what was not measured nothing is shown to hold.
+    """
+    if not curve:
+        return False
+    if claim.over == "mean":
+        squares = sum(_error(point) ** 2 for point in curve.values())
+        return _inside(claim, overall(curve), errors * math.sqrt(squares) / len(curve))
+    inside = [_inside(claim, point.mean, errors * _error(point)) for point in curve.values()]
+    return all(inside) if claim.over == "every" else 2 * sum(inside) > len(inside)
+
+
+def _inside(claim: PaperClaim, value: float, slack: float) -> bool:
+    return claim.low - slack <= value <= claim.high + slack
+
+
+def _error(point: SeedMean) -> float:
+    return point.error if point.count > 1 else 0.0
+
+
+def overall(curve: Curve) -> float:
+    """Mean of a curve over its points."""
+    return sum(point.mean for point in curve.values()) / len(curve)
+
+
+def at(axis: str, x: Place) -> str:
+    """A place on an axis in words."""
+    return x if isinstance(x, str) else f"{axis} = {x:g}"
+
+
+def write_csv(path: Path, measurements: Iterable[CurveValue]) -> None:
+    """Write one line a measurement."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([field.name for field in fields(CurveValue)])
+        writer.writerows(astuple(each) for each in measurements)
+
+
+def _means(by_x: Mapping[Place, list[float]]) -> Curve:
+    words = [x for x in by_x if isinstance(x, str)]
+    numbers = sorted(x for x in by_x if not isinstance(x, str))
+    places: list[Place] = [*numbers, *words]
+    found = {x: mean_over(by_x[x]) for x in places}
+    return {x: mean for x, mean in found.items() if mean is not None}

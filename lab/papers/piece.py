@@ -1,0 +1,90 @@
+"""Pieces of an experiment: each is computed by itself, anywhere, and is a row of the experiment's table."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from fedkme.config import Settings
+from fedkme.errors import DataError
+from lab.papers.curves import CurveValue
+from sim.jobs.tasks import Task, key_of, named, task_of
+from sim.scenarios.base import place
+from sim.sweep.measure import Row, attempted
+
+
+class Piece(Settings, ABC):
+    """Part of an experiment, as plain values that travel; its numbers depend on nothing else but the data."""
+
+    seed: int = 0
+    """Seed of everything random in it."""
+
+    @abstractmethod
+    def measure(self) -> Iterable[CurveValue]:
+        """Compute its values.
+
+        Raises:
+            FedkmeError: its data are not there, or it cannot be computed.
+        """
+
+    @property
+    def key(self) -> str:
+        """SHA-256, in hex, of this package's version and of the piece."""
+        return key_of({"piece": self._plain()})
+
+    def words(self) -> str:
+        """The piece in a line: what is one word or number of it."""
+        values = {name: value for name, value in self if isinstance(value, str | int | float)}
+        return " ".join(f"{name}={value}" for name, value in values.items())
+
+    def task(self) -> Task:
+        """The piece as a task for any machine."""
+        return task_of(self.words(), measure_plain, self._plain())
+
+    def columns(self) -> Row:
+        """Columns that do not depend on what came of it."""
+        return {"piece": json.dumps(self._plain())}
+
+    def _plain(self) -> list[Any]:
+        return [f"{type(self).__module__}:{type(self).__qualname__}", self.model_dump(mode="json")]
+
+
+def measure_plain(plain: tuple[str, Any]) -> Row:
+    """Measure a piece of plain values, as a task has them; whatever happens is in the row."""
+
+    def measured() -> Row:
+        values = list(named(plain[0]).model_validate(plain[1]).measure())
+        shown = ", ".join(f"{each.method} {each.panel} {each.value:.3g}" for each in values[:4])
+        content = json.dumps([astuple(each) for each in values])
+        return {"code": 0, "cause": "", "status": "done", "said": shown, "values": content}
+
+    return attempted(measured)
+
+
+def values_of(rows: Iterable[Row]) -> list[CurveValue]:
+    """Values of rows of pieces, without those that are no number."""
+    found = (CurveValue(*each) for row in rows for each in json.loads(row.get("values", "[]")))
+    return [each for each in found if not math.isnan(each.value)]
+
+
+def data_folder() -> Path:
+    """Folder of the papers' data, FEDKME_DATA."""
+    return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
+
+
+def require(files: Sequence[str]) -> None:
+    """Check for the files of an experiment.
+
+    Raises:
+        DataError: one is not in the folder of the data.
+    """
+    absent = dict.fromkeys(Path(file).name for file in files if not (data_folder() / file).exists())
+    if absent:
+        raise DataError(
+            f"there is no {', no '.join(absent)} in the folder of the data", "Set FEDKME_DATA to that folder."
+        )

@@ -1,0 +1,170 @@
+"""The `fedkme` command: the verbs of every role, each imported only when it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import gc
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from fedkme import __version__
+from fedkme.errors import FedkmeError, InterruptedRunError, missing_extra
+
+if TYPE_CHECKING:
+    import typer  # not earlier than `main` can answer ctrl-C: it is most of what is to be imported
+
+_VERBS = {
+    "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
+    "release": ("sim.release_cli", "app", "simulate: synthetic data from the pooled rows of owners"),
+    "ask": ("fedkme.answers.cli", "app", "answer questions from a release, with intervals"),
+    "plan": ("sim.plan_cli", "app", "estimate what each protocol will reach; recommend one"),
+    "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
+    "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
+    "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
+    "pki": ("fedkme.pki.cli", "app", "make an authority; issue, renew and revoke certificates"),
+    "schema": ("operate.schema_cli", "app", "draft a public schema from csv files, check files against it"),
+    "new": ("operate.beginnings.cli", "app", "make a scenario, or a party's folder, to begin with"),
+    "kit": ("operate.beginnings.cli", "kit_app", "make all that an owner's host begins with"),
+    "doctor": ("operate.doctor.cli", "app", "find what would keep a party from working"),
+    "audit": (
+        "operate.audit_cli",
+        "app",
+        "check ledgers against each other, count their cost, attack the mechanisms",
+    ),
+    "dossier": (
+        "operate.dossier.cli",
+        "app",
+        "write the papers of a run: registry entry, metadata, evaluation",
+    ),
+    "payout": ("operate.payout_cli", "app", "divide a sum among the owners of a finished run"),
+    "runs": ("sim.cli", "runs_app", "list the simulations of a folder, with what each reached"),
+    "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
+    "bench": ("lab.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
+}
+_LONG = {
+    *("release", "bench", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
+    *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
+}
+"""Verbs that go on for longer than a person waits."""
+_INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
+SHELLS = ("bash", "zsh", "fish")
+"""Shells for which `fedkme completion SHELL` prints a script."""
+_COMPLETE = "_FEDKME_COMPLETE"
+"""Variable of the environment by which such a script asks for words."""
+_HELP = (
+    "usage: fedkme VERB ...\n\n"
+    + "".join(f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items())
+    + ("\n`fedkme VERB --help` says more, `fedkme completion bash` (zsh, fish) lets the tab key complete.\n")
+)
+
+
+def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
+    """Run a command line that was typed as `name`.
+
+    An expected failure is one line, and its number the exit status.
+    """
+    with _explained():
+        app(args=list(arguments), prog_name=name)
+
+
+def main() -> None:
+    """Entry point of `fedkme`."""
+    verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if _COMPLETE in os.environ:
+        from operate.completion import complete
+
+        complete({name: text for name, (_, _, text) in _VERBS.items()}, _load)
+    elif verb == "completion":
+        _print_completion(sys.argv[2:])
+    elif verb in ("-h", "--help", "help"):
+        sys.stdout.write(_HELP)
+    elif verb == "--version":
+        sys.stdout.write(f"fedkme {__version__}\n")
+    elif verb not in _VERBS:
+        close = difflib.get_close_matches(verb, _VERBS, n=1)
+        hint = f"Did you mean '{close[0]}'?\n" if close else _HELP
+        sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
+        raise SystemExit(2)
+    else:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # else its folders in /tmp would be left
+                signal.signal(number, signal.default_int_handler)
+        with _begun(sys.argv[1:]):
+            gc.disable()  # a fifth of the time of imports is collections, which find nothing
+            try:
+                app = _load(verb)
+                gc.freeze()
+            finally:
+                gc.enable()
+        run_app(app, f"fedkme {verb}", sys.argv[2:])
+
+
+@contextlib.contextmanager
+def _begun(words: Sequence[str]) -> Iterator[None]:
+    """Show that something begins: imports take longer than a person waits for a first sign.
+
+    On a terminal the line goes again; elsewhere only verbs that take long have one, and it stays.
+    """
+    shown = sys.stderr.isatty()
+    if shown:
+        sys.stderr.write(f"fedkme {words[0]} ...")
+    elif _LONG & {words[0], " ".join(words[:2])} and "--help" not in words:
+        sys.stderr.write(f"fedkme {' '.join(words[:2])} begins\n")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def _print_completion(shells: Sequence[str]) -> None:
+    if len(shells) != 1 or shells[0] not in SHELLS:
+        sys.stderr.write(f"usage: fedkme completion {'|'.join(SHELLS)}\n")
+        raise SystemExit(2)
+    from operate.completion import script
+
+    sys.stdout.write(script(shells[0], _COMPLETE))
+
+
+def _load(verb: str) -> typer.Typer:
+    module, attribute, _ = _VERBS[verb]
+    with _explained():
+        app: typer.Typer = getattr(importlib.import_module(module), attribute)
+    return app
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """End the process with one line for an expected failure, or for a package of an extra that is missing."""
+    try:
+        yield
+    except FedkmeError as error:
+        _end(error)
+    except KeyboardInterrupt:
+        _end(_INTERRUPTED)
+    except SystemExit as end:
+        if _was_interrupted(end):  # typer makes a status of it, and no line
+            _end(_INTERRUPTED)
+        raise
+    except ModuleNotFoundError as error:
+        if (missing := missing_extra(error)) is None:
+            raise
+        _end(missing)
+
+
+def _was_interrupted(end: BaseException | None) -> bool:
+    while end is not None and not isinstance(end, KeyboardInterrupt):
+        end = end.__context__
+    return end is not None
+
+
+def _end(error: FedkmeError) -> NoReturn:
+    sys.stderr.write(f"{error}\n")
+    raise SystemExit(error.code)

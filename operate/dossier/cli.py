@@ -1,0 +1,70 @@
+"""`fedkme dossier`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkme.durable import make_folder, replace
+from fedkme.errors import on_disk
+from fedkme.verbs import AsJson, Verbs, print_json
+from operate.dossier.croissant import croissant
+from operate.dossier.evaluation import evaluation_page
+from operate.dossier.facts import MISSING, read_facts
+from operate.dossier.registry import registry_entry, yaml_text
+
+app = Verbs()
+
+
+@app.verb(
+    "fedkme dossier runs/digits-1",
+    "fedkme dossier consumer/output --ledger consumer.jsonl --run run-1 --json",
+    json="a list of objects: file, missing (fields that a person must add)",
+)
+def dossier(
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a simulation; a curator's or consumer's.")
+    ],
+    ledger: Annotated[
+        list[Path] | None, typer.Option(help="A party's ledger, where the folder has none.")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
+    delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
+    as_json: AsJson = False,
+) -> None:
+    """Write a registry entry, Croissant metadata and a privacy evaluation to RUN/dossier/.
+
+    Figures come from the ledgers. What a person must add is marked; papers that are there stay as they are.
+    """
+    facts = read_facts(folder, ledger or (), run, delta)
+    home = folder / "dossier"
+    papers = {
+        "registry.yaml": yaml_text(registry_entry(facts)),
+        "croissant.json": json.dumps(croissant(facts, home), indent=2, ensure_ascii=False) + "\n",
+        "nist-800-226.md": evaluation_page(facts),
+    }
+    kept = _written(home, papers)
+    if kept:
+        typer.echo(f"{home}: {', '.join(kept)} stay as they are; move them away for new ones", err=True)
+    missing = {home / name: text.count(MISSING) for name, text in (papers | kept).items()}
+    if as_json:
+        print_json([{"file": file, "missing": count} for file, count in missing.items()])
+    else:
+        for file, count in missing.items():
+            typer.echo(f"{file}: {count} fields to be added")
+
+
+def _written(home: Path, papers: dict[str, str]) -> dict[str, str]:
+    """Write papers that are not there; those that are, to which people may have added, as they stand."""
+    kept: dict[str, str] = {}
+    with on_disk(f"{home} cannot be written", "Give another folder."):
+        make_folder(home)
+        for name, text in papers.items():
+            if (home / name).exists():
+                kept[name] = (home / name).read_text(encoding="utf-8")
+            else:
+                replace(home / name, text.encode())
+    return kept

@@ -1,0 +1,42 @@
+"""Checks of an installation."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+from pathlib import Path
+
+from operate.doctor.installation import _own_files
+
+
+def installed(site: Path) -> importlib.metadata.Distribution:
+    """A distribution of one module, as pip would write it."""
+    info = site / "fedkme-1.dist-info"
+    info.mkdir()
+    (site / "curator").mkdir()
+    text = b"'''The curator.'''\n"
+    (site / "curator" / "__init__.py").write_bytes(text)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fedkme\nVersion: 1\n")
+    (info / "RECORD").write_text(f"curator/__init__.py,sha256={digest},{len(text)}\nfedkme/data.toml,,\n")
+    return importlib.metadata.Distribution.at(info)
+
+
+def test_a_package_of_the_same_name_that_wrote_over_ours_is_found(tmp_path: Path) -> None:
+    # Issue 14, item 8: elasticsearch-curator installs a package curator, too.
+    distribution = installed(tmp_path)
+    (good,) = _own_files(distribution)
+    assert good.state == "ok"
+    (tmp_path / "curator" / "__init__.py").write_text("__version__ = '8.0'\n")
+    (bad,) = _own_files(distribution)
+    assert (bad.state, bad.code) == ("fail", 13)
+    assert "curator/__init__.py" in bad.line
+    (tmp_path / "curator" / "__init__.py").unlink()
+    (gone,) = _own_files(distribution)
+    assert gone.state == "fail"
+
+
+def test_an_editable_installation_has_no_list_to_compare_with() -> None:
+    (found,) = _own_files(importlib.metadata.distribution("fedkme"))
+    assert found.state == "ok"
