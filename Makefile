@@ -10,13 +10,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-all test-fast chaos chaos-sim audit lint format protos reference bench site dist clean
+.PHONY: venv demo test test-all test-fast chaos chaos-sim audit lab lint format protos reference bench site dist clean
 
 venv: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml audit/pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sim,release,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sim,release,dev]' --editable audit --editable lab
 	touch $@
 
 demo: venv
@@ -46,13 +46,16 @@ chaos-sim: SEED = $(shell printf %d 0x$$(git rev-parse 'HEAD^{tree}' 2>/dev/null
 chaos-sim: venv
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/fedkme sim chaos --schedules $(N) --seed $(SEED) --jobs $(CORES)
 
-# `make test` replays every case with fewer neighbours and attacks with fewer trials; this is the audit that
-# docs/privacy.md speaks of, and the share of planted faults that it finds. CI runs both.
+# The auditor's shelf: its tests, then attacks and replays in their quick sizes, of which docs/privacy.md speaks.
 audit: venv
+	$(PYTEST) $(MORE_THAN_CORES) audit/tests
 	rm -rf build/audit  # of an earlier state of the code
 	$(BIN)/fedkme audit attack all --quick --jobs 2 --out build/audit
 	$(BIN)/fedkme audit replay all --quick
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m audit.tests.replay.faults
+
+# The makers' shelf: tests of benchmarks, experiments and forecasts.
+lab: venv
+	$(PYTEST) $(MORE_THAN_CORES) lab/tests
 
 lint: venv
 	$(BIN)/ruff format --check .

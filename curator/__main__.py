@@ -3,7 +3,7 @@
 import sys
 
 from curator.cli import app
-from operate.cli import run_app
+from fedkme.command_line import run_app
 
 if __name__ == "__main__":
     run_app(app, "fedkme curator", sys.argv[1:])

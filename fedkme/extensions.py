@@ -1,10 +1,12 @@
 """Extensions: auctions, release methods, mechanisms and feature maps that other packages bring.
 
-A package registers each by an entry point of its distribution, in one of four groups:
+A package registers each by an entry point of its distribution, in one of five groups:
 
 - `fedkme.auctions` and `fedkme.releases`: the value is a row of the table of protocols (fedkme/protocols.py).
   It names the classes that stand behind it by strings, which only the role that runs them imports.
 - `fedkme.mechanisms` and `fedkme.feature_maps`: the value is the class of settings, or of the map's spec.
+- `fedkme.verbs`: the value is the typer application of a verb; the name is what is typed after `fedkme`, such
+  as `audit attack`.
 
 The name of the entry point is the kind by which settings, owners' policies and ledgers know it. What this
 package brings itself is found by the same code, through tables of the same form. docs/extending.md shows each
@@ -31,6 +33,7 @@ AUCTIONS = "fedkme.auctions"
 RELEASES = "fedkme.releases"
 MECHANISMS = "fedkme.mechanisms"
 FEATURE_MAPS = "fedkme.feature_maps"
+VERBS = "fedkme.verbs"
 
 _MEND = "Correct the package that brings it, or uninstall it."
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -43,14 +46,23 @@ def registered(group: str) -> Mapping[str, Any]:
     Raises:
         ExtensionError: a value cannot be imported, or two packages register the same name.
     """
-    found: dict[str, EntryPoint] = {}
+    return MappingProxyType({name: load(entry) for name, entry in entries(group).items()})
+
+
+def entries(group: str) -> Mapping[str, EntryPoint]:
+    """Entry points of a group, by name, sorted; none is imported.
+
+    Raises:
+        ExtensionError: two packages register the same name.
+    """
+    by_name: dict[str, EntryPoint] = {}
     for entry in sorted(installed().select(group=group), key=lambda entry: entry.name):
-        if (other := found.setdefault(entry.name, entry)) is not entry:
+        if (other := by_name.setdefault(entry.name, entry)) is not entry:
             raise ExtensionError(
                 f"{_package(other)} and {_package(entry)} both register '{entry.name}' in {group}",
                 "Uninstall one of them.",
             )
-    return MappingProxyType({name: _load(entry) for name, entry in found.items()})
+    return by_name
 
 
 def beside(own: Mapping[str, Any], group: str) -> dict[str, Any]:
@@ -163,7 +175,12 @@ def installed() -> EntryPoints:
     return cast(EntryPoints, entry_points())  # typed so from Python 3.12 on
 
 
-def _load(entry: EntryPoint) -> Any:
+def load(entry: EntryPoint) -> Any:
+    """Import the value of an entry point.
+
+    Raises:
+        ExtensionError: it cannot be imported.
+    """
     try:
         return entry.load()
     except Exception as error:  # code of others: whatever it raises is one line here

@@ -8,9 +8,14 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from fedkme.errors import MissingDependencyError
+from fedkme.extensions import VERBS, entries, load
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,11 +30,34 @@ _WIDTH = 110
 VerbT = TypeVar("VerbT", bound=Callable[..., object])
 
 
-class Verbs(typer.Typer):
-    """Verbs of a command line; without a text about them, one verb, which is not typed."""
+INSTRUMENTS: Mapping[str, tuple[str, str]] = {
+    "audit attack": ("fedkme-audit", "Attack the mechanisms, to bound what they disclose from below."),
+    "audit replay": ("fedkme-audit", "Replay runs with another row, to prove that ledgers are complete."),
+    "bench": ("fedkme-lab", "measure speed and memory; compare summaries with their rivals"),
+    "sim chaos": ("fedkme-audit", "Play schedules of faults in simulated worlds."),
+    "sim reproduce": ("fedkme-lab", "Compute a figure or table of the papers."),
+    "sim schedule": ("fedkme-audit", "Play one schedule of faults again, with its story."),
+}
+"""Verbs of this repository's other distributions: which, and what the verb does."""
 
-    def __init__(self, about: str = "") -> None:
-        super().__init__(pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True)
+
+class Verbs(typer.Typer):
+    """Verbs of a command line; without a text about them, one verb, which is not typed.
+
+    Example: `app = Verbs("Check ledgers.", place="audit")`.
+    """
+
+    def __init__(self, about: str = "", place: str = "") -> None:
+        """Make a command line.
+
+        Args:
+            about: what the verbs are for.
+            place: what is typed before them, where other packages may register verbs beside them.
+        """
+        group = type("Extended", (_ExtendedGroup,), {"place": place}) if place else None
+        super().__init__(
+            cls=group, pretty_exceptions_enable=False, add_completion=False, no_args_is_help=True
+        )
         if about:
             self.callback(help=about)(lambda: None)
 
@@ -38,6 +66,62 @@ class Verbs(typer.Typer):
     ) -> Callable[[VerbT], VerbT]:
         """Add a verb, by default of the function's name, whose help ends with examples; see `epilog`."""
         return self.command(name, epilog=epilog(*examples, json=json), **how)
+
+
+class _ExtendedGroup(TyperGroup):
+    """A group whose verbs are its own and those registered as `PLACE VERB`, imported when they are used."""
+
+    place = ""
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        start = f"{self.place} "
+        names = {*INSTRUMENTS, *entries(VERBS)}
+        others = sorted(name.removeprefix(start) for name in names if name.startswith(start))
+        return [*super().list_commands(ctx), *others]
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        verb = f"{self.place} {cmd_name}"
+        if cmd_name in self.commands or verb not in {*INSTRUMENTS, *entries(VERBS)}:
+            return super().get_command(ctx, cmd_name)
+        app = registered_verb(verb)
+        command = typer.main.get_command(_absent(verb) if app is None else app)
+        command.name = cmd_name
+        return command
+
+
+def registered_verb(verb: str) -> typer.Typer | None:
+    """Import the command line that an installed package registers for a verb; None where none does.
+
+    Raises:
+        ExtensionError: it cannot be imported.
+    """
+    entry = entries(VERBS).get(verb)
+    return None if entry is None else cast(typer.Typer, load(entry))
+
+
+def missing_instrument(verb: str) -> MissingDependencyError:
+    """Make the error of a verb whose distribution is not installed."""
+    package = INSTRUMENTS[verb][0]
+    pip = "`pip install fedkme-audit`, or " if package == "fedkme-audit" else ""
+    return MissingDependencyError(
+        f"`fedkme {verb}` is part of {package}, which is not installed",
+        f"Run {pip}`make venv` in a clone of the repository, whose .venv has it.",
+    )
+
+
+def _absent(verb: str) -> typer.Typer:
+    app = Verbs()
+
+    @app.command(
+        help=f"{INSTRUMENTS[verb][1]} Not installed.",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+    def absent() -> None:
+        raise missing_instrument(verb)
+
+    return app
 
 
 def epilog(*examples: str, json: str = "") -> str:

@@ -1,0 +1,1 @@
+"""Instruments of the makers: benchmarks, the market of methods, papers' experiments, forecasts' measurements."""

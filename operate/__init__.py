@@ -1,1 +1,1 @@
-"""Verbs for operators that read more than one role: doctor, audit, payouts."""
+"""Verbs of operators, and the command line of all verbs."""

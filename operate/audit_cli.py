@@ -12,8 +12,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from audit.attacks.cli import attack
-from audit.replay.cli import replay_runs
 from curator.payouts.allowance import FILE, allowance_of, drawn, read_draws
 from fedkme.errors import FedkmeError, LedgerError, NotVerifiedError, StoreError, on_disk
 from fedkme.heads.files import SUFFIX
@@ -32,20 +30,7 @@ from sim.engines.run_folder import AUTHORITY, read_record
 from sim.evaluation.published_variant import published_variant
 from sim.report.write import REPORT, fault_of_report, read_object
 
-app = Verbs("Check ledgers; attack the mechanisms.")
-
-
-app.verb(
-    "fedkme audit attack all --quick",
-    "fedkme audit attack clock --scale 2 --seed 7 --json",
-    json="an object: scale, seed, alpha, passed, mechanisms; lines for people go to standard error",
-)(attack)
-app.verb(
-    "fedkme audit replay cells --quick",
-    "fedkme audit replay all --json",
-    json="an object: passed, cases; lines for people go to standard error",
-    name="replay",
-)(replay_runs)
+app = Verbs("Check ledgers; attack the mechanisms.", place="audit")
 
 
 @app.verb(

@@ -10,10 +10,10 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from fedkme import __version__
-from fedkme.errors import FedkmeError, InterruptedRunError, missing_extra
+from fedkme.command_line import explained, run_app
 
 if TYPE_CHECKING:
     import typer  # not earlier than `main` can answer ctrl-C: it is most of what is to be imported
@@ -44,14 +44,12 @@ _VERBS = {
     "payout": ("operate.payout_cli", "app", "divide a sum among the owners of a finished run"),
     "runs": ("sim.cli", "runs_app", "list the simulations of a folder, with what each reached"),
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
-    "bench": ("lab.bench.cli", "app", "measure speed and memory; compare summaries with their rivals"),
 }
 _LONG = {
     *("release", "bench", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }
 """Verbs that go on for longer than a person waits."""
-_INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again.")
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which `fedkme completion SHELL` prints a script."""
 _COMPLETE = "_FEDKME_COMPLETE"
@@ -59,17 +57,9 @@ _COMPLETE = "_FEDKME_COMPLETE"
 _HELP = (
     "usage: fedkme VERB ...\n\n"
     + "".join(f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items())
+    + "  bench     measure speed and memory (in a clone of the repository)\n"
     + ("\n`fedkme VERB --help` says more, `fedkme completion bash` (zsh, fish) lets the tab key complete.\n")
 )
-
-
-def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
-    """Run a command line that was typed as `name`.
-
-    An expected failure is one line, and its number the exit status.
-    """
-    with _explained():
-        app(args=list(arguments), prog_name=name)
 
 
 def main() -> None:
@@ -85,7 +75,7 @@ def main() -> None:
         sys.stdout.write(_HELP)
     elif verb == "--version":
         sys.stdout.write(f"fedkme {__version__}\n")
-    elif verb not in _VERBS:
+    elif verb not in _VERBS and (verb.startswith("-") or not _is_registered(verb)):
         close = difflib.get_close_matches(verb, _VERBS, n=1)
         hint = f"Did you mean '{close[0]}'?\n" if close else _HELP
         sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
@@ -133,38 +123,21 @@ def _print_completion(shells: Sequence[str]) -> None:
     sys.stdout.write(script(shells[0], _COMPLETE))
 
 
+def _is_registered(verb: str) -> bool:
+    from fedkme.extensions import VERBS, entries
+    from fedkme.verbs import INSTRUMENTS
+
+    return verb in {*INSTRUMENTS, *entries(VERBS)}
+
+
 def _load(verb: str) -> typer.Typer:
-    module, attribute, _ = _VERBS[verb]
-    with _explained():
+    with explained():
+        if verb not in _VERBS:
+            from fedkme.verbs import missing_instrument, registered_verb
+
+            if (registered := registered_verb(verb)) is None:
+                raise missing_instrument(verb)
+            return registered
+        module, attribute, _ = _VERBS[verb]
         app: typer.Typer = getattr(importlib.import_module(module), attribute)
-    return app
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """End the process with one line for an expected failure, or for a package of an extra that is missing."""
-    try:
-        yield
-    except FedkmeError as error:
-        _end(error)
-    except KeyboardInterrupt:
-        _end(_INTERRUPTED)
-    except SystemExit as end:
-        if _was_interrupted(end):  # typer makes a status of it, and no line
-            _end(_INTERRUPTED)
-        raise
-    except ModuleNotFoundError as error:
-        if (missing := missing_extra(error)) is None:
-            raise
-        _end(missing)
-
-
-def _was_interrupted(end: BaseException | None) -> bool:
-    while end is not None and not isinstance(end, KeyboardInterrupt):
-        end = end.__context__
-    return end is not None
-
-
-def _end(error: FedkmeError) -> NoReturn:
-    sys.stderr.write(f"{error}\n")
-    raise SystemExit(error.code)
+        return app

@@ -5,22 +5,17 @@ Both are made of the settings themselves: types, defaults, limits, and the docst
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
-import re
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic.json_schema import GenerateJsonSchema
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
-from fedkme.config import Settings, toml_text
+from fedkme.config import Settings
+from fedkme.descriptions import DescribedSchema, Table, about, keys_text, title_of, wrapped
 from fedkme.tables.schema import Schema
 from owner.settings import OwnerSettings
 from sim.config import SimulationSettings
@@ -37,68 +32,14 @@ KINDS: Mapping[str, tuple[type[Settings], str]] = {
 }
 """Configurations by what `fedkme schema json` calls them: settings, and what they are."""
 
-Table = dict[str, Any]
-"""JSON Schema of one table."""
-
-UNITS = {"_s": "seconds", "days": "days", "most_rows": "rows", "most_rows_per_run": "rows"}
-"""Units of numbers, by the end of the key's name."""
-
-
-class _Described(GenerateJsonSchema):
-    """JSON Schema whose properties are described by the docstrings of attributes."""
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """Description of a class of settings."""
-        made = super().model_schema(schema)
-        meanings = meanings_of(schema["cls"])
-        for name, field in schema["cls"].model_fields.items():
-            found = made.get("properties", {}).get(field.alias or name)
-            if found is not None and name in meanings:
-                found["description"] = meanings[name]
-        return made
-
-    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Description of a table that says by a key which kind it is: the key is needed."""
-        return {**super().tagged_union_schema(schema), "required": [str(schema["discriminator"])]}
-
 
 def json_schema(kind: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a kind of configuration."""
     model, what = KINDS[kind]
-    made = TypeAdapter(model).json_schema(by_alias=True, schema_generator=_Described)
+    made = TypeAdapter(model).json_schema(by_alias=True, schema_generator=DescribedSchema)
     if kind == "scenario":  # what suits `fedkme release`, by method
         made["properties"]["release"] = {"type": "object", "description": "Settings of releases, by method."}
     return {"$schema": GenerateJsonSchema.schema_dialect, **made, "title": f"fedkme: {what.replace('`', '')}"}
-
-
-def meanings_of(model: type[Settings]) -> Mapping[str, str]:
-    """Docstring of each attribute of a class of settings, by name; a class before those it is made of."""
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if each is not Settings and issubclass(each, Settings):
-            found.update(_docstrings(each))
-    return found
-
-
-def keys_of(model: type[Settings]) -> list[str]:
-    """Return a line for each key of a class of settings, for the help of a verb."""
-    described = TypeAdapter(model).json_schema(by_alias=True, schema_generator=_Described)
-    tables = {_title(name): table for name, table in described.get("$defs", {}).items()}
-    links = re.sub(r"\[([^]]*)\]\(#[^)]*\)", r"\1", _keys(described, tables))
-    return [" ".join(line.split()) for line in re.split(r"\n(?=- )", links)]
-
-
-@functools.cache
-def _docstrings(model: type[Settings]) -> Mapping[str, str]:
-    found = {}
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(body, ast.ClassDef)
-    for statement, after in zip(body.body, body.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            text = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                found[statement.target.id] = inspect.cleandoc(text.value).replace("\n", " ")
-    return found
 
 
 def page() -> str:
@@ -107,13 +48,13 @@ def page() -> str:
     tables: dict[str, Table] = {}
     for kind, (_, what) in KINDS.items():
         described = json_schema(kind)
-        tables |= {_title(name): table for name, table in described.pop("$defs", {}).items()}
+        tables |= {title_of(name): table for name, table in described.pop("$defs", {}).items()}
         lines.append(
-            f"## {kind}\n\n{_wrapped(f'{what[0].upper()}{what[1:]}.')}\n\n{_keys(described, tables)}"
+            f"## {kind}\n\n{wrapped(f'{what[0].upper()}{what[1:]}.')}\n\n{keys_text(described, tables)}"
         )
     lines.append("## Tables inside")
     for title, table in sorted(tables.items()):
-        lines.append(f"### {title}\n\n{_wrapped(_about(table))}\n\n{_keys(table, tables)}")
+        lines.append(f"### {title}\n\n{wrapped(about(table))}\n\n{keys_text(table, tables)}")
     return "\n\n".join(line.strip("\n") for line in lines) + "\n"
 
 
@@ -122,82 +63,3 @@ _HEAD = """# Every key of every configuration
 Made of the settings by `make reference`: do not edit. `fedkme schema json KIND` prints the JSON Schema of a
 kind of file, by which editors complete and check TOML (those with taplo: `#:schema FILE` in the first line).
 """
-
-
-def _about(table: Table) -> str:
-    """The first line of the docstring of a table's class."""
-    return str(table.get("description", "")).partition("\n")[0]
-
-
-def _keys(table: Table, tables: Mapping[str, Table]) -> str:
-    needed = table.get("required", [])
-    keys = table.get("properties", {}).items()
-    return "\n".join(_key(name, said, name in needed, tables) for name, said in keys)
-
-
-def _key(name: str, said: Table, needed: bool, tables: Mapping[str, Table]) -> str:
-    unit = next((f", {unit}" for end, unit in UNITS.items() if name.endswith(end)), "")
-    default = "" if "default" not in said or _is_table(said["default"]) else _plain(said["default"])
-    state = "needed" if needed else f"default {default}" if default else "optional"
-    meaning = said.get("description", "")
-    if name in ("kind", "mechanism") and not meaning:
-        meaning = "Name of the kind."
-    if not meaning and "$ref" in said:
-        meaning = _about(tables[_title(said["$ref"].rpartition("/")[2])])
-    return _wrapped(f"- `{name}` ({_type(said)}{unit}; {state}). {meaning}".rstrip(), "  ")
-
-
-def _is_table(default: Any) -> bool:
-    return isinstance(default, dict) and bool(default)
-
-
-def _plain(default: Any) -> str:
-    return "none" if default is None else f"`{toml_text(default)}`"
-
-
-def _type(said: Table) -> str:
-    if "$ref" in said:
-        title = _title(said["$ref"].rpartition("/")[2])
-        return f"table [{title}](#{title.lower().replace(' ', '-')})"
-    for way in ("anyOf", "oneOf"):
-        if way in said:
-            return " or ".join(dict.fromkeys(_type(each) for each in said[way]))
-    if "const" in said or "enum" in said:
-        return ", ".join(f"`{toml_text(each)}`" for each in said.get("enum", [said.get("const")]))
-    match said.get("type"):
-        case "array":
-            return f"list of {_type(said.get('items') or {'type': 'value'})}"
-        case "object":
-            inside = said.get("additionalProperties")
-            return f"table of {_type(inside)} by name" if isinstance(inside, dict) else "table"
-        case "null":
-            return "none"
-        case "string" if said.get("format") == "path":
-            return "path"
-        case kind:
-            return f"{_TYPES.get(str(kind), 'value')}{_limits(said)}"
-
-
-_TYPES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
-_LIMITS = {
-    "minimum": ">=",
-    "exclusiveMinimum": ">",
-    "maximum": "<=",
-    "exclusiveMaximum": "<",
-    "multipleOf": "multiple of",
-}
-
-
-def _limits(said: Table) -> str:
-    found = [f"{sign} {said[key]:g}" for key, sign in _LIMITS.items() if key in said]
-    return f" {' and '.join(found)}" if found else ""
-
-
-def _title(name: str) -> str:
-    """Heading of a table: the name of its class, without the word Settings."""
-    last = name.rpartition("__")[2].removesuffix("Settings")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", last)
-
-
-def _wrapped(text: str, indent: str = "") -> str:
-    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -2,7 +2,7 @@
 
 import sys
 
-from operate.cli import run_app
+from fedkme.command_line import run_app
 from sim.cli import app
 
 if __name__ == "__main__":

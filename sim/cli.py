@@ -9,15 +9,14 @@ from typing import Annotated
 
 import typer
 
-from audit.chaos.cli import chaos, schedule
 from consumer.results import CSV
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.ops.derivation import Derivation
-from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import ComparedWith, ScenarioName
 from sim.sweep.cli import sweep_command
 
-app = Verbs("Simulate: real parties on this machine.")
+app = Verbs("Simulate: real parties on this machine.", place="sim")
 runs_app = Verbs()
 report_app = Verbs()
 
@@ -90,40 +89,6 @@ app.verb(
     json="an object: table, page, runs (rows of the table)",
     name="sweep",
 )(sweep_command)
-
-
-app.verb(
-    "fedkme sim chaos",
-    "fedkme sim chaos --schedules 10000 --jobs 2",
-    json="an object: schedules, cpu_s, faults (counts by kind), failures (schedule, shortest, found)",
-    name="chaos",
-)(chaos)
-app.verb(
-    "fedkme sim schedule 14", json="an object: world, story (seconds, party, words), found", name="schedule"
-)(schedule)
-
-
-REPRODUCE = epilog(
-    "fedkme sim reproduce sarpatwar-fig1 --quick",
-    "fedkme sim reproduce sarpatwar-fig1 --data train.csv --jobs 8 --out runs/allstate",
-    "fedkme sim reproduce dphp-table2 --quick --only data=adult",
-    json="an object: code, out (the folder), results (by name: verdict, the file, and every value)",
-)
-
-
-@app.command(
-    "reproduce",
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    add_help_option=False,
-    epilog=REPRODUCE,
-)
-def _reproduce(context: typer.Context) -> None:
-    """Compute a figure or table of the papers: sarpatwar-fig1, balog-fig1, merf-adult, ..., all."""
-    from lab.papers.cli import reproduce_command  # jax takes seconds to import, and the other verbs need none
-
-    inner = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    inner.command(epilog=REPRODUCE)(reproduce_command)
-    inner(args=context.args, prog_name="fedkme sim reproduce")
 
 
 @report_app.verb(

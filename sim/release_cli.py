@@ -55,7 +55,7 @@ class MethodCommand(TyperCommand):
     @override
     def get_help(self, ctx: Any) -> str:
         """Return the help, with the keys of the method that the verb is called after."""
-        from operate.descriptions import keys_of
+        from fedkme.descriptions import keys_of
 
         keys = keys_of(METHODS[str(self.name)])
         self.epilog = "\n\n".join([epilog_of(str(self.name)), "Keys for --set:", *keys])

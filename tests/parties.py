@@ -119,3 +119,9 @@ def write_config(path: Path, values: Mapping[str, Any], text: str = "") -> Path:
     """Write a configuration: these values, with TOML that adds to them or stands in their place."""
     path.write_text(dump_toml({**values, **tomllib.loads(text)}), encoding="utf-8")
     return path
+
+
+def subcommands(command: Any) -> dict[str, Any]:
+    """Verbs of a group by name, those of other distributions among them; none where it is no group."""
+    names = command.list_commands(None) if hasattr(command, "list_commands") else ()
+    return {name: command.get_command(None, name) for name in names}

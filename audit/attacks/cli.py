@@ -17,11 +17,18 @@ from audit.attacks.finding import AUDIT_ALPHA, FULL_SCALE, AuditVerdict, Effort
 from audit.attacks.repeat import Tally, tallies, tallies_by_tasks, tally_lines
 from audit.attacks.subjects import chosen
 from fedkme.errors import AuditError, ConfigError
-from fedkme.verbs import AsJson, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import JobsText
 from sim.jobs.choice import parse_jobs
 
+app = Verbs()
 
+
+@app.verb(
+    "fedkme audit attack all --quick",
+    "fedkme audit attack clock --scale 2 --seed 7 --json",
+    json="an object: scale, seed, alpha, passed, mechanisms; lines for people go to standard error",
+)
 def attack(
     name: Annotated[str, typer.Argument(help="A mechanism, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the trials: some minutes.")] = False,

@@ -14,7 +14,7 @@ is looked for at the root: in a fork, bytes of the operating system are replaced
 
 Scripts are fixed, so these three outcomes have no chance in them. Bytes of the system are those of
 `os.urandom` and `os.getrandom`, by which `secrets` and `random.SystemRandom` have theirs, too.
-`python -m audit.attacks.sources MODULE:NAME` draws from the source that a function makes, and prints the draws.
+`python -m audit.attacks.sources MODULE:NAME` prints draws of the source that a function makes.
 """
 
 from __future__ import annotations

@@ -11,15 +11,23 @@ import typer
 from rich.console import Console
 
 from fedkme.errors import AuditError, ConfigError
-from fedkme.verbs import AsJson, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 
 if TYPE_CHECKING:
     from audit.chaos.batch import Failure, ScheduleTally
     from audit.chaos.faults import FaultSchedule, InjectedFault
 
+chaos_app = Verbs()
+schedule_app = Verbs()
+
 Heavy = Annotated[bool, typer.Option("--all", help="Also releases whose arithmetic takes seconds.")]
 
 
+@chaos_app.verb(
+    "fedkme sim chaos",
+    "fedkme sim chaos --schedules 10000 --jobs 2",
+    json="an object: schedules, cpu_s, faults (counts by kind), failures (schedule, shortest, found)",
+)
 def chaos(
     schedules: Annotated[int, typer.Option(min=1, help="How many.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="The first; the others follow it.")] = 0,
@@ -73,6 +81,7 @@ def _tell(out: Console, failure: Failure, heavy: bool) -> None:
         out.print(f"  -> {line}", markup=False)
 
 
+@schedule_app.verb("fedkme sim schedule 14", json="an object: world, story (seconds, party, words), found")
 def schedule(
     seed: Annotated[int, typer.Argument(min=0, help="Of the schedule.")],
     keep: Annotated[

@@ -15,7 +15,7 @@ from audit.replay.neighbours import KINDS
 from audit.replay.pairs import Replayed, replay
 from fedkme.errors import AuditError
 from fedkme.ops.spans import left
-from fedkme.verbs import AsJson, console, print_json
+from fedkme.verbs import AsJson, Verbs, console, print_json
 
 SEEDS = 5
 """Seeds that a case is played with; in a quick replay one of them, they take turns from case to case."""
@@ -26,6 +26,14 @@ EVERY_S = 10.0
 """Time between lines where there is no terminal."""
 
 
+app = Verbs()
+
+
+@app.verb(
+    "fedkme audit replay cells --quick",
+    "fedkme audit replay all --json",
+    json="an object: passed, cases; lines for people go to standard error",
+)
 def replay_runs(
     name: Annotated[str, typer.Argument(help="A protocol, a method of release, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer neighbours and one seed a case.")] = False,

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import typer
 
-from fedkme.verbs import epilog, print_json
+from fedkme.errors import MissingDependencyError
+from fedkme.verbs import INSTRUMENTS, epilog, print_json
 from operate.cli import _VERBS, _load, main
+from tests.parties import subcommands
 
 WITHOUT_JSON = {
     "curator serve": "a service, whose log has `log = json`",
@@ -35,14 +37,15 @@ WITHOUT_JSON = {
 
 def leaves() -> Iterator[tuple[str, Any]]:
     """Every verb that can be typed, with what Click knows of it."""
-    for verb in _VERBS:
+    for verb in (*_VERBS, "bench"):
         yield from _below(verb, typer.main.get_command(_load(verb)))
 
 
 def _below(typed: str, command: Any) -> Iterator[tuple[str, Any]]:
-    for name, each in getattr(command, "commands", {}).items():
+    below = subcommands(command)
+    for name, each in below.items():
         yield from _below(f"{typed} {name}", each)
-    if not hasattr(command, "commands") or command.invoke_without_command:
+    if not below or command.invoke_without_command:
         yield typed, command
 
 
@@ -53,8 +56,8 @@ def parsed(line: str) -> str:
     """Verb of a command line whose arguments and options are all known and all there."""
     _, verb, *words = shlex.split(line)
     command: Any = typer.main.get_command(_load(verb))
-    while words and words[0] in getattr(command, "commands", {}):
-        command, verb = command.commands[words[0]], f"{verb} {words.pop(0)}"
+    while words and words[0] in (below := subcommands(command)):
+        command, verb = below[words[0]], f"{verb} {words.pop(0)}"
     command.make_context(f"fedkme {verb}", words)
     return verb
 
@@ -65,6 +68,21 @@ def test_the_help_of_every_verb_ends_with_an_example_that_can_be_typed(verb: str
     examples = [line for line in (LEAVES[verb].epilog or "").split("\n\n") if line.startswith("fedkme ")]
     assert examples
     assert {parsed(line) for line in examples} == {verb}
+
+
+@pytest.mark.parametrize("verb", INSTRUMENTS)
+def test_a_wheel_alone_says_what_a_verb_of_another_distribution_needs(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Issue 34, item 1: "a wheel alone says in one line what to install".
+    monkeypatch.setattr("fedkme.verbs.entries", lambda group: {})
+    monkeypatch.setattr("sys.argv", ["fedkme", *verb.split(), "all", "--quick"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert end.value.code == MissingDependencyError.code
+    assert f"`fedkme {verb}` is part of {INSTRUMENTS[verb][0]}" in line
+    assert "make venv" in line
 
 
 def test_an_example_with_an_unknown_option_is_found() -> None:

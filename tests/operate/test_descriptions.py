@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fedkme.config import models_in, validate
+from fedkme.descriptions import meanings_of
 from fedkme.errors import ConfigError
 from operate.cli import _load
-from operate.descriptions import KINDS, json_schema, meanings_of, page
+from operate.descriptions import KINDS, json_schema, page
 from sim.shipped import shipped
 from tests.fedkme.test_config import CONSUMER, CURATOR, OWNER, SCENARIO, SCHEMA
 from tests.places import ROOT

@@ -20,6 +20,7 @@ from curator.access.names import NameRegister
 from curator.consumers.summary_service import SummaryService
 from curator.owners.owner_service import OwnerService
 from curator.settings import CuratorSettings
+from fedkme.command_line import run_app
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError, IdentityError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
@@ -31,7 +32,6 @@ from fedkme.wire import codecs
 from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2
 from operate.audit_cli import app
-from operate.cli import run_app
 from owner.settings import OwnerSettings
 from tests.system.launches import launch, write_own_files
 from tests.system.market import market, request

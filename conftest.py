@@ -29,52 +29,51 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 PROCESSES = (
-    "system",
-    "hosts",
-    "ops",
-    "hostile",
-    "curator/summary/test_drawn_and_kept.py",
-    "fedkme/pki/test_guide.py",
-    "fedkme/store/test_deaths.py",
-    "fedkme/store/test_postgres.py",
-    "fedkme/test_completion.py",
-    "lab/bench",
-    "sim/cluster/test_two_nodes.py",
-    "sim/engines/test_children.py",
-    "sim/engines/test_processes.py",
-    "sim/engines/test_template.py",
-    "sim/jobs",
-    "sim/report/test_alive.py",
-    "sim/scenarios/test_example.py",
-    "sim/sweep/test_sweep.py",
-    "sim/test_watch.py",
-    "test_site.py",
-    "users",
+    "tests/system",
+    "tests/hosts",
+    "tests/ops",
+    "tests/hostile",
+    "tests/curator/summary/test_drawn_and_kept.py",
+    "tests/fedkme/pki/test_guide.py",
+    "tests/fedkme/store/test_deaths.py",
+    "tests/fedkme/store/test_postgres.py",
+    "tests/fedkme/test_completion.py",
+    "lab/tests/bench",
+    "tests/sim/cluster/test_two_nodes.py",
+    "tests/sim/engines/test_children.py",
+    "tests/sim/engines/test_processes.py",
+    "tests/sim/engines/test_template.py",
+    "tests/sim/jobs",
+    "tests/sim/report/test_alive.py",
+    "tests/sim/scenarios/test_example.py",
+    "tests/sim/sweep/test_sweep.py",
+    "tests/sim/test_watch.py",
+    "tests/test_site.py",
+    "tests/users",
 )
 """Tests of parties, shells and builds in processes of their own, or over sockets."""
 LONG = (
-    "consumer/releases",
-    "curator/releases",
-    "fedkme/features/test_maps.py",
-    "operate/dossier",
-    "sim/api/test_calls.py",
-    "sim/api/test_names.py",
-    "audit/attacks",
-    "audit/chaos",
-    "lab/experiments",
-    "audit/replay",
-    "lab/papers/test_reproduce.py",
-    "lab/papers/test_reproduce_sarpatwar.py",
+    "tests/consumer/releases",
+    "tests/curator/releases",
+    "tests/fedkme/features/test_maps.py",
+    "tests/operate/dossier",
+    "tests/sim/api/test_calls.py",
+    "tests/sim/api/test_names.py",
+    "audit/tests/attacks",
+    "audit/tests/chaos",
+    "lab/tests/experiments",
+    "audit/tests/replay",
+    "lab/tests/papers/test_reproduce.py",
+    "lab/tests/papers/test_reproduce_sarpatwar.py",
 )
 """Tests in one process that compile by JAX, train, repeat experiments, or audit by thousands of runs."""
 FAST = "not processes and not long"
 """Selection of `make test-fast`; what it leaves out is not even imported."""
-_TESTS = Path(__file__).parent
 
 
 @cache
 def _under(path: Path, places: tuple[str, ...]) -> bool:
-    return any(path.is_relative_to(_TESTS / place) for place in places)
+    return any(path.is_relative_to(ROOT / place) for place in places)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
