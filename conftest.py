@@ -44,7 +44,7 @@ PROCESSES = (
     "tests/sim/engines/test_processes.py",
     "tests/sim/engines/test_template.py",
     "tests/sim/jobs",
-    "tests/sim/report/test_alive.py",
+    "tests/sim/progress/test_alive.py",
     "tests/sim/scenarios/test_example.py",
     "tests/sim/sweep/test_sweep.py",
     "tests/sim/test_watch.py",
@@ -77,11 +77,13 @@ def _under(path: Path, places: tuple[str, ...]) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave slow tests out of `make test-fast`."""
     left_out = config.option.markexpr == FAST and _under(collection_path, PROCESSES + LONG)
     return True if left_out else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by their folders."""
     for item in items:
         if _under(item.path, PROCESSES):
             item.add_marker(pytest.mark.processes)

@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from curator.owners.members import Members
+from curator.run.summary_record import RoundRecord
 from curator.runs.queue import RunQueue
-from curator.summary.record import RoundRecord
 
 _ROUND_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
 

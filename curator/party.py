@@ -5,6 +5,9 @@ It is the same on a host and in a simulation; what differs is its context and th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import grpc.aio
 
 from curator.access.certificates import CertificateCheck
@@ -12,12 +15,14 @@ from curator.access.names import NameRegister
 from curator.consumers.admission import ConsumerAdmission
 from curator.consumers.release_service import ReleaseService
 from curator.consumers.summary_service import SummaryService
-from curator.owners.members import Members
+from curator.owners.members import Members, next_epoch
 from curator.owners.owner_service import OwnerService
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
+from curator.settings import CuratorSettings
+from fedkme.store import Store
 from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grpc
 
 
@@ -63,3 +68,9 @@ class CuratorParty:
         """Let go of all that is under way; it goes on when the curator starts again."""
         await self.runs.suspend()
         await self._agreement.suspend()
+
+
+def expected_members(settings: CuratorSettings, store: Store, say: Callable[..., None]) -> Members:
+    """Owners that a curator's settings expect, whose processes its store counts."""
+    times = settings.progress_s, settings.grace_s
+    return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s)

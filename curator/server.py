@@ -14,8 +14,8 @@ import grpc.aio
 from curator.access.certificates import CertificateCheck
 from curator.consumers.admission import ConsumerAdmission
 from curator.health import add_health
-from curator.owners.members import Members, expected_members
-from curator.party import CuratorParty
+from curator.owners.members import Members
+from curator.party import CuratorParty, expected_members
 from curator.runs.context import RecordFolder, RunContext
 from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings

@@ -1,1 +1,1 @@
-"""Instruments of the makers: benchmarks, the market of methods, papers' experiments, forecasts' measurements."""
+"""Instruments of the makers: benchmarks, market of methods, papers' experiments, measured forecasts."""

@@ -139,7 +139,7 @@ def _sources(path: Path) -> Iterator[tuple[Source, str, bool]]:
     if path.suffix != ".toml":
         yield path, path.name, True
         return
-    from operate.configurations import files_of_rows  # it imports every role
+    from operate.configuration import files_of_rows  # it imports every role
 
     yield from files_of_rows(path)
 

@@ -53,8 +53,8 @@ def run(
     A run that stopped early keeps what it has, prints it, and exits with the number of what stopped it.
     """
     from sim.config import compared_with, load_simulation
-    from sim.report.alive import alive
-    from sim.report.progress import make_progress
+    from sim.progress.alive import alive
+    from sim.progress.summaries import make_progress
     from sim.report.write import print_summary
     from sim.run import simulate
     from sim.watch import page_of

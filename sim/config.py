@@ -16,7 +16,6 @@ from fedkme.exchange import SummaryChoice
 from fedkme.party import OwnerName
 from owner.settings import PolicySettings
 from sim.arguments import ComparedWith
-from sim.cluster.settings import ClusterSettings
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
 
@@ -43,6 +42,16 @@ class SummaryTable(SummarySettings, RequestSettings):
     def consumer_part(self) -> RequestSettings:
         """Settings that the consumer's configuration has."""
         return RequestSettings(**{name: getattr(self, name) for name in RequestSettings.model_fields})
+
+
+class ClusterSettings(Settings):
+    """The [cluster] table: which cluster, and how owners are spread over it."""
+
+    address: str | None = None
+    """`HOST:PORT` of a Ray cluster, or `ray://HOST:PORT` from outside of it; none: the one of RAY_ADDRESS or
+    of this machine, else one that is started for the run."""
+    owners_per_actor: int = Field(100, ge=1)
+    """Owners that an actor has at least, if there are so many; more make fewer processes and calls."""
 
 
 class LaunchSettings(Settings):

@@ -154,10 +154,10 @@ def _run(
     as_json: bool,
     task: Task = "rows",
 ) -> None:
+    from sim.progress.alive import alive
+    from sim.progress.releases import ReleaseProgress
     from sim.release_config import load_planned, load_release
     from sim.releases import simulate_release
-    from sim.report.alive import alive
-    from sim.report.release_progress import ReleaseProgress
     from sim.watch import page_of
 
     shown, parties, plan = ReleaseProgress(sys.stderr), None, None
@@ -206,8 +206,8 @@ def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
 
 def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
     """The lines that end a release on a terminal."""
+    from sim.formatting import columns_line, graded
     from sim.report import privacy
-    from sim.report.formatting import columns_line, graded
     from sim.report.write import print_line
 
     made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"

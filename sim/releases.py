@@ -17,7 +17,7 @@ from typing_extensions import override
 from consumer.releases.client import ReleaseConsumerSettings
 from curator.planning.releases import ReleasePlan
 from curator.releases.method import RELEASE, make_method
-from curator.releases.record import RECORD, completed, write_release
+from curator.run.release_record import RECORD, completed, write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
 from fedkme.durable import replace
@@ -34,7 +34,6 @@ from fedkme.tables.table import joined
 from sim.config import plain
 from sim.engines.children import Event as Said
 from sim.engines.inprocess import InProcessMarket, KeptRecords, release_in_process
-from sim.engines.opening import opened
 from sim.engines.processes import Folders, Launch
 from sim.engines.run_folder import (
     UNFINISHED,
@@ -49,8 +48,9 @@ from sim.engines.run_folder import (
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
+from sim.opening import opened
+from sim.progress.releases import ReleaseFollower
 from sim.release_config import ReleaseSimulation, load_release
-from sim.report.release_progress import ReleaseFollower
 from sim.report.write import page_of_release, read_object, write_report
 from sim.run import carried_out, rows_of
 from sim.scenarios import Scenario, build_scenario

@@ -13,7 +13,7 @@ from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.evaluation import require_models
 from consumer.summary.judging import judge_tables
 from consumer.summary.offers import Summary, pruned
-from curator.runs.record_files import write_run
+from curator.run.record_files import write_run
 from curator.sums.settings import SumSettings
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError, NotJudgedError
 from fedkme.ledgers.ledger_set import read_ledgers
@@ -24,7 +24,6 @@ from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
 from sim.config import Baseline, LaunchSettings, SimulationSettings
 from sim.engines.inprocess import KeptRecords, run_in_process
-from sim.engines.opening import opened
 from sim.engines.processes import SummaryLaunch, show_summary
 from sim.engines.run_folder import (
     forget_settings,
@@ -36,9 +35,10 @@ from sim.engines.run_folder import (
 )
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
+from sim.formatting import verdict
 from sim.interrupts import Interrupts
-from sim.report.formatting import verdict
-from sim.report.progress import Progress
+from sim.opening import opened
+from sim.progress.summaries import Progress
 from sim.report.write import write_report
 from sim.scenarios import Scenario, build_scenario, check_target
 from sim.watch import SimulationWatch

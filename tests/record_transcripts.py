@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from curator.summary.record import RoundRecord, SummaryRecord
+from curator.run.summary_record import RoundRecord, SummaryRecord
 
 
 def record_transcript(record: SummaryRecord) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from fedkme.features.binning import Binning
+from lab.experiments.curves import CurveValue, write_csv
 from lab.experiments.secure import FILES, parts, scored
-from lab.papers.curves import CurveValue, write_csv
 
 
 def codes(folder: Path, seed: int) -> None:

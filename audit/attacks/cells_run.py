@@ -24,7 +24,7 @@ from audit.attacks.runs import OBSERVER
 from audit.attacks.wire import GRPC, LOOPBACK, Engine, SilentObserver
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from fedkme.arrays import FloatArray
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import FillOrder

@@ -32,9 +32,9 @@ from audit.attacks.runs import (
     make_task,
 )
 from audit.attacks.wire import GRPC, LOOPBACK, SilentObserver, looped
+from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.clock import Clock, ClockSettings
 from curator.summary.disclosures import SummaryDisclosures
-from curator.summary.record import SummaryRecord
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from fedkme.arrays import FloatArray

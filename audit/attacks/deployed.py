@@ -45,7 +45,7 @@ from consumer.releases.client import run as ask_for_release
 from consumer.requests import Requests
 from consumer.settings import ConsumerSettings, RequestSettings
 from consumer.summary.client import run as ask_for_summary
-from curator.cells.settings import CellsSettings
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.arrays import IntArray
@@ -65,7 +65,7 @@ from fedkme.tables.table import Table
 from sim.config import LaunchSettings
 from sim.engines.children import Event
 from sim.engines.processes import Folders, Launch
-from sim.report.release_progress import ReleaseProgress
+from sim.progress.releases import ReleaseProgress
 from sim.scenarios import Scenario
 from sim.scenarios.frames import Frames
 

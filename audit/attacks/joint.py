@@ -24,8 +24,8 @@ from audit.attacks.recount import gaussian_events, recount
 from audit.attacks.runs import OBSERVER, SCHEMA, OwnerView, RunGame, first_scores
 from audit.attacks.scripted import TalliedNoise
 from audit.attacks.wire import GRPC, LOOPBACK, looped
+from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.clock import Clock, ClockSettings
-from curator.summary.record import SummaryRecord
 from curator.summary.task import SummaryTask
 from fedkme.arrays import FloatArray
 from fedkme.features.fixed_point import FEATURE_UNIT, normalised_features, normalised_mean, quantize_mean

@@ -18,12 +18,12 @@ from audit.attacks.black_box import Experiment
 from audit.attacks.confidence import Scores
 from audit.attacks.finding import Claim
 from audit.attacks.wire import Engine, SilentObserver
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
+from curator.run.summary_record import SummaryRecord
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
-from curator.summary.record import SummaryRecord
 from curator.summary.task import SummaryTask
 from fedkme.arrays import FloatArray
 from fedkme.errors import OwnerLostError

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from curator.owners.roster import Fault
 from curator.owners.session import OwnerSession
-from curator.summary.record import RoundRecord
+from curator.run.roster import Fault
+from curator.run.summary_record import RoundRecord
 from fedkme.protocol import Invitation
 from fedkme.store.memory import MemoryStore
 from owner.cells.handler import CellHandler

@@ -19,14 +19,13 @@ from audit.chaos.network import Server, SimulatedNetwork
 from audit.chaos.process import Process, current, pause
 from audit.chaos.worlds import SimulatedWorld
 from audit.replay.neighbours import SCHEMA, UNLABELLED
-from consumer.party import ConsumerParty
 from consumer.releases import client as release_client
 from consumer.releases.client import ReleaseConsumerSettings, Request
 from consumer.requests import DONE, RECEIVED, Requests
 from consumer.summary import client as summary_client
+from consumer.summary.party import ConsumerParty
 from curator.access.certificates import CertificateCheck
-from curator.owners.members import expected_members
-from curator.party import CuratorParty
+from curator.party import CuratorParty, expected_members
 from curator.releases.method import Finished, finished
 from curator.runs.context import RunContext
 from curator.settings import CuratorSettings

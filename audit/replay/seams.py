@@ -14,11 +14,11 @@ from typing import Any, cast
 from audit.replay.observed import acting
 from audit.replay.recorder import Recorder, visible
 from audit.replay.tracked import RecordedNoise, Site
-from consumer.party import ConsumerParty
+from consumer.summary.party import ConsumerParty
 from curator.releases.marginals import budget
 from curator.releases.marginals.budget import BudgetFilter
 from curator.releases.method import Finished
-from curator.runs.journal import JournaledNoise, RunJournal
+from curator.run.journal import JournaledNoise, RunJournal
 from curator.runs.preparation import Preparation
 from curator.runs.release_run import ReleaseRun
 from curator.summary.auctions.base import RankAuction

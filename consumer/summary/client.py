@@ -10,7 +10,6 @@ from functools import partial
 
 import grpc.aio
 
-from consumer.party import ConsumerParty
 from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
 from consumer.results import SUMMARY, make_folder
 from consumer.sealed.boxes import keys_for
@@ -18,6 +17,7 @@ from consumer.sealed.keys import RunKeys
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish
+from consumer.summary.party import ConsumerParty
 from consumer.summary.received import judge_received, keep_received, load_validation
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Plan

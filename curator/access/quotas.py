@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from curator.runs.queue import Run
+from curator.run.run import Run
 from fedkme.config import Settings
 from fedkme.errors import QuotaError
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from curator.cells.coalitions import pooled, split
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.orders import Histograms, Orders, make_orders, uniform_share
-from curator.owners.roster import LEAVING, Roster
 from curator.owners.session import OwnerSession
-from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
+from curator.run.roster import LEAVING, Roster
+from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.sealed import fault_of_boxes
 from curator.summary.task import fault_of_rows
 from fedkme.arrays import IntArray

@@ -10,8 +10,9 @@ from typing import Any
 from curator.access.certificates import CertificateCheck
 from curator.access.names import NameRegister
 from curator.consumers.call import ConsumerCall, Context
+from curator.run.run import Run
 from curator.runs.context import GOES_ON
-from curator.runs.queue import Run, RunQueue, unknown
+from curator.runs.queue import RunQueue, unknown
 from curator.settings import CuratorSettings
 from fedkme.errors import FedkmeError, ProtocolError, QuotaError, StoppingError, StoreError
 

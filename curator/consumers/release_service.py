@@ -11,10 +11,11 @@ import contextlib
 from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
 from curator.consumers.call import ConsumerCall, Context
-from curator.releases.record import ReleaseOutcome, completed, read_release
+from curator.run.release_record import ReleaseOutcome, completed, read_release
+from curator.run.run import Run
 from curator.runs.context import RunContext
 from curator.runs.preparation import Preparation
-from curator.runs.queue import Run, RunQueue
+from curator.runs.queue import RunQueue
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, NotMadeError
 from fedkme.exchange import StageProgress
 from fedkme.ops.threads import beside

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
 from curator.consumers.call import ConsumerCall, Context
+from curator.run.record_files import read_outcome
+from curator.run.run import Run
 from curator.runs.context import RunContext
 from curator.runs.preparation import Preparation
-from curator.runs.queue import Run, RunQueue, kind_of
-from curator.runs.record_files import read_outcome
+from curator.runs.queue import RunQueue, kind_of
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Offer, Plan, RoundProgress
 from fedkme.tables.row import Row

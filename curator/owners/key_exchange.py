@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from curator.owners.connection import Connection, Traffic
-from curator.owners.roster import Fault
+from curator.run.roster import Fault
 from fedkme.directives import Directive, Limits, OfferKeys, Refusal
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError, QuorumError
 from fedkme.exchange import Plan

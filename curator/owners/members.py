@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Protocol
 
 from curator.owners.connection import Connection, OwnerConnection, Stream
-from curator.settings import CuratorSettings
 from fedkme.directives import Hello
 from fedkme.errors import ConnectionFailedError, FencedError, IdentityError, MissingOwnersError, ProtocolError
 from fedkme.store import Store
@@ -226,9 +224,3 @@ def _fenced(name: str, epoch: int) -> FencedError:
         f"another process of {name} has joined, as number {epoch}, and is served in place of this one",
         "Leave one of the two running; if you started one, issue a new certificate.",
     )
-
-
-def expected_members(settings: CuratorSettings, store: Store, say: Callable[..., None]) -> Members:
-    """Owners that a curator's settings expect, whose processes its store counts."""
-    times = settings.progress_s, settings.grace_s
-    return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.owners.connection import Connection, Traffic
-from curator.runs.journal import RunJournal
+from curator.run.journal import RunJournal
 from fedkme.directives import (
     Accepted,
     Answer,

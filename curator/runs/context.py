@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.owners.members import Membership
-from curator.owners.roster import Fault
 from curator.planning.choice import choose
-from curator.releases.record import ReleaseRecord, write_release
-from curator.runs.queue import Run, lines_before
-from curator.runs.record_files import write_run
+from curator.run.record_files import write_run
+from curator.run.release_record import ReleaseRecord, write_release
+from curator.run.roster import Fault
+from curator.run.run import Run
+from curator.run.summary_record import RoundRecord, SummaryRecord
+from curator.runs.queue import lines_before
 from curator.settings import CuratorSettings
-from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.settings import SummarySettings
 from fedkme.errors import MissingOwnersError, StoreError, on_disk
 from fedkme.exchange import SummaryChoice

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from curator.cells.family import CellsFamily
 from curator.owners.connection import Traffic
 from curator.owners.head_exchange import HeadExchange
+from curator.run.run import Run, Status
 from curator.runs.context import GOES_ON, RunContext
-from curator.runs.families import Family
-from curator.runs.queue import Run, Status
+from curator.runs.families.auctions import SummaryFamily
+from curator.runs.families.base import Family
+from curator.runs.families.cells import CellsFamily
 from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_run import SummaryRun
-from curator.summary.family import SummaryFamily
 from curator.sums.charges import charge_ended
 from fedkme.errors import CancelledRunError, FedkmeError, PartyFailedError, StoreError
 from fedkme.heads.log import HeadLog

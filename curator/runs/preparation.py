@@ -13,13 +13,14 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curator.owners.consent import ask_owners
 from curator.owners.key_exchange import check_gifts, exchange_keys
 from curator.releases.method import make_method
+from curator.run.run import Run
+from curator.runs.consent import ask_owners
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.public_draws import draw_features, public_seed
-from curator.runs.queue import Run, RunQueue, next_run
+from curator.runs.queue import RunQueue, next_run
 from curator.runs.spent import OwnersSpent
 from curator.summary.settings import SummarySettings
 from fedkme.embeddings.kernels import median_gamma

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 
-from curator.owners.roster import Fault
+from curator.run.journal import RunJournal
+from curator.run.roster import Fault
+from curator.run.run import Run
+from curator.run.summary_record import RoundRecord, SummaryRecord, columns
 from curator.runs.context import RunContext
-from curator.runs.journal import RunJournal
-from curator.runs.queue import Run
-from curator.summary.record import RoundRecord, SummaryRecord, columns
 from fedkme.exchange import RoundProgress
 
 PROGRESS_EVERY_S = 0.1

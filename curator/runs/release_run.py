@@ -4,7 +4,7 @@ What owners gave, with noise, is written down together with the ledger's lines b
 it: each answer that the next question is made from, and the release, which lies in the run's folder, too.
 From there everything is post-processing: a step that fails costs its own files (`curator.releases.method`),
 a curator that starts again takes all steps again (docs/decisions/007), and so does one that is asked again
-for a release of which something is missing (`curator.releases.record.completed`).
+for a release of which something is missing (`curator.run.release_record.completed`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any
 
 from curator.releases.method import RELEASE, Finished, Method, Tell, finished, make_method
-from curator.releases.record import ReleaseRecord
+from curator.run.release_record import ReleaseRecord
+from curator.run.run import Run, Status
 from curator.runs.context import RunContext
-from curator.runs.queue import Run, Status
+from curator.runs.sums import run_sums, security_of
 from curator.sums.answers import NoisyAnswer
 from curator.sums.charges import DOUBTFUL, Settle
 from curator.sums.owner_sums import OwnerSums
-from curator.sums.run import run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from curator.owners.session import OwnerSession
+from curator.run.journal import JournaledNoise, RunJournal
+from curator.run.run import Run, Status
+from curator.run.summary_record import SummaryRecord
 from curator.runs.context import RunContext
-from curator.runs.families import Family
-from curator.runs.journal import JournaledNoise, RunJournal
+from curator.runs.families.base import Family
 from curator.runs.progress import RunProgress
-from curator.runs.queue import Run, Status
-from curator.summary.record import SummaryRecord
 from fedkme.errors import FedkmeError
 from fedkme.privacy.ledger import LedgerSink
 from fedkme.privacy.noise import NoiseSource

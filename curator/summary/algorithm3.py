@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
+from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.auctions.base import Auction
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
-from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.task import CurrentSummary, Pool, SummaryTask
 from fedkme.errors import NotEnoughRowsError
 from fedkme.features.fixed_point import normalised_features, quantize_mean

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from curator.summary.record import SelectedRow
+from curator.run.summary_record import SelectedRow
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer
 from fedkme.features.fixed_point import MeanVector

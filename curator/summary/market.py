@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
+from curator.run.summary_record import SummaryRecord
 from curator.summary.disclosures import SummaryDisclosures
-from curator.summary.record import SummaryRecord
 from curator.summary.task import Pool, PoolRow, SummaryTask, verify, verify_sale
 from fedkme.embeddings.tie_breaks import MOST_TIE_BREAK
 from fedkme.errors import FedkmeError, OwnerFaultError

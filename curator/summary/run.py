@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
+from curator.run.summary_record import RunObserver, SummaryRecord
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.disclosures import SummaryDisclosures
-from curator.summary.record import RunObserver, SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
 from curator.summary.uniform import uniform

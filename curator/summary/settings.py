@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
-from curator.cells.settings import CellsSettings
 from curator.summary.auctions.base import AnyAuction
 from curator.summary.auctions.clock import ClockSettings
+from curator.summary.cells_settings import CellsSettings
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings

@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
+from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.algorithm3 import out_of_rows
 from curator.summary.disclosures import SummaryDisclosures
-from curator.summary.record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.task import CurrentSummary, SummaryTask
 from fedkme.errors import BidMismatchError, FedkmeError, OwnerFaultError
 from fedkme.sealed.rows import AnyRow

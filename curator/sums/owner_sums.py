@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.roster import Fault
 from curator.releases import joint
 from curator.releases.joint import JointRelease
 from curator.releases.method import NoisyTable, Tell
+from curator.run.roster import Fault
 from curator.sums.answers import Answers, NoisyAnswer, answer_tables, answered_release, question_of
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.round import SumRound, SumTotal

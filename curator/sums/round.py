@@ -19,8 +19,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
-from curator.owners.roster import Fault, Roster
 from curator.owners.session import REFUSALS
+from curator.run.roster import Fault, Roster
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.session import SumSession
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError

@@ -12,7 +12,8 @@ from typing import Any
 
 from curator.owners.connection import OwnerConnection
 from curator.owners.members import Members
-from curator.runs.queue import OPEN, kind_of
+from curator.run.run import OPEN
+from curator.runs.queue import kind_of
 from curator.settings import CuratorSettings
 from curator.watch.ledger import LedgerFigures
 from curator.watch.notes import Notes, RunNotes, event_of, noted, rounds_of

@@ -24,7 +24,7 @@ from lab.bench.secagg import measure_secagg
 from lab.bench.selecting.measure import measure_select
 from lab.bench.soak import measure_soak
 from lab.bench.startup import measure_startup
-from lab.market.sums import measure_sums
+from lab.bench.sums import measure_sums
 
 
 def _releases(settings: BenchSettings) -> Result:

@@ -30,8 +30,8 @@ from typing_extensions import override
 
 from curator.owners.connection import OwnerConnection
 from curator.owners.head_exchange import HeadExchange
+from curator.run.summary_record import RoundRecord
 from curator.runs.public_draws import draw_features
-from curator.summary.record import RoundRecord
 from curator.summary.settings import FeatureSettings
 from fedkme.errors import PartyFailedError
 from fedkme.features.domain import Domain

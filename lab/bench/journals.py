@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from consumer.requests import DONE, Requests
-from curator.runs.queue import Run, RunQueue, Status, shortened
+from curator.run.run import Run, Status
+from curator.runs.queue import RunQueue, shortened
 from curator.runs.spent import OwnersSpent
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.disclosures import histogram_disclosures, validation_disclosures

@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 
 from curator.owners.connection import Connection
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
 from fedkme.directives import Directive
 from fedkme.errors import PartyFailedError
 from fedkme.features.fourier import FourierSpec

@@ -29,10 +29,10 @@ from sim.config import load_simulation
 from sim.engines.children import Event
 from sim.engines.processes import Launch, SummaryLaunch
 from sim.engines.run_folder import read_record
+from sim.progress.releases import ReleaseProgress
+from sim.progress.summaries import PlainProgress
 from sim.release_config import load_release
 from sim.releases import ReleaseLaunch
-from sim.report.progress import PlainProgress
-from sim.report.release_progress import ReleaseProgress
 from sim.scenarios import Scenario
 
 _LEAST_PATIENCE_S = 600

@@ -29,7 +29,7 @@ from lab.bench.rounds import real_block, summary_settings
 from lab.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.children import Event
 from sim.engines.processes import SummaryLaunch
-from sim.report.progress import PlainProgress
+from sim.progress.summaries import PlainProgress
 
 _BARE = "import numpy, grpc.aio"
 _ROWS = 2

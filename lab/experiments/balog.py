@@ -38,8 +38,8 @@ from fedkme.releases.settings import Balog2Settings
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
-from lab.papers.curves import CurveValue
-from lab.papers.piece import Piece, data_folder
+from lab.experiments.curves import CurveValue
+from lab.experiments.piece import Piece, data_folder
 
 Scenario = Literal["fig1", "fig2"]
 

@@ -15,9 +15,9 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from lab.experiments import marginals
 from lab.experiments.adult import load_codes
+from lab.experiments.curves import CurveValue
+from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import Choice, Method, synthesise
-from lab.papers.curves import CurveValue
-from lab.papers.piece import Piece, data_folder
 
 FILE = "adult_discretized/dphp_sdgym_simple_adult.npz"
 METHODS: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")

@@ -13,11 +13,11 @@ from fedkme.config import Settings
 from fedkme.moments.discriminant import Shape, discriminant_of
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+from lab.experiments.curves import CurveValue
 from lab.experiments.datasets import SOURCES, load
 from lab.experiments.images import FILES, image_schema, load_images
 from lab.experiments.moments import released_moments
-from lab.papers.curves import CurveValue
-from lab.papers.piece import Piece, data_folder
+from lab.experiments.piece import Piece, data_folder
 
 NAMES = (*FILES, *SOURCES)
 OWNERS = 5

@@ -29,10 +29,10 @@ from fedkme.releases.settings import HermiteSettings
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
+from lab.experiments.curves import CurveValue
 from lab.experiments.moments import released_moments
+from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
-from lab.papers.curves import CurveValue
-from lab.papers.piece import Piece, data_folder
 from sim.evaluation import classifiers
 
 EPSILON = 1.0

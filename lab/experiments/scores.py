@@ -16,11 +16,11 @@ from fedkme.config import Settings
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
 from lab.experiments.adult import Split, load_adult
+from lab.experiments.curves import CurveValue
 from lab.experiments.datasets import SOURCES, load
+from lab.experiments.paper import method_title, printed_numbers
+from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import Choice, Method, rkhs_distance, synthesise
-from lab.papers.curves import CurveValue
-from lab.papers.paper import method_title, printed_numbers
-from lab.papers.piece import Piece, data_folder
 from sim.evaluation import classifiers
 
 ADULT = "adult_raw.parquet"

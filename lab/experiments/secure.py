@@ -27,8 +27,8 @@ from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Schema, schema_from
 from fedkme.tables.table import Table
 from lab.experiments import marginals
-from lab.papers.curves import CurveValue
-from lab.papers.piece import Piece, data_folder
+from lab.experiments.curves import CurveValue
+from lab.experiments.piece import Piece, data_folder
 from sim.evaluation.classifiers import columns
 from sim.scenarios.domains import domain
 

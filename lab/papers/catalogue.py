@@ -12,6 +12,7 @@ from lab.experiments import balog, classifiers, codes, direct, images, scores, s
 from lab.experiments.datasets import SOURCES
 from lab.experiments.synthesis import Method
 from lab.papers.reproduce import PaperExperiment
+from sim.evaluation import classifiers
 
 Size = Literal["quick", "usual", "full"]
 EffortT = TypeVar("EffortT", bound=Settings)

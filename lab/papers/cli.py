@@ -13,9 +13,9 @@ import typer
 from fedkme.errors import ConfigError, DataError, on_disk
 from fedkme.tables.files import read_arrays
 from fedkme.verbs import AsJson, print_json
+from lab.experiments.piece import values_of
 from lab.papers import summaries
 from lab.papers.catalogue import EXPERIMENTS, Size
-from lab.papers.piece import values_of
 from lab.papers.reproduce import PaperExperiment, reproduce
 from sim.arguments import JobsText
 from sim.jobs.choice import parse_jobs

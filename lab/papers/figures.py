@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.papers.curves import Curve, CurveValue, curves_of
-from lab.papers.paper import PaperFigure, method_title
+from lab.experiments.curves import Curve, CurveValue, curves_of
+from lab.experiments.paper import PaperFigure, method_title
 from lab.papers.verdict import Printed
 from sim.report.lines import COLOURS
 

@@ -13,8 +13,8 @@ from audit.attacks.finding import Claim, Effort
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.privacy.accountants import Published, Sound
 from fedkme.privacy.settings import broadcast_events
-from lab.papers.curves import CurveValue
-from lab.papers.paper import PaperFigure
+from lab.experiments.curves import CurveValue
+from lab.experiments.paper import PaperFigure
 from sim.config import SimulationSettings
 from sim.evaluation.published_variant import SUMMARY_DELTA
 from sim.sweep.measure import Row

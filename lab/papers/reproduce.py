@@ -9,10 +9,10 @@ from typing import Any
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
-from lab.papers.curves import CurveValue, write_csv
+from lab.experiments.curves import CurveValue, write_csv
+from lab.experiments.paper import figure_of, printed_numbers
+from lab.experiments.piece import Piece, require, values_of
 from lab.papers.figures import draw
-from lab.papers.paper import figure_of, printed_numbers
-from lab.papers.piece import Piece, require, values_of
 from lab.papers.verdict import verdict
 from sim.sweep.run import SweepStep, fill_table
 from sim.sweep.table import FILE, read_rows

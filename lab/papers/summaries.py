@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkme.errors import ConfigError, DataError
-from lab.papers.curves import CurveValue
+from lab.experiments.curves import CurveValue
+from lab.experiments.paper import PaperFigure, figure_of
 from lab.papers.measurements import of_access, of_privacy, of_summaries
-from lab.papers.paper import PaperFigure, figure_of
 from lab.papers.reproduce import publish
 from sim.scenarios.base import place
 from sim.sweep.grid import AxisValue, SweepSettings

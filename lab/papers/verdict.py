@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fedkme import __version__
-from lab.papers.curves import Curve, CurveValue, at, claimed_curve, curves_of, holds, overall
-from lab.papers.paper import PaperClaim, PaperFigure, PaperPanel, Place, method_title
+from lab.experiments.curves import Curve, CurveValue, at, claimed_curve, curves_of, holds, overall
+from lab.experiments.paper import PaperClaim, PaperFigure, PaperPanel, Place, method_title
 from sim.sweep.statistics import SeedMean
 
 WHERE = {"every": "at every {x}", "most": "at most {x}", "mean": "in the mean over {x}"}

@@ -14,9 +14,9 @@ import typer
 from fedkme.errors import FedkmeError
 from fedkme.party import PartySettings
 from fedkme.verbs import AsJson, Verbs, print_json
+from operate.configuration import read_configuration, role_of
 from operate.doctor.budgets import check_budgets
 from operate.doctor.certificates import check_identity
-from operate.doctor.configuration import read_configuration, role_of
 from operate.doctor.files import check_files
 from operate.doctor.findings import Finding, failed, looked, status
 from operate.doctor.installation import check_installation

@@ -23,7 +23,7 @@ from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import Schema, load_schema
-from operate.configurations import tables_of
+from operate.configuration import tables_of
 from operate.doctor.findings import Finding, failed, looked
 from owner.consent.policy import check_columns
 from owner.settings import OwnerSettings

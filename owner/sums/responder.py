@@ -179,7 +179,7 @@ class SumResponder:
             raise answered(number, self._run)
         vector = self._vector(query)
         check_parameters(invitation, number, parameters, vector, self.name, len(self._table), self._roster)
-        # By `secrets`, not by `generate`, whose bytes a simulated world cannot repeat (audit/chaos/machine.py).
+        # By `secrets`, not by `generate`, whose bytes a simulated world cannot repeat (audit/chaos).
         key = Ed25519PrivateKey.from_private_bytes(secrets.token_bytes(32))
         opened = _Aggregation(number, vector, parameters, key)
         self._check_cost(opened)

@@ -22,7 +22,7 @@ from sim.api.frames import frame_of
 from sim.api.pages import framed
 from sim.api.statements import frame_of_statements
 from sim.engines.run_folder import SCHEMA
-from sim.report.formatting import verdict
+from sim.formatting import verdict
 from sim.report.write import read_object
 
 if TYPE_CHECKING:

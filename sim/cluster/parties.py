@@ -24,9 +24,8 @@ from fedkme.store import Store
 from fedkme.store.memory import MemoryStore
 from sim.cluster.connections import ActorConnection, ActorLostError, ShardConnection, UnknownOutcomeError
 from sim.cluster.session import connected
-from sim.cluster.settings import ClusterSettings
 from sim.cluster.shard import Addressed, KeptStore, OwnerShard, RowsRecipe, ShardPlan
-from sim.config import LaunchSettings
+from sim.config import ClusterSettings, LaunchSettings
 from sim.engines.inprocess import SimulatedMarket
 from sim.engines.loopback import KnownMembers
 from sim.scenarios import Scenario

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from consumer.party import ConsumerParty
 from consumer.requests import Requests
 from consumer.sealed.boxes import keys_for
 from consumer.settings import RequestSettings
 from consumer.summary.offers import Summary, finish
+from consumer.summary.party import ConsumerParty
 from curator.owners.members import Members, Membership
-from curator.releases.record import ReleaseRecord
+from curator.run.release_record import ReleaseRecord
+from curator.run.summary_record import SummaryRecord
 from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from curator.settings import CuratorSettings
-from curator.summary.record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.errors import error_of

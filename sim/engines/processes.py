@@ -39,9 +39,9 @@ from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.owners import policy_of
 from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
-from sim.report.families.table import words_of
-from sim.report.progress import Progress
-from sim.report.release_progress import ReleaseFollower
+from sim.families.table import words_of
+from sim.progress.releases import ReleaseFollower
+from sim.progress.summaries import Progress
 from sim.scenarios import Scenario
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.features.domain import Domain
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
-from sim.report.release_shares import shares
+from sim.evaluation.release_shares import shares
 
 CLASSIFIERS = ("LR", "GNB", "DT")
 MOST_ROWS = 20_000

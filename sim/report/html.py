@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedkme import __version__
 from fedkme.pages.style import STYLE
-from sim.report.formatting import number, short
+from sim.formatting import number, short
 
 WIDE = 6
 """Columns from which on a table has no room on a phone."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from sim.report.formatting import short
+from sim.formatting import short
 from sim.report.html import WIDTH, decades, svg, ticks
 
 COLOURS = ("#2463a6", "#d9822b", "#2e8b57", "#a3341f", "#7b5ea7", "#8a7340", "#c45a93", "#5b7c8d")

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedkme.privacy.accounting import HELP, ONE_ROW
 from fedkme.privacy.events import VALIDATION
-from sim.report.formatting import number
+from sim.formatting import number
 from sim.report.html import table
 
 Statements = Sequence[Mapping[str, Any]]

@@ -13,8 +13,8 @@ from typing import Any
 
 from fedkme.pages.glossary import explained
 from fedkme.privacy.events import CONSUMER
+from sim.formatting import Metrics, columns_line, distance, number, short, size, title
 from sim.report import privacy
-from sim.report.formatting import Metrics, columns_line, distance, number, short, size, title
 from sim.report.html import (
     Bar,
     banner,

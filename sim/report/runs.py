@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from sim.evaluation.metrics import FORMS
-from sim.report.formatting import distance, number
+from sim.formatting import distance, number
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.pages.glossary import explained
-from sim.report import privacy
-from sim.report.families.table import words_of
-from sim.report.families.words import Words
-from sim.report.formatting import (
+from sim.families.table import words_of
+from sim.families.words import Words
+from sim.formatting import (
     Metrics,
     accessed_by_twins,
     distance,
@@ -35,6 +34,7 @@ from sim.report.formatting import (
     title,
     verdict,
 )
+from sim.report import privacy
 from sim.report.html import (
     Bar,
     banner,

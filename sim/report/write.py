@@ -18,10 +18,9 @@ from rich.text import Text
 from fedkme import __version__
 from fedkme.errors import ConfigError
 from fedkme.tables.files import read_arrays
-from sim.report import privacy
-from sim.report.families.table import words_of
-from sim.report.families.words import Words
-from sim.report.formatting import (
+from sim.families.table import words_of
+from sim.families.words import Words
+from sim.formatting import (
     Metrics,
     accessed_by_twins,
     distance,
@@ -33,6 +32,7 @@ from sim.report.formatting import (
     plan_lines,
     size,
 )
+from sim.report import privacy
 from sim.report.release_page import ReleaseFolder, render_release
 from sim.report.summary_page import SummaryFolder, render
 

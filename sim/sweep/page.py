@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 
 from fedkme.pages.glossary import explained
+from sim.formatting import number, short
 from sim.report import html
-from sim.report.formatting import number, short
 from sim.report.lines import Point, Series, lines
 from sim.sweep.measure import Row
 from sim.sweep.statistics import SeedMean, grouped, mean_of

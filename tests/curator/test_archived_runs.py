@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from curator.runs.queue import Run, RunQueue, Status, kind_of, shortened
+from curator.run.run import Run, Status
+from curator.runs.queue import RunQueue, kind_of, shortened
 from curator.runs.spent import OwnersSpent
 from curator.watch.ledger import LedgerFigures
 from fedkme.errors import ArchiveError

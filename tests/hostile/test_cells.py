@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from curator.cells.settings import CellsSettings
 from curator.owners.connection import OwnerConnection
 from curator.owners.session import OwnerSession
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import HistogramNoise

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from consumer.settings import RequestSettings
-from curator.cells.settings import CellsSettings
-from curator.releases.record import ReleaseRecord
+from curator.run.release_record import ReleaseRecord
+from curator.run.summary_record import SummaryRecord
 from curator.summary.algorithm3 import out_of_rows
 from curator.summary.auctions.privauction import PrivAuctionSettings
-from curator.summary.record import SummaryRecord
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.directives import (

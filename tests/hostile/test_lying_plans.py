@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consumer.party import ConsumerParty
 from consumer.requests import Requests
 from consumer.settings import RequestSettings
+from consumer.summary.party import ConsumerParty
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.directions import Menu
 from fedkme.cells.projection import spec_for

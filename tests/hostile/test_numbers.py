@@ -21,11 +21,11 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 import consumer.runs
-from consumer.party import ConsumerParty
 from consumer.requests import Requests
 from consumer.settings import RequestSettings
 from consumer.summary.offers import finish
-from curator.cells.settings import CellsSettings
+from consumer.summary.party import ConsumerParty
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.cells.codebook import code_book_from_json, kmeans_book

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, DataError
 from operate.cli import _load
+from operate.configuration import read_configuration, role_of
 from operate.doctor.cli import examine
-from operate.doctor.configuration import read_configuration, role_of
 from sim.config import load_simulation
 from sim.release_config import load_planned
 from sim.run import rows_of

@@ -28,7 +28,7 @@ from operate.audit_cli import app as audit
 from operate.payout_cli import app
 from operate.payout_inputs import read_inputs
 from sim.config import load_simulation
-from sim.report.progress import make_progress
+from sim.progress.summaries import make_progress
 from sim.run import simulate
 
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from curator.metrics import CuratorMetrics
 from curator.owners.members import Members
+from curator.run.summary_record import RoundRecord
 from curator.runs.queue import RunQueue
-from curator.summary.record import RoundRecord
 from fedkme.directives import Directive, Dismiss
 from fedkme.ops.metrics import Spending, timed
 from fedkme.store.memory import MemoryStore

@@ -18,10 +18,10 @@ import pytest
 from fedkme.watch.state import Viewer, Watched
 from fedkme.watch.view import view_of
 from sim.config import load_simulation
+from sim.progress.releases import ReleaseProgress
+from sim.progress.summaries import PlainProgress
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.progress import PlainProgress
-from sim.report.release_progress import ReleaseProgress
 from sim.run import simulate
 from sim.watch import SimulationWatch
 from tests.fedkme.test_completion import START

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from curator.cells.settings import CellsSettings
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.ledgers.reconcile import verify
 from tests.system.launches import read_json

@@ -19,9 +19,9 @@ from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.ledgers.reconcile import verify
 from fedkme.releases.settings import release_settings
+from sim.progress.releases import ReleaseProgress
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.release_progress import ReleaseProgress
 from tests.parties import MIXED, WAIT_S, caller_values, curator_values
 from tests.system.launches import HEADER
 from tests.system.market import SCHEMA as NUMBERS

@@ -15,7 +15,7 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.events import CURATOR, OWNERS
 from sim.config import load_simulation
-from sim.report.progress import PlainProgress
+from sim.progress.summaries import PlainProgress
 from sim.run import simulate
 
 SMALL = (

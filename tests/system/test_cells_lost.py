@@ -14,7 +14,7 @@ from audit.attacks.wire import SilentObserver, loopback_to
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.codebook import kmeans_book

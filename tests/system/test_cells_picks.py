@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from curator.cells.settings import CellsSettings
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import SummarySettings
 from fedkme.cells.directions import ENOUGH, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from curator.cells.agreement import Agreement
-from curator.cells.settings import CellsSettings
-from curator.runs.queue import Run
+from curator.run.run import Run
+from curator.runs.families.cells_plan import Agreement
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.errors import BudgetError, CancelledRunError, ConfigError, FedkmeError, QuorumError

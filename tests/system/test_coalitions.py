@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumer.settings import RequestSettings
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise

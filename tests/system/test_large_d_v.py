@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from curator.access.quotas import Quota
-from curator.runs.queue import Run, RunQueue, next_run
+from curator.run.run import Run
+from curator.runs.queue import RunQueue, next_run
 from fedkme.errors import QuotaError
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sim.progress.releases import ReleaseProgress
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.release_progress import ReleaseProgress
 from tests.system.launches import KeptProgress, launch, read_json
 
 SCHEMA_TOML = """

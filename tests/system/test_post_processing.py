@@ -24,7 +24,7 @@ from fedkme.errors import NotMadeError
 from fedkme.ops.derivation import Derivation
 from fedkme.privacy.ledger import read_ledger
 from sim.cli import report_app
-from sim.report.release_progress import ReleaseProgress
+from sim.progress.releases import ReleaseProgress
 from tests.places import ROOT
 from tests.system.launches import read_json
 from tests.system.release_market import come, faults, files, release, release_market, scenario

@@ -21,11 +21,11 @@ from fedkme.ledgers.statements import statements
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.protocols import PROTOCOLS, SKETCH, Protocol
 from operate.audit_cli import app
+from sim.progress.releases import ReleaseProgress
 from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from sim.report import privacy
-from sim.report.release_progress import ReleaseProgress
 from sim.report.write import print_summary
 from tests.pages import without_links
 from tests.system.launches import KeptProgress, launch, read_json

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from curator.cells.settings import CellsSettings
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import ConfigError, LedgerError
 from fedkme.heads.files import export

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from consumer.runs import cancelling, listing, watching
-from curator.cells.settings import CellsSettings
 from curator.cli import app as curator_app
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import SummarySettings
 from fedkme.errors import CancelledRunError, ConfigError, IncompleteSummaryError, QuotaError
 from fedkme.privacy.presets import PrivacyTarget

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import curator.consumers.summary_service
 from consumer.runs import watching
 from consumer.sealed.keys import RunKeys
-from curator.cells.settings import CellsSettings
-from curator.runs.record_files import MadeSummary, read_outcome
+from curator.run.record_files import MadeSummary, read_outcome
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.secret_draws import check_secret_draw
 from curator.summary.settings import SummarySettings
 from fedkme.errors import ConfigError, ProtocolError, QuorumError, SealedBoxError
@@ -32,7 +32,7 @@ from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.sealed import gifts_from_wire
 from owner.settings import PolicySettings
 from sim.config import load_simulation
-from sim.report.progress import PlainProgress
+from sim.progress.summaries import PlainProgress
 from sim.run import simulate
 from tests.leaks import Seen
 from tests.system import market as markets
@@ -352,7 +352,7 @@ async def test_an_offer_without_what_hashes_need_is_refused(
         lacking = {"reference": replace(offer, reference=None), "gifts": replace(offer, gifts={})}
         kept(plan, lacking[missing], schema)
 
-    monkeypatch.setattr("curator.summary.family.check_secret_draw", without)
+    monkeypatch.setattr("curator.runs.families.auctions.check_secret_draw", without)
     async with market(tmp_path, ["north"], summary=summary("algorithm3")) as at:
         at.owner("north", 20)
         with pytest.raises(ProtocolError):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.cells.settings import CellsSettings
+from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec

@@ -16,8 +16,8 @@ import numpy as np
 from audit.attacks.finding import CheckResult, Claim, Effort, Subject
 from audit.attacks.runs import FAR, NEAR, OBSERVER, SCHEMA, OwnerView, RunGame, first_scores, make_task
 from audit.attacks.wire import GRPC, LOOPBACK, looped
+from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.clock import Clock, ClockSettings
-from curator.summary.record import SummaryRecord
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.store.memory import MemoryStore
 from owner.consent.gate import OwnerGate

@@ -31,7 +31,8 @@ from audit.chaos.process import Fate, Process
 from audit.chaos.simulation import PlayedSchedule, play, quiet
 from audit.chaos.worlds import light, menu, turns
 from audit.replay.cases import replayed
-from curator.runs.queue import Run, RunQueue
+from curator.run.run import Run
+from curator.runs.queue import RunQueue
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.store.journal import Journal

@@ -21,7 +21,7 @@ from lab.experiments.balog import (
     BalogSpan,
     pieces,
 )
-from lab.papers.paper import printed_numbers
+from lab.experiments.paper import printed_numbers
 from tests.places import DATA
 
 

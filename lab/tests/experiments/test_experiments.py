@@ -13,10 +13,10 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from lab.experiments import datasets, images, scores
+from lab.experiments.curves import CurveValue
+from lab.experiments.paper import printed_numbers
 from lab.experiments.synthesis import Choice, rkhs_distance, synthesise
 from lab.papers.catalogue import EXPERIMENTS
-from lab.papers.curves import CurveValue
-from lab.papers.paper import printed_numbers
 from sim.cli import app
 from sim.evaluation import classifiers
 from tests.places import DATA

@@ -11,7 +11,7 @@ from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from lab.experiments import marginals
 from lab.experiments.codes import FILE, CodesEffort, pieces
-from lab.papers.paper import printed_numbers
+from lab.experiments.paper import printed_numbers
 from sim.evaluation import classifiers
 from sim.scenarios.domains import domain
 

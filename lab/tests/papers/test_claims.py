@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lab.papers.curves import CurveValue, claimed_curve, curves_of, holds, overall, write_csv
+from lab.experiments.curves import CurveValue, claimed_curve, curves_of, holds, overall, write_csv
+from lab.experiments.paper import PaperClaim, figure_of, method_title
 from lab.papers.figures import draw
 from lab.papers.measurements import of_access, of_summaries
-from lab.papers.paper import PaperClaim, figure_of, method_title
 from lab.papers.summaries import NAMES
 from lab.papers.verdict import verdict
 

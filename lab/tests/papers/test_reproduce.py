@@ -10,11 +10,11 @@ import pytest
 
 from fedkme.errors import ConfigError, DataError
 from lab.experiments import scores
+from lab.experiments.curves import CurveValue
+from lab.experiments.paper import figure_of, printed_numbers
+from lab.experiments.piece import Piece, values_of
 from lab.experiments.secure import SecureEffort, SecurePiece
-from lab.papers.curves import CurveValue
 from lab.papers.figures import draw
-from lab.papers.paper import figure_of, printed_numbers
-from lab.papers.piece import Piece, values_of
 from lab.papers.reproduce import PaperExperiment, reproduce
 from sim.sweep.run import SweepStep
 from sim.sweep.table import FILE, read_rows

@@ -10,7 +10,7 @@ from typing import Any
 from fedkme.ledgers.statements import EACH_OWNER
 from fedkme.privacy.accounting import ONE_ROW
 from fedkme.privacy.events import CONSUMER, CURATOR, VALIDATION
-from sim.report.formatting import number
+from sim.formatting import number
 
 MOST_OWNERS = 12
 """Owners that have a line each; more share one."""

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 
-from consumer.party import ConsumerParty
 from consumer.requests import DONE, Requests
 from consumer.settings import RequestSettings
-from curator.cells.family import declared_noise
+from consumer.summary.party import ConsumerParty
 from curator.planning.facts import validation_epsilon
+from curator.runs.families.cells import declared_noise
 from curator.summary.settings import SummarySettings
 from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise

@@ -13,7 +13,7 @@ from audit.attacks.wire import SilentObserver, loopback_to
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from fedkme.cells.histogram import histogram_noise
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import received

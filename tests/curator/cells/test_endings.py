@@ -15,7 +15,7 @@ from audit.attacks.wire import SilentObserver, loopback_to
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from fedkme.directives import Close, Directive, Dismiss
 from fedkme.embeddings.summary_weights import in_some_form
 from fedkme.errors import OwnerLostError

@@ -10,9 +10,9 @@ import numpy as np
 import curator.summary.disclosures
 from audit.attacks.wire import SilentObserver, loopback_to
 from curator.owners.session import OwnerSession
+from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.base import AnyAuction
-from curator.summary.record import SummaryRecord
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 
 from audit.attacks.wire import SilentObserver
-from curator.owners.roster import Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Roster
+from curator.run.summary_record import SummaryRecord
 from curator.summary.algorithm3 import algorithm3
 from curator.summary.auctions.clock import EXCHANGED_ROWS, Clock, ClockSettings
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
-from curator.summary.record import SummaryRecord
 from fedkme.party import noise_for
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.means import Cost

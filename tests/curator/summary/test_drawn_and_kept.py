@@ -9,7 +9,7 @@ import pytest
 
 from fedkme.tables.files import read_arrays
 from sim.config import load_simulation
-from sim.report.progress import PlainProgress
+from sim.progress.summaries import PlainProgress
 from sim.run import simulate
 
 SMALL = ("protocol=uniform", "scenario.copies=1", "scenario.owners=2", "p=20", "baselines=['uniform']")

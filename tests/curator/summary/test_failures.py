@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from curator.owners.roster import Fault, Roster
 from curator.owners.session import OwnerSession
+from curator.run.roster import Fault, Roster
+from curator.run.summary_record import RoundRecord, SummaryRecord
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.disclosures import SummaryDisclosures
-from curator.summary.record import RoundRecord, SummaryRecord
 from curator.summary.run import run_summary
 from fedkme.errors import IdentityError, OwnerFaultError
 from fedkme.party import noise_for

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.summary.uniform import shares
 from fedkme.errors import NotEnoughRowsError

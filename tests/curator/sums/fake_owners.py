@@ -10,7 +10,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from curator.owners.roster import Fault
+from curator.run.roster import Fault
 from curator.sums.disclosures import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.round import SumRound

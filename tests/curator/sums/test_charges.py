@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from curator.runs.queue import Run, RunQueue, Status
+from curator.run.run import Run, Status
+from curator.runs.queue import RunQueue
 from curator.sums.charges import SumCharges, charge_ended
 from fedkme.errors import StoreError
 from fedkme.exchange import SummaryRequest

@@ -23,9 +23,9 @@ from fedkme.ledgers.statements import statements
 from operate.dossier.cli import app
 from operate.dossier.facts import MISSING
 from operate.dossier.registry import yaml_text
+from sim.progress.releases import ReleaseProgress
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.release_progress import ReleaseProgress
 from tests.system.launches import launch
 from tests.system.release_market import scenario
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from consumer.settings import RequestSettings
 from curator.owners.connection import Traffic
-from curator.summary.record import SummaryRecord
+from curator.run.summary_record import SummaryRecord
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.directives import Directive, Limits, Refusal, ShowHead

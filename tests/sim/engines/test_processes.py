@@ -14,7 +14,7 @@ from typing_extensions import override
 from lab.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.children import Event
 from sim.engines.processes import SummaryLaunch
-from sim.report.progress import PlainProgress
+from sim.progress.summaries import PlainProgress
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "setsid"), reason="processes are stopped as POSIX has it")
 

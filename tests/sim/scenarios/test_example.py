@@ -10,8 +10,8 @@ import pytest
 
 from fedkme.errors import MissingDependencyError
 from sim.config import load_simulation
+from sim.progress.summaries import make_progress
 from sim.release_config import load_release
-from sim.report.progress import make_progress
 from sim.run import simulate
 from tests.places import ROOT
 

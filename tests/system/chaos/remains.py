@@ -1,4 +1,4 @@
-"""Remains of processes that were played, held by the oracles of audit/chaos to the simulated quiet world's."""
+"""Remains of played processes, held by the oracles of audit/chaos to the simulated quiet world's."""
 
 from __future__ import annotations
 

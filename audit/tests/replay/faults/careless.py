@@ -18,8 +18,8 @@ import numpy as np
 import prometheus_client
 
 import consumer.gate
-import consumer.party
 import consumer.summary.offers
+import consumer.summary.party
 import curator.payouts.gains
 import curator.releases.joint
 import curator.runs.release_run

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 import consumer.gate
-import consumer.party
 import consumer.summary.offers
+import consumer.summary.party
 import fedkme.cells.directions
 from audit.tests.replay.faults.planting import Fault, Plant, around, drawn_once, nothing, scaled
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
@@ -122,7 +122,7 @@ FAULTS: Mapping[str, Fault] = {
     "a size of D_v that is of its rows": Fault(
         ("clock", "any policy"),
         around(
-            consumer.party,
+            consumer.summary.party,
             "make_request",
             lambda before, request, schema, validation, gate: replace(
                 before(request, schema, validation, gate),
@@ -133,7 +133,7 @@ FAULTS: Mapping[str, Fault] = {
     "an offer that is drawn again for a retry": Fault(
         ("clock", "any policy"),
         around(
-            consumer.party.ConsumerParty,
+            consumer.summary.party.ConsumerParty,
             "offer",
             lambda before, self, kept, plan: consumer.summary.offers.make_offer(
                 plan,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.tests.replay.faults.planting import Fault, all_of, around, nothing
-from curator.cells.agreement import Agreement
+from curator.run.journal import JournaledNoise, RunJournal
 from curator.runs.context import RunContext
-from curator.runs.journal import JournaledNoise, RunJournal
+from curator.runs.families.cells_plan import Agreement
 from curator.runs.release_run import ReleaseRun
 from curator.sums.charges import SumCharges
 

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from curator.owners.roster import Fault
 from curator.releases.method import RELEASE, Finished, Tell, finished, make_method
+from curator.run.roster import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
 from fedkme.ops.derivation import Derivation, total

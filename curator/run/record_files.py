@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.summary.record import RoundRecord, SummaryRecord, round_row
+from curator.run.summary_record import RoundRecord, SummaryRecord, round_row
 from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, StoreError, error_of
 from fedkme.exchange import Outcome

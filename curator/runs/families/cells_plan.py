@@ -25,12 +25,12 @@ from curator.cells.code_book import (
     sketch_invitation,
 )
 from curator.planning.facts import held_rows
+from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.queue import Run
+from curator.runs.sums import run_sums, security_of
 from curator.summary.settings import SummarySettings
 from curator.sums.charges import DOUBTFUL, Settle, charge_ended
 from curator.sums.owner_sums import OwnerSums
-from curator.sums.run import run_sums, security_of
 from curator.sums.session import SumSession
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.disclosures import sketch_of

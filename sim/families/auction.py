@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from curator.summary.settings import SummarySettings
-from sim.report.families.words import Words, milliseconds
-from sim.report.formatting import Metrics, number
+from sim.families.words import Words, milliseconds
+from sim.formatting import Metrics, number
 
 
 def _most_rows(settings: SummarySettings, rows: int, owners: int) -> float | None:

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Sequence
 
 from curator.owners.connection import Connection, Traffic
-from curator.owners.roster import Fault
+from curator.run.roster import Fault
+from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.queue import Run
 from fedkme.directives import Directive, Limits, Refusal
 from fedkme.errors import (
     BudgetError,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from fedkme.errors import ConfigError
 from fedkme.protocols import PROTOCOLS, Family, fault_of_protocol
-from sim.report.families import auction, cells, uniform
-from sim.report.families.words import Words
+from sim.families import auction, cells, uniform
+from sim.families.words import Words
 
 FAMILIES: Mapping[Family, Words] = {"auction": auction.WORDS, "uniform": uniform.WORDS, "cells": cells.WORDS}
 """Words by family; runs of sums make a release, which has a page of its own."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedkme.config import Settings
 from fedkme.errors import DataError
-from lab.papers.curves import CurveValue
+from lab.experiments.curves import CurveValue
 from sim.jobs.tasks import Task, key_of, named, task_of
 from sim.scenarios.base import place
 from sim.sweep.measure import Row, attempted

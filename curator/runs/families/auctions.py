@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.families import RunBody, alone
+from curator.runs.families.base import RunBody, alone
 from curator.runs.public_draws import reference_rows
-from curator.runs.queue import Run
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.secret_draws import check_secret_draw, content_of

@@ -15,8 +15,8 @@ import pytest
 from fedkme.errors import ConfigError
 from sim.config import load_simulation
 from sim.engines.run_folder import forget_settings, make_run_directory
-from sim.report.alive import alive
-from sim.report.progress import PlainProgress
+from sim.progress.alive import alive
+from sim.progress.summaries import PlainProgress
 from sim.sweep.table import FILE
 from tests.fedkme.test_completion import START
 

@@ -1,4 +1,4 @@
-"""sim.report.progress: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
+"""sim.progress.summaries: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sim.report.progress import LiveProgress, PlainProgress, Progress, make_progress
-from sim.report.release_progress import ReleaseProgress
+from sim.progress.releases import ReleaseProgress
+from sim.progress.summaries import LiveProgress, PlainProgress, Progress, make_progress
 
 
 class Terminal(io.StringIO):
@@ -67,7 +67,7 @@ def test_no_number_is_shown_that_the_end_will_not_confirm() -> None:
 def test_a_release_says_stages_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     # Issue 16, item 10: every release shows stages, bars and time left.
     clock = iter([0.0, 2.0, 20.0, 30.0, 34.0, 35.0])
-    monkeypatch.setattr("sim.report.release_progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sim.progress.releases.time.monotonic", lambda: next(clock))
     stream = io.StringIO()
     progress = ReleaseProgress(stream, every_s=4.0)
     for stage, fraction in (("a", 0.0), ("a", 0.1), ("a", 0.25), ("b", 0.5), ("b", 0.6), ("b", 1.0)):

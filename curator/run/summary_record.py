@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.owners.roster import Fault
+from curator.run.roster import Fault
 from fedkme.errors import FedkmeError, OwnerFaultError
 from fedkme.sealed.rows import AnyRow, HashedRow
 

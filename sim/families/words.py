@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curator.summary.settings import SummarySettings
-from sim.report.formatting import Metrics, number
+from sim.formatting import Metrics, number
 
 Facts = list[tuple[str, str]]
 """Names and values."""

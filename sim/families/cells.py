@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from curator.summary.settings import SummarySettings
-from sim.report.families.words import Facts, Words
-from sim.report.formatting import Metrics, number
+from sim.families.words import Facts, Words
+from sim.formatting import Metrics, number
 
 
 def _most_rows(settings: SummarySettings, rows: int, owners: int) -> float:

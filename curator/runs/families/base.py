@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from curator.owners.session import OwnerSession
-from curator.runs.queue import Run
-from curator.summary.record import RunObserver, SummaryRecord
+from curator.run.run import Run
+from curator.run.summary_record import RunObserver, SummaryRecord
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer
 from fedkme.party import NoiseFor

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from curator.owners.roster import Fault
+from curator.run.roster import Fault
 from curator.runs.context import RunContext
 from curator.sums.charges import Settle, SumCharges
 from curator.sums.owner_sums import OwnerSums

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
-from lab.papers.paper import PaperClaim, Place
+from lab.experiments.paper import PaperClaim, Place
 from sim.sweep.statistics import SeedMean, mean_over
 
 

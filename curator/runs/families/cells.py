@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from curator.cells.agreement import Agreement
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
+from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.families import RunBody, alone
-from curator.runs.queue import Run
+from curator.runs.families.base import RunBody, alone
+from curator.runs.families.cells_plan import Agreement
 from fedkme.cells.codebook import CodeBook, code_book_from_json
 from fedkme.cells.directions import chosen_book, menu_of
 from fedkme.cells.histogram import SENSITIVITY, CountNoise, GaussianNoise, HistogramNoise

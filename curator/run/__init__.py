@@ -1,0 +1,1 @@
+"""Parts of one run that every protocol stands on: the run, its journal, its owners, its records."""

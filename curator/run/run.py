@@ -1,0 +1,93 @@
+"""One run at the curator: its document, how far it is, and who follows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
+from fedkme.wire.journals import RunDocument
+
+AnyProgress: TypeAlias = RoundProgress | StageProgress
+Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]
+OPEN: tuple[Status, ...] = ("asked", "queued", "running")
+
+
+@dataclass(eq=False)
+class Run:
+    """One run that this process knows.
+
+    Attributes:
+        name: the run's name.
+        document: what it is a function of.
+        status: how far it is.
+        opened: Unix seconds.
+        selected: rows of the summary so far.
+        error: why it did not begin, or cannot go on for now.
+        cancelled: whether its consumer or an operator ended it.
+    """
+
+    name: str
+    document: RunDocument
+    status: Status
+    opened: float
+    selected: int = 0
+    error: Exception | None = None
+    cancelled: bool = False
+    task: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    _listeners: set[asyncio.Queue[AnyProgress | None]] = field(default_factory=set)
+
+    @property
+    def consumer(self) -> str:
+        """Name of the consumer who asked for it."""
+        return self.document.consumer
+
+    @property
+    def is_release(self) -> bool:
+        """Tell a release from a summary."""
+        return isinstance(self.document.request, ReleaseRequest)
+
+    @property
+    def rows(self) -> int:
+        """Rows of owners that were asked for; a release asks for none."""
+        return 0 if self.is_release else self.document.summary.rows
+
+    @property
+    def values(self) -> int:
+        """Numbers of D_v itself that the run has."""
+        offer = self.document.offer
+        return 0 if offer is None or offer.validation is None else offer.validation.size
+
+    @property
+    def open(self) -> bool:
+        """Tell a run that more will come of from one that is over."""
+        return self.status in OPEN
+
+    def tell(self, progress: AnyProgress) -> None:
+        """Let everybody who follows the run know."""
+        if isinstance(progress, RoundProgress):
+            self.selected = progress.selected
+        for listener in self._listeners:
+            listener.put_nowait(progress)
+
+    def finish(self) -> None:
+        """End it for this process: nothing more will come."""
+        self.over.set()
+        for listener in self._listeners:
+            listener.put_nowait(None)
+
+    async def follow(self) -> AsyncIterator[AnyProgress]:
+        """Progress from now on, until the run is over."""
+        listener: asyncio.Queue[AnyProgress | None] = asyncio.Queue()
+        if self.over.is_set():
+            return
+        self._listeners.add(listener)
+        try:
+            while (progress := await listener.get()) is not None:
+                yield progress
+        finally:
+            self._listeners.discard(listener)

@@ -1,0 +1,1 @@
+"""Progress of runs for people: lines, and bars where there is a terminal."""
