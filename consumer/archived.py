@@ -85,7 +85,7 @@ class Archived:
 
     def with_lines(self, store: Store, leaving: Leaving, whose: Mapping[bytes, Explained]) -> Archived:
         """Add what leaves; `whose` explains lines by the D_v of requests."""
-        from fedkme.ledgers.condensed import condensed  # it imports accountants
+        from fedkme.ledgers.compaction import condensed  # it imports accountants
 
         readings = Readings(store)
         found = defaultdict(list, {place: list(lines) for place, lines in self.costs.items()})

@@ -9,12 +9,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from consumer.cli_output import print_received, received_release, received_summary
 from consumer.releases.client import attaching, load_release_settings
 from consumer.releases.client import run as run_release
 from consumer.requests import Requests
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
-from consumer.shown import print_received, received_release, received_summary
 from consumer.summary.client import run
 from consumer.summary.received import load_validation
 from fedkme.config import load_toml

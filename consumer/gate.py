@@ -22,7 +22,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import nonce_of
 from fedkme.privacy.means import Cost
-from fedkme.privacy.told import ROWS
+from fedkme.privacy.summary_disclosures import ROWS
 
 _GAMMA = ExactStatistic("gamma, a median distance of D_v")
 

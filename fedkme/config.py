@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from fedkme.errors import ConfigError
-from fedkme.extensions import Kinds
+from fedkme.extensions import Registry
 
 
 class Settings(BaseModel):
@@ -70,7 +70,9 @@ def load_json(path: Path) -> dict[str, Any]:
     return values
 
 
-def validate(model: type[SettingsT] | Kinds[SettingsT], values: Mapping[str, Any], source: str) -> SettingsT:
+def validate(
+    model: type[SettingsT] | Registry[SettingsT], values: Mapping[str, Any], source: str
+) -> SettingsT:
     """Turn plain values of a file or a message into settings, or into those of a kind that the values name.
 
     Raises:
@@ -95,7 +97,7 @@ _PLAIN: Mapping[str, str] = {
 
 
 def _explain(
-    model: type[Settings] | Kinds[Any],
+    model: type[Settings] | Registry[Any],
     values: Mapping[str, Any],
     details: Sequence[ErrorDetails],
     source: str,
@@ -155,7 +157,7 @@ def _did_you_mean(word: str, known: Sequence[str]) -> str:
     return f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(known)}."
 
 
-def _suggestion(model: type[Settings] | Kinds[Any], written: Sequence[str]) -> str:
+def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -> str:
     """The key that was probably meant: one of the same table, else one of another, with its path."""
     known = sorted(set(_key_paths(model, "")))
     names = {path.rpartition(".")[2] for path in known}
@@ -172,7 +174,7 @@ def _suggestion(model: type[Settings] | Kinds[Any], written: Sequence[str]) -> s
     return f"Known keys: {', '.join(here)}."
 
 
-def _kinds_at(model: type[Settings] | Kinds[Any], path: Sequence[str]) -> set[str]:
+def _kinds_at(model: type[Settings] | Registry[Any], path: Sequence[str]) -> set[str]:
     """Values that the last key of a path, which names a kind, may have."""
     models = {model} if isinstance(model, type) else set(model.classes())
     for part in path[:-1]:
@@ -191,7 +193,7 @@ def models_in(annotation: Any) -> Iterator[type[Settings]]:
     elif isinstance(annotation, type) and issubclass(annotation, Settings):
         yield annotation
     else:
-        for part in annotation.classes() if isinstance(annotation, Kinds) else get_args(annotation):
+        for part in annotation.classes() if isinstance(annotation, Registry) else get_args(annotation):
             yield from models_in(part)
 
 

@@ -125,7 +125,7 @@ class FillOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Embed:
+class AskSums:
     """A vector of sums is asked for as it is; a lie of one owner moves the total by so many rows' worth.
 
     That is `one_owner_moves` of fedkme.sums.vector; 0 where the curator's release does not say it.
@@ -143,7 +143,7 @@ _AS_PROPOSED = ("owners", "threshold", "dropouts", "colluders", "bits", "bound",
 class Proposal:
     """The first step of an aggregation: what is aggregated, how, and what a lie of one owner moves.
 
-    Attributes are those of `Parameters`, but for what follows from the question, and of `Embed`.
+    Attributes are those of `Parameters`, but for what follows from the question, and of `AskSums`.
     """
 
     query: SumQuery
@@ -247,7 +247,7 @@ Body = (
     | DrawRows
     | AskHistogram
     | FillOrder
-    | Embed
+    | AskSums
     | Step
     | StepTaken
     | Close
@@ -268,7 +268,7 @@ _QUESTIONS: dict[type[Body], str] = {
     DrawRows: "draw",
     AskHistogram: "histogram",
     FillOrder: "fill_order",
-    Embed: "embed",
+    AskSums: "embed",
     **dict.fromkeys((*get_args(Step), StepTaken), "aggregate"),
     Close: "close",
     Dismiss: "dismiss",

@@ -65,7 +65,7 @@ def entries(group: str) -> Mapping[str, EntryPoint]:
     return by_name
 
 
-def beside(own: Mapping[str, Any], group: str) -> dict[str, Any]:
+def merged(own: Mapping[str, Any], group: str) -> dict[str, Any]:
     """The rows of a table of this package, and after them what other packages register in a group.
 
     Raises:
@@ -94,7 +94,7 @@ def implementation(where: str, what: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Kinds(Generic[ModelT]):
+class Registry(Generic[ModelT]):
     """The classes of which a table of settings names one by a key; annotates such a field of settings.
 
     Attributes:

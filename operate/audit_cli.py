@@ -15,9 +15,9 @@ from rich.table import Table
 from curator.payouts.allowance import FILE, allowance_of, drawn, read_draws
 from fedkme.errors import FedkmeError, LedgerError, NotVerifiedError, StoreError, on_disk
 from fedkme.heads.files import SUFFIX
+from fedkme.ledgers.discovery import following_once, locate
 from fedkme.ledgers.figures import METRICS, check_figures, differs
 from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.located import following_once, locate
 from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.ledgers.witnesses import are_signed, check_files

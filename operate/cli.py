@@ -28,8 +28,8 @@ _VERBS = {
     "consumer": ("consumer.cli", "app", "ask a curator for data that match a validation set"),
     "pki": ("fedkme.pki.cli", "app", "make an authority; issue, renew and revoke certificates"),
     "schema": ("operate.schema_cli", "app", "draft a public schema from csv files, check files against it"),
-    "new": ("operate.beginnings.cli", "app", "make a scenario, or a party's folder, to begin with"),
-    "kit": ("operate.beginnings.cli", "kit_app", "make all that an owner's host begins with"),
+    "new": ("operate.scaffolding.cli", "app", "make a scenario, or a party's folder, to begin with"),
+    "kit": ("operate.scaffolding.cli", "kit_app", "make all that an owner's host begins with"),
     "doctor": ("operate.doctor.cli", "app", "find what would keep a party from working"),
     "audit": (
         "operate.audit_cli",

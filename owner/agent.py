@@ -24,17 +24,17 @@ from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
-from fedkme.wire.absence import CuratorCalls, curator_calls
 from fedkme.wire.dial import OwnIdentity, own_identity
 from fedkme.wire.directives import answer_to_wire, directive_from_wire, hello_to_wire
+from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 from owner.consent.archiving import archive_runs
 from owner.consent.history import files_of_runs
 from owner.consent.policy import check_columns
-from owner.lines import Answering, ReleaseLines
 from owner.party import OwnerParty
+from owner.release_log import Answering, ReleaseLines
 from owner.runs import RunManager
 from owner.settings import OwnerSettings
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from curator.planning.facts import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
-from fedkme.cells.asks import deviation_of_asks, words_of_asks
+from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import ScenarioName

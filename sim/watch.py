@@ -27,7 +27,7 @@ from fedkme.store.memory import MemoryStore
 from fedkme.watch.place import PageAddress
 from fedkme.watch.reading import read_watched
 from fedkme.watch.server import shown
-from fedkme.watch.state import Lane, RunState, Watched
+from fedkme.watch.state import OwnerStatus, RunState, Watched
 from sim.engines.processes import ANY_PORT
 from sim.engines.run_folder import read_record
 
@@ -124,8 +124,8 @@ def _at_a_keyboard() -> bool:
 
 def _unseen(record: Mapping[str, Any]) -> RunState:
     """The state of a run of which nothing is known but its record."""
-    lanes = tuple(Lane(owner, "done") for owner in sorted(record["owner_rows"]))
-    lost = tuple(Lane(fault["owner"], "lost", fault["line"]) for fault in record["faults"])
+    lanes = tuple(OwnerStatus(owner, "done") for owner in sorted(record["owner_rows"]))
+    lost = tuple(OwnerStatus(fault["owner"], "lost", fault["line"]) for fault in record["faults"])
     kept = tuple(lane for lane in lanes if lane.owner not in {each.owner for each in lost})
     kind = record["protocol"] if record.get("kind") == "release" else "summary"
     opened = time.time()
@@ -152,7 +152,7 @@ def _finished(last: Watched, record: Mapping[str, Any], directory: Path) -> Watc
     lanes = tuple(
         replace(lane, rows=record["owner_rows"].get(lane.owner, lane.rows), seen=rows, since=None, due=None)
         if lane.owner in faults
-        else Lane(lane.owner, "done", rows=record["owner_rows"].get(lane.owner), seen=rows)
+        else OwnerStatus(lane.owner, "done", rows=record["owner_rows"].get(lane.owner), seen=rows)
         for lane in run.lanes
         for rows in [accessed.get(lane.owner, 0)]
     )

@@ -31,42 +31,31 @@ MAY_IMPORT = {
 """Packages, and those that each may import: three shelves stand on each other, product, audit/ and lab/."""
 PRODUCT = ("fedkme", *ROLES, "sim", "operate")
 """Packages of the wheel `fedkme`."""
-LAYERS = (
-    "errors",
-    "arrays",
-    "verbs",
-    "durable",
-    "extensions",
-    "config",
-    "descriptions",
-    "store",
-    "pki",
-    "embeddings",
-    "tables",
-    "drafts",
-    "features",
-    "privacy",
-    "party",
-    "heads",
-    "ops",
-    "secagg",
-    "sealed",
-    "protocols",
-    "protocol",
-    "order",
-    "exchange",
-    "cells",
-    "sums",
-    "directives",
-    "releases",
-    "answers",
-    "moments",
-    "ledgers",
-    "pages",
-    "watch",
-    "wire",
+FLOORS = (
+    ("arrays", "errors", "command_line", "durable", "extensions", "verbs", "config", "descriptions", "pages"),
+    ("store", "pki", "embeddings", "tables", "drafts"),
+    ("features",),
+    ("privacy",),
+    ("party", "heads", "ops", "secagg", "sealed", "protocols", "releases", "moments", "answers"),
+    ("protocol", "order", "exchange", "cells", "sums", "directives", "ledgers", "watch"),
+    ("wire",),
 )
-"""Folders and modules of fedkme/, bottom to top: each imports what stands before it."""
+"""Rooms of fedkme/, floor by floor, bottom to top: a room imports lower floors, and its own to its left."""
+WINGS = {
+    "values": {
+        *("arrays", "errors", "config", "descriptions", "extensions", "tables", "drafts"),
+        *("protocols", "protocol", "order", "exchange", "directives"),
+    },
+    "mathematics": {
+        *("embeddings", "features", "privacy", "secagg", "sealed", "cells", "sums", "moments"),
+        *("releases", "answers"),
+    },
+    "plumbing": {
+        *("command_line", "verbs", "durable", "store", "pki", "party", "heads", "ops", "ledgers"),
+        *("pages", "watch", "wire"),
+    },
+}
+"""Rooms of fedkme/ by what they are for (docs/decisions/025)."""
 FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
@@ -175,8 +164,9 @@ def test_imports_point_one_way(package: str) -> None:
     assert not wrong
 
 
-def test_layers_of_fedkme_import_downwards() -> None:
-    height = {layer: place for place, layer in enumerate(LAYERS)}
+def test_rooms_of_fedkme_import_downwards() -> None:
+    rooms = [room for floor in FLOORS for room in floor]
+    height = {room: place for place, room in enumerate(rooms)}
     upwards = {
         f"{name_of(path)} -> {name}"
         for path in modules("fedkme")
@@ -185,7 +175,23 @@ def test_layers_of_fedkme_import_downwards() -> None:
         if height.get(name.split(".")[1], -1) > height[name_of(path).split(".")[1]]
     }
     assert not upwards
-    assert {name_of(path).split(".")[1] for path in modules("fedkme")[1:]} <= set(LAYERS)
+    assert {name_of(path).split(".")[1] for path in modules("fedkme")[1:]} == set(rooms)
+    assert sorted(rooms) == sorted(room for wing in WINGS.values() for room in wing)
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    edges: defaultdict[str, set[str]] = defaultdict(set)
+    for package in MAY_IMPORT:
+        for path in modules(package):
+            folder = path.parent.relative_to(ROOT).parts[:2]
+            for name in imported(path):
+                target = ROOT.joinpath(*name.split(".")[:2])
+                if name.partition(".")[0] in MAY_IMPORT and target.is_dir() and len(folder) == 2:
+                    edges["/".join(folder)].add(str(target.relative_to(ROOT)))
+    edges = defaultdict(set, {folder: targets - {folder} for folder, targets in edges.items()})
+    while ends := {folder for folder, targets in edges.items() if not targets & edges.keys()}:
+        edges = defaultdict(set, {folder: targets for folder, targets in edges.items() if folder not in ends})
+    assert not edges, "each of these is on a circle or imports one that is"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from audit.attacks import auctions, cells, cells_run, clock, deployed, h2, joint, means, public
-from audit.attacks.consumers import asks, landmarks, picks
+from audit.attacks.consumers import landmarks, picks
+from audit.attacks.consumers import repeated_requests as asks
 from audit.attacks.curators import moments, payouts, pooled
 from audit.attacks.finding import Subject
-from audit.attacks.owners import books, coalitions, limits, timing
+from audit.attacks.owners import budgets_and_ledgers as books
+from audit.attacks.owners import coalitions, limits, timing
 from fedkme.errors import ConfigError
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {

@@ -46,8 +46,8 @@ from fedkme.party import NoiseFor, noise_for
 from fedkme.protocol import Bid, Closing
 from fedkme.releases.settings import settings_from_json
 from fedkme.store import Store
-from fedkme.wire.absence import LAST_RETRY_S, Absence, CuratorCalls
 from fedkme.wire.releases import request_to_wire
+from fedkme.wire.retry import LAST_RETRY_S, Absence, CuratorCalls
 from owner.agent import attend
 from owner.party import OwnerParty
 from owner.runs import RunManager

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from audit.replay.patches import AUCTION, BROADCAST
+from audit.replay.play import Played
 from audit.replay.recorder import Exchanged
-from audit.replay.seams import AUCTION, BROADCAST
 from audit.replay.tracked import Site
-from audit.replay.world import Played
 from fedkme.cells.disclosures import HISTOGRAM
 from fedkme.privacy.events import (
     CONSUMER,

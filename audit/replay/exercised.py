@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from audit.replay.cases import Case
 from audit.replay.neighbours import HOLDER, OWNERS
+from audit.replay.play import CANARY, Played
 from audit.replay.recorder import MASKED, Exchanged
-from audit.replay.world import CANARY, Played
-from fedkme.directives import Embed, Proposal, Refusal, Rows
+from fedkme.directives import AskSums, Proposal, Refusal, Rows
 from fedkme.errors import QuorumError, SecureAggregationError
 from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
 from fedkme.privacy.events import CONSUMER, CURATOR
@@ -27,7 +27,7 @@ def queries(played: Played) -> list[SumQuery]:
     """Questions that an owner was asked, each once, in their order."""
     asked = (exchanged for each in sorted(played.recorder.exchanged.items()) for exchanged in each[1])
     bodies = [exchanged.directive.body for exchanged in asked]
-    return list(dict.fromkeys(body.query for body in bodies if isinstance(body, Embed | Proposal)))
+    return list(dict.fromkeys(body.query for body in bodies if isinstance(body, AskSums | Proposal)))
 
 
 def _ends(case: Case, played: Played) -> bool:

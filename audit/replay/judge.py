@@ -10,13 +10,13 @@ from typing import Literal
 from audit.replay.cases import Case
 from audit.replay.declared import VALIDATION, declared, disagreements, infinite
 from audit.replay.figures import spent
+from audit.replay.patches import BROADCAST
+from audit.replay.play import Played
 from audit.replay.promises import broken
 from audit.replay.recorder import Exchanged, Visible, visible
-from audit.replay.seams import BROADCAST
 from audit.replay.secrets import exposed, repeated
 from audit.replay.strength import called, far, misuse, weak
 from audit.replay.tracked import NoiseRequest, Site
-from audit.replay.world import Played
 from fedkme.privacy.accountants import Sound, paid
 from fedkme.privacy.events import (
     CONSUMER,
@@ -29,7 +29,7 @@ from fedkme.privacy.events import (
     PureDp,
     is_validation,
 )
-from fedkme.privacy.told import NOT_TOLD
+from fedkme.privacy.summary_disclosures import NOT_TOLD
 from fedkme.wire.summaries import offer_to_messages, request_to_wire
 
 What = Literal["bytes", "noise", "distance", "ledgers", "budget", "secrets", "nothing shown"]

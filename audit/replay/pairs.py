@@ -12,8 +12,8 @@ from audit.replay.declared import VALIDATION, declared
 from audit.replay.exercised import missing
 from audit.replay.judge import Undeclared, of_death, of_noise, of_one, of_pair
 from audit.replay.neighbours import HOLDER, Kind, World, make_world, neighbour
+from audit.replay.play import Played, play
 from audit.replay.recorder import Recorder
-from audit.replay.world import Played, play
 from fedkme.directives import Rows
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, is_validation
 from fedkme.sealed.rows import AnyRow

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 from audit.replay.cases import Case
 from audit.replay.declared import VALIDATION
 from audit.replay.neighbours import HOLDER
-from audit.replay.world import Played
+from audit.replay.play import Played
 from fedkme.privacy.accountants import Sound, paid
 from fedkme.privacy.events import (
     CONSUMER,

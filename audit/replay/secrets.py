@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.replay.play import Played
 from audit.replay.recorder import MASKED
-from audit.replay.world import Played
 from fedkme.directives import Proposal, WordVector
 
 _LEAST = 16

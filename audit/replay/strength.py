@@ -12,10 +12,10 @@ from audit.replay.cases import Case
 from audit.replay.declared import infinite
 from audit.replay.exercised import queries
 from audit.replay.neighbours import OWNERS as NAMES
+from audit.replay.patches import AUCTION, BROADCAST
+from audit.replay.play import Played
 from audit.replay.recorder import Decision, Recorder
-from audit.replay.seams import AUCTION, BROADCAST
 from audit.replay.tracked import NoiseRequest, Site
-from audit.replay.world import Played
 from curator.releases.marginals.budget import selection_cost
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.maps import ROW_UNIT

@@ -28,10 +28,10 @@ from fedkme.releases.choice import AUTO, Task, method_for
 from fedkme.releases.settings import AnyRelease, read_points
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
-from fedkme.wire.absence import CuratorCalls, curator_calls
 from fedkme.wire.dial import own_identity
 from fedkme.wire.journals import release_request_from_bytes, release_request_to_bytes
 from fedkme.wire.releases import STAGE, request_to_wire
+from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 

@@ -28,10 +28,10 @@ from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
-from fedkme.wire.absence import CuratorCalls, curator_calls
 from fedkme.wire.dial import own_identity
 from fedkme.wire.heads import HEAD
 from fedkme.wire.journals import RequestDocument
+from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.summaries import OUTCOME, offer_to_messages, plan_from_wire, request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb

@@ -12,7 +12,7 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.classes import classes_apart
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
-from consumer.summary.halves import by_halves
+from consumer.summary.held_out_mmd import by_halves
 from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan

@@ -14,11 +14,11 @@ from consumer.sealed.boxes import opened
 from consumer.sealed.keys import RunKeys
 from consumer.settings import KernelSettings, RequestSettings
 from consumer.summary.spending import counting
-from fedkme.cells.asks import deviation_of_asks
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.directions import chosen_book, pick, scores
 from fedkme.cells.histogram import noisy_counts
 from fedkme.cells.noise import on_integers
+from fedkme.cells.repeated_requests import deviation_of_asks
 from fedkme.embeddings.kernels import domain_gamma, median_gamma
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import prune

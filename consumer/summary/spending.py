@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from consumer.settings import RequestSettings
-from fedkme.cells.asks import noise_of_asks
 from fedkme.cells.directions import Menu, histogram_of, menu_of
 from fedkme.cells.histogram import CountNoise, HistogramNoise
+from fedkme.cells.repeated_requests import noise_of_asks
 from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan
 from fedkme.privacy.budget import WindowBudget, check_budget

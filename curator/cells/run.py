@@ -35,7 +35,7 @@ from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.summary_weights import beside_classes, in_some_form
 from fedkme.errors import BidMismatchError, FedkmeError, NotEnoughRowsError, OwnerFaultError
 from fedkme.exchange import Coalition
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
@@ -267,7 +267,7 @@ async def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[
         np.array(labels, np.int64) if len(labels) == len(plain) else None,
         task.validation_classes,
     )
-    kept = await beside(in_some_form, rows, seen, task.rows)
+    kept = await in_thread(in_some_form, rows, seen, task.rows)
     return [int(place) for place in kept]
 
 

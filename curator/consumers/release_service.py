@@ -18,7 +18,7 @@ from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, NotMadeError
 from fedkme.exchange import StageProgress
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
 from fedkme.wire.releases import STAGE, request_from_wire
@@ -96,7 +96,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         folder = self._directory / run.name
         async with self._completing:
             if isinstance(read_release(folder).fault, NotMadeError):
-                await beside(completed, folder, _silent)
+                await in_thread(completed, folder, _silent)
         return read_release(folder)
 
 

@@ -37,7 +37,7 @@ from fedkme.errors import BudgetError, ConfigError, StoreError, on_disk
 from fedkme.privacy.events import OWNERS, PureDp, event_from_json
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.noise import NoiseSource, SecureNoise
-from fedkme.privacy.told import PAYOUTS
+from fedkme.privacy.summary_disclosures import PAYOUTS
 
 FILE = "payouts.json"
 """All noised payouts of a run, in its folder."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from curator.summary.settings import SummarySettings
-from fedkme.cells.asks import rule_epsilon
+from fedkme.cells.repeated_requests import rule_epsilon
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.tables.schema import Schema
 

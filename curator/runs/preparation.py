@@ -35,7 +35,7 @@ from fedkme.errors import (
 )
 from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryRequest
 from fedkme.heads.log import Head
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
 from fedkme.privacy.events import OWNERS
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
@@ -122,7 +122,7 @@ class Preparation:
             if len(offer.validation) != document.summary.validation_rows:
                 raise ProtocolError("D_v has another size than the request said")
             table = Table(offer.validation, offer.validation_classes)
-            await beside(context.schema.check, table, "the validation set")
+            await in_thread(context.schema.check, table, "the validation set")
         if document.planned.sealed:
             check_gifts(document.planned, offer.gifts, run.consumer, context.identity())
         self._lifecycle.family(document).check(document, offer)
@@ -148,7 +148,7 @@ class Preparation:
             FedkmeError: the request is refused.
         """
         self._check_release(request)
-        settings = await beside(self._settled, request.settings)  # makes feature maps
+        settings = await in_thread(self._settled, request.settings)  # makes feature maps
         before = self._runs.asked_before(request.consumer, request.request_id)  # by a faster call
         if before is not None:
             return before

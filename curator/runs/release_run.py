@@ -27,7 +27,7 @@ from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
 from fedkme.ops.linear_algebra import one_thread
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
@@ -66,7 +66,7 @@ class ReleaseRun:
         """
         settings = settings_from_json(self._run.document.release.settings)
         with one_thread():
-            method = await beside(
+            method = await in_thread(
                 make_method, settings, self._context.schema, self._context.seeds, settings.seed or 0
             )
         self._method = method
@@ -168,7 +168,7 @@ class ReleaseRun:
         """Post-processing, beside the loop that serves everybody else."""
         abandoned, tell = self._told()
         try:
-            return await beside(finished, method, release, tell)
+            return await in_thread(finished, method, release, tell)
         except asyncio.CancelledError:
             abandoned.set()
             raise

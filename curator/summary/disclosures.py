@@ -33,7 +33,15 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
-from fedkme.privacy.told import MEAN, NOT_TOLD, PAYOUTS, ROWS, auction_nonce, mean_nonce, row_disclosures
+from fedkme.privacy.summary_disclosures import (
+    MEAN,
+    NOT_TOLD,
+    PAYOUTS,
+    ROWS,
+    auction_nonce,
+    mean_nonce,
+    row_disclosures,
+)
 from fedkme.protocol import Broadcast
 from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.row import Row

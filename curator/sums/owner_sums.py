@@ -28,7 +28,7 @@ from fedkme.cells.sketch import release as release_sketch
 from fedkme.errors import ConfigError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.noise import NoiseSource
@@ -158,13 +158,13 @@ class OwnerSums:
             if release is None:
                 raise _no_exact_sums()
             return await self._with_shares(query, release, self._security)
-        vector = await beside(SumVector, query, self._schema)  # maps may be large
+        vector = await in_thread(SumVector, query, self._schema)  # maps may be large
         return await self._with_noise(vector, await self._round.plain_total(vector), release)
 
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """Ask as `joint` does, and keep the answer before the next question follows from it."""
         sigmas = () if release is None else release.sigmas
-        question = question_of(await beside(SumVector, query, self._schema), sigmas)
+        question = question_of(await in_thread(SumVector, query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
             made = await self.joint(query, release)
@@ -287,7 +287,7 @@ class OwnerSums:
         query = vector.query
         if not vector.maps:
             return self._counts(vector, total, release)
-        return await beside(
+        return await in_thread(
             joint.release,
             vector.maps,
             vector.sums(total.steps, total.rows),
@@ -308,7 +308,7 @@ class OwnerSums:
 
     async def _with_shares(self, query: SumQuery, release: PooledRelease, security: Security) -> JointRelease:
         """A total that owners' noise is in already."""
-        vector = await beside(self._fine, weighted(query, self._schema, release), release, security)
+        vector = await in_thread(self._fine, weighted(query, self._schema, release), release, security)
 
         plan_for = self._shares(vector, release.epsilon, release.delta, security)
         total = await self._round.secure_total(vector, security, plan_for)

@@ -26,7 +26,7 @@ from curator.sums.session import SumSession
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import row_limit
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Event
 from fedkme.protocol import Invitation, Security
@@ -239,7 +239,7 @@ class SumRound:
             aggregator.unmasked(_of(port, await port.unmask(number, endorsements)))
 
         await self._phase(number, unmask, survivors.owners)
-        found = await beside(aggregator.total)  # seconds, for a hundred owners
+        found = await in_thread(aggregator.total)  # seconds, for a hundred owners
         total = self._total(found.owners, found.steps)
         vector.check_total(total.steps, total.rows, parameters.noise_tail)
         # Every survivor's share is in it, also those that the plan does not count on.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.owners.session import RunSession
-from fedkme.directives import Body, Embed, Limits, Proposal, SigningKeys, WordVector
+from fedkme.directives import AskSums, Body, Limits, Proposal, SigningKeys, WordVector
 from fedkme.secagg.messages import (
     Advertisement,
     Delivery,
@@ -37,7 +37,7 @@ class SumSession(RunSession):
 
     async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:
         """Ask for a plain vector of sums, which one owner moves by so many rows' worth at most."""
-        return (await self._words(number, Embed(query, moves), length)).view(np.int64)
+        return (await self._words(number, AskSums(query, moves), length)).view(np.int64)
 
     async def propose(
         self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0

@@ -19,7 +19,7 @@ from curator.watch.ledger import LedgerFigures
 from curator.watch.notes import Notes, RunNotes, event_of, noted, rounds_of
 from fedkme.errors import ApprovalError, BudgetError, PolicyError
 from fedkme.store import RunRow, Store
-from fedkme.watch.state import Lane, LaneState, News, RunState, Watched
+from fedkme.watch.state import News, OwnerState, OwnerStatus, RunState, Watched
 from fedkme.wire.journals import RunDocument
 
 MOST_ENDED = 20
@@ -42,7 +42,7 @@ _QUESTIONS: Mapping[str, str] = {
 }
 """Words for directives, by their names on the wire."""
 
-_STATES: Mapping[int, LaneState] = {
+_STATES: Mapping[int, OwnerState] = {
     ApprovalError.code: "approval",
     PolicyError.code: "refused",
     BudgetError.code: "refused",
@@ -140,7 +140,7 @@ class CuratorWatch:
         notes: RunNotes,
         record: Mapping[str, Any],
         here: Mapping[str, OwnerConnection] | None,
-    ) -> Iterator[Lane]:
+    ) -> Iterator[OwnerStatus]:
         """Lanes of the owners that a run began with, or may begin with."""
         faults = {fault["owner"]: (fault["code"], fault["line"]) for fault in record.get("faults", ())}
         faults |= notes.faults
@@ -151,13 +151,15 @@ class CuratorWatch:
         for owner in sorted(begun or expected):
             if owner in faults:
                 code, line = faults[owner]
-                yield Lane(
+                yield OwnerStatus(
                     owner, _STATES.get(code, "lost"), line, rows=rows.get(owner), seen=came.get(owner, 0)
                 )
                 continue
             connection = None if here is None else here.get(owner)
             lane = _lane(owner, row, connection, bool(document.owners), here is None)
-            yield Lane(owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), came.get(owner, 0))
+            yield OwnerStatus(
+                owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), came.get(owner, 0)
+            )
 
     def _past(self) -> Iterator[News]:
         """News of runs that an earlier process reported, as far as the journal has them."""
@@ -178,15 +180,19 @@ class CuratorWatch:
         return self._records[run]
 
 
-def _lane(owner: str, row: RunRow, connection: OwnerConnection | None, begun: bool, present: bool) -> Lane:
+def _lane(
+    owner: str, row: RunRow, connection: OwnerConnection | None, begun: bool, present: bool
+) -> OwnerStatus:
     """Lane of an owner that is in the run, or may come to it."""
     if row.status not in OPEN:
-        return Lane(owner, "done")
+        return OwnerStatus(owner, "done")
     question = None if connection is None else connection.question(row.run)
     if connection is not None and (wait := connection.approval(row.run)) is not None:
-        return Lane(owner, "approval", wait.why, wait.since, wait.due)
+        return OwnerStatus(owner, "approval", wait.why, wait.since, wait.due)
     if not present and (connection is None or connection.stream is None):
-        return Lane(owner, "absent", due=question.due if question else None)
+        return OwnerStatus(owner, "absent", due=question.due if question else None)
     if question is not None and time.time() - question.since >= PATIENCE_S:
-        return Lane(owner, "asked", _QUESTIONS.get(question.directive, ""), question.since, question.due)
-    return Lane(owner, "answered" if begun and row.status == "running" else "here")
+        return OwnerStatus(
+            owner, "asked", _QUESTIONS.get(question.directive, ""), question.since, question.due
+        )
+    return OwnerStatus(owner, "answered" if begun and row.status == "running" else "here")

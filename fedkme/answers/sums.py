@@ -37,7 +37,7 @@ from fedkme.features.domain import Domain
 from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease
-from fedkme.releases.tilted import tilted
+from fedkme.releases.max_entropy import tilted
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 

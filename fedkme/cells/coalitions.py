@@ -15,8 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fedkme.cells.asks import rule_epsilon
 from fedkme.cells.plan import MOST_CELLS_THAT_HELP, SLACK, rows_a_cell
+from fedkme.cells.repeated_requests import rule_epsilon
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
-from fedkme.extensions import FEATURE_MAPS, Kinds, beside
+from fedkme.extensions import FEATURE_MAPS, Registry, merged
 from fedkme.features.domain import Domain
 from fedkme.tables.schema import Schema
 
@@ -114,7 +114,7 @@ _OWN = {
     "shells": "fedkme.moments.features:ShellsSpec",
     "second-moments": "fedkme.moments.features:SecondMomentsSpec",
 }
-MAPS: Kinds[MapSpec] = Kinds(MapSpec, "feature map", "kind", partial(beside, _OWN, FEATURE_MAPS))
+MAPS: Registry[MapSpec] = Registry(MapSpec, "feature map", "kind", partial(merged, _OWN, FEATURE_MAPS))
 """Specs of every feature map by its kind."""
 
 

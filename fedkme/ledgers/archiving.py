@@ -54,7 +54,9 @@ def archive_finished(
         StoreError: one could not be written; the store is as it was.
         LedgerError: a line is no entry of a ledger.
     """
-    from fedkme.ledgers.condensed import condensed  # it imports accountants: only where something is archived
+    from fedkme.ledgers.compaction import (
+        condensed,  # it imports accountants: only where something is archived
+    )
 
     made = 0
     while len(over := store.finished()) >= 2 * runs:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkme.errors import ConfigError
-from fedkme.ledgers.endings import rows_of_person
-from fedkme.ledgers.located import following_once, locate
+from fedkme.ledgers.discovery import following_once, locate
 from fedkme.ledgers.reconcile import by_run
+from fedkme.ledgers.run_endings import rows_of_person
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import Follow, merged, read_ledger
 

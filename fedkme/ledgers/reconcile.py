@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkme.cells.disclosures import HISTOGRAM
-from fedkme.ledgers.endings import Ends, emptied, gone, owner_of, read_record, runs_with_heads
-from fedkme.ledgers.located import Found, folder_of, following_once, locate
+from fedkme.ledgers.discovery import Found, folder_of, following_once, locate
+from fedkme.ledgers.run_endings import Ends, emptied, gone, owner_of, read_record, runs_with_heads
 from fedkme.privacy.events import (
     CURATOR,
     OWNERS,
@@ -36,7 +36,7 @@ from fedkme.privacy.events import (
     validation_of,
 )
 from fedkme.privacy.ledger import Entry, Follow
-from fedkme.privacy.told import AUCTION, MEAN, PAYOUTS
+from fedkme.privacy.summary_disclosures import AUCTION, MEAN, PAYOUTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from fedkme.errors import FedkmeError
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.store import Store
 
 
@@ -46,7 +46,7 @@ class Archiver:
 
     async def _work(self) -> None:
         try:
-            if made := await beside(self._archive):
+            if made := await in_thread(self._archive):
                 self._say("archived", archives=made)
         except FedkmeError as error:  # the party goes on; it is tried again when a run is over
             self._say("warning", line=str(error), code=error.code)

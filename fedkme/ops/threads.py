@@ -46,7 +46,7 @@ _idle: list[SimpleQueue[Work]] = []
 os.register_at_fork(after_in_child=_idle.clear)  # no thread comes along
 
 
-async def beside(
+async def in_thread(
     work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Result:
     """Compute in a thread of its own, when it is the task's turn; one who is cancelled does not wait."""
@@ -80,7 +80,7 @@ class AdaptiveThreads:
             finally:
                 self._took[kind] = time.perf_counter() - began
 
-        return timed() if self.quick(kind) else await beside(timed)
+        return timed() if self.quick(kind) else await in_thread(timed)
 
 
 async def _beside(work: Callable[[], Result]) -> Result:

@@ -17,7 +17,7 @@ from pydantic import Field, SerializeAsAny
 from typing_extensions import override
 
 from fedkme.config import Settings
-from fedkme.extensions import MECHANISMS, Kinds, beside
+from fedkme.extensions import MECHANISMS, Registry, merged
 from fedkme.features.fixed_point import MeanVector, normalised_features, quantize_mean
 from fedkme.features.fourier import FourierFeatures
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian, MwemCall
@@ -130,14 +130,14 @@ class MwemTargetSettings(MechanismSettings):
         return single.make(dimension, norm_bound, 1, noise)
 
 
-def _kinds(mwem: type[MechanismSettings]) -> Kinds[MechanismSettings]:
+def _kinds(mwem: type[MechanismSettings]) -> Registry[MechanismSettings]:
     """Mechanisms by name; a table that changes a parameter of h2 need not name it: it is the default."""
     own: Mapping[str, type[MechanismSettings]] = {
         "exact": ExactSettings,
         "mwem": mwem,
         "gaussian": GaussianSettings,
     }
-    return Kinds(MechanismSettings, "mechanism", "mechanism", partial(beside, own, MECHANISMS), "mwem")
+    return Registry(MechanismSettings, "mechanism", "mechanism", partial(merged, own, MECHANISMS), "mwem")
 
 
 MEANS = _kinds(MwemSettings)

@@ -34,7 +34,7 @@ from pydantic import (
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError
-from fedkme.extensions import Kinds
+from fedkme.extensions import Registry
 from fedkme.features.domain import Units
 from fedkme.privacy.gaussian import row_epsilon
 from fedkme.protocols import configured
@@ -329,7 +329,7 @@ class MomentsSettings(ReleaseSettings):
     classifier: rows are made of the fewer coordinates that are left for pixels."""
 
 
-METHODS: Kinds[ReleaseSettings] = Kinds(ReleaseSettings, "method", "kind", partial(configured, "sums"))
+METHODS: Registry[ReleaseSettings] = Registry(ReleaseSettings, "method", "kind", partial(configured, "sums"))
 """Settings of every method by its name."""
 AnyRelease = Annotated[SerializeAsAny[ReleaseSettings], METHODS]
 

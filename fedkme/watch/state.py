@@ -18,11 +18,11 @@ from pydantic import TypeAdapter
 from fedkme.privacy.events import CURATOR, OWNERS, validation_of
 
 Role: TypeAlias = Literal["curator", "owner", "consumer"]
-LaneState: TypeAlias = Literal["approval", "asked", "absent", "lost", "refused", "here", "answered", "done"]
+OwnerState: TypeAlias = Literal["approval", "asked", "absent", "lost", "refused", "here", "answered", "done"]
 OPEN = ("asked", "queued", "running")
 """Statuses of runs of which more will come."""
-WAITS: tuple[LaneState, ...] = ("asked", "absent")
-"""States of owners that a run may be waiting for; see `Lane.awaited`, too."""
+WAITS: tuple[OwnerState, ...] = ("asked", "absent")
+"""States of owners that a run may be waiting for; see `OwnerStatus.awaited`, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class OwnerStatus:
     """An owner in a run.
 
     Attributes:
@@ -48,7 +48,7 @@ class Lane:
     """
 
     owner: str
-    state: LaneState
+    state: OwnerState
     why: str = ""
     since: float | None = None
     due: float | None = None
@@ -109,7 +109,7 @@ class RunState:
     reason: str = ""
     mmd2: tuple[tuple[int, float], ...] = ()
     verdict: str = ""
-    lanes: tuple[Lane, ...] = ()
+    lanes: tuple[OwnerStatus, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -130,11 +130,11 @@ class RunState:
             return self.fraction
         return self.done / self.rounds if self.rounds > 1 else None
 
-    def waits_for(self, lane: Lane) -> bool:
+    def waits_for(self, lane: OwnerStatus) -> bool:
         """Check whether an owner keeps it from going on; before it begins none does that is not asked."""
         return self.open and lane.awaited and (self.status == "running" or lane.state != "absent")
 
-    def lane(self, owner: str) -> Lane | None:
+    def lane(self, owner: str) -> OwnerStatus | None:
         """Lane of an owner, if it is in the run."""
         return next((lane for lane in self.lanes if lane.owner == owner), None)
 

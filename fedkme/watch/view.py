@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, TypeAlias, get_args
 
 from fedkme.privacy.events import CURATOR, OWNERS, is_validation
-from fedkme.watch.state import Lane, LaneState, Learned, RunState, Viewer, Watched, seen_by
+from fedkme.watch.state import Learned, OwnerState, OwnerStatus, RunState, Viewer, Watched, seen_by
 
 View: TypeAlias = dict[str, Any]
 
@@ -20,7 +20,7 @@ MOST_LANES = 40
 """Owners that have a lane each; those of whom there is least to say are counted."""
 MOST_POINTS = 80
 """Points of a curve."""
-_STATES: Mapping[LaneState, str] = {
+_STATES: Mapping[OwnerState, str] = {
     "approval": "has not approved it",
     "asked": "asked",
     "absent": "not connected",
@@ -40,7 +40,7 @@ _STATUSES = {
     "cancelled": "cancelled",
     "failed": "failed",
 }
-_ORDER = {state: place for place, state in enumerate(get_args(LaneState))}
+_ORDER = {state: place for place, state in enumerate(get_args(OwnerState))}
 EXACT, NOTHING = "without a bound", "nothing"
 
 
@@ -112,13 +112,13 @@ def _run(run: RunState, viewer: Viewer) -> View:
     }
 
 
-def _state(lane: Lane) -> str:
+def _state(lane: OwnerStatus) -> str:
     """State of an owner in words, with its cause."""
     join = " " if lane.state == "asked" else ": "
     return f"{_STATES[lane.state]}{join}{lane.why}" if lane.why else _STATES[lane.state]
 
 
-def _awaited(lane: Lane) -> str:
+def _awaited(lane: OwnerStatus) -> str:
     """End of "waiting for an owner": what it is to do, or its state."""
     if lane.state == "approval":
         return f" to approve it: {lane.why}" if lane.why else " to approve it"
@@ -131,7 +131,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:2])} and {len(names) - 2} more owners"
 
 
-def _counted(lanes: Iterable[Lane]) -> str:
+def _counted(lanes: Iterable[OwnerStatus]) -> str:
     groups = groupby(lanes, key=lambda lane: lane.state)  # they are sorted by it
     return ", ".join(f"{len(list(group)):,} {_STATES[state]}" for state, group in groups)
 

@@ -73,7 +73,9 @@ _BODIES: dict[str, Codec] = {
     "draw": FieldCodec(said.DrawRows, pb.Draw),
     "histogram": FieldCodec(said.AskHistogram, pb.AskHistogram),
     "fill_order": FieldCodec(said.FillOrder, pb.FillOrder, shares=numbers(said.SHARES, "shares of an order")),
-    "embed": FieldCodec(said.Embed, pooling_pb2.Embed, query=Field(sums.query_to_wire, sums.query_from_wire)),
+    "embed": FieldCodec(
+        said.AskSums, pooling_pb2.Embed, query=Field(sums.query_to_wire, sums.query_from_wire)
+    ),
     "close": FieldCodec(said.Close, pb.Close),
     "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
     "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),

@@ -29,7 +29,7 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.ledgers.archiving import archive_finished
 from fedkme.privacy.events import CURATOR, Disclosure
 from fedkme.privacy.ledger import Ledger, stored_ledger
-from fedkme.privacy.told import row_disclosures
+from fedkme.privacy.summary_disclosures import row_disclosures
 from fedkme.store import Store, open_store
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.journals import RequestDocument, RunDocument, digest_to_bytes

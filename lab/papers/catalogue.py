@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from fedkme.config import Settings
-from lab.experiments import balog, classifiers, codes, direct, images, scores, secure
+from lab.experiments import balog, codes, direct, images, scores, secure
 from lab.experiments.datasets import SOURCES
 from lab.experiments.synthesis import Method
 from lab.papers.reproduce import PaperExperiment

@@ -10,7 +10,7 @@ from typing import Any
 from lab.experiments.curves import Curve, CurveValue, curves_of
 from lab.experiments.paper import PaperFigure, method_title
 from lab.papers.verdict import Printed
-from sim.report.lines import COLOURS
+from sim.report.line_chart import COLOURS
 
 
 def draw(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from consumer.requests import Requests
 from consumer.settings import ConsumerSettings
 from consumer.summary.spending import check_asks
-from fedkme.cells.asks import words_of_asks
+from fedkme.cells.repeated_requests import words_of_asks
 from fedkme.errors import BudgetError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ledgers.windows import Readings

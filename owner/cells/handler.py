@@ -15,7 +15,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
-from owner.cells.pace import wait_s
+from owner.cells.answer_schedule import wait_s
 from owner.cells.responder import HistogramResponder
 from owner.handler import RunHandler
 

@@ -21,8 +21,8 @@ from fedkme.sealed.rows import AnyRow
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+from owner.cells.answer_schedule import Pace, measured
 from owner.cells.fill import FillRule, drawn_rows, fill_order
-from owner.cells.pace import Pace, measured
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 

@@ -21,7 +21,7 @@ from fedkme.errors import (
 )
 from fedkme.privacy.events import CURATOR, OWNERS, Composed, Disclosure, Event, ExactStatistic, repeated
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.privacy.told import MEAN, NOT_TOLD, PAYOUTS, mean_nonce, row_disclosures
+from fedkme.privacy.summary_disclosures import MEAN, NOT_TOLD, PAYOUTS, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Consider, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector

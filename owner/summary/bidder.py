@@ -11,7 +11,7 @@ from fedkme.errors import OwnerFaultError, ProtocolError
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.features.fourier import FourierFeatures, FourierSpec, RandomFourier, SecretFourierSpec
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.told import AUCTION
+from fedkme.privacy.summary_disclosures import AUCTION
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.protocols import is_blind, is_hashed, is_sealed
 from fedkme.sealed.group import check_same

@@ -22,7 +22,7 @@ from fedkme.directives import (
 )
 from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import check_dimension
-from fedkme.privacy.told import AUCTION, MEAN
+from fedkme.privacy.summary_disclosures import AUCTION, MEAN
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation
 from owner.handler import RunHandler
 from owner.summary.bidder import Bidder

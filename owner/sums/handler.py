@@ -14,8 +14,8 @@ import numpy as np
 from fedkme.directives import (
     Accepted,
     Answer,
+    AskSums,
     Directive,
-    Embed,
     OwnerEntry,
     Proposal,
     Refusal,
@@ -62,7 +62,7 @@ class SumHandler(RunHandler):
 
     def _recomputed(self, directive: Directive) -> Answer:
         """The answer of another process; only a vector in the clear can be computed again."""
-        if isinstance(directive.body, Embed):
+        if isinstance(directive.body, AskSums):
             return self._compute(directive)
         raise self._responder.lost(directive.round)
 
@@ -71,7 +71,7 @@ class SumHandler(RunHandler):
         match entry.directive.body:
             case Invitation() as invitation:
                 responder.restore_invitation(invitation)
-            case Embed(query):
+            case AskSums(query):
                 responder.restore_embedded(number, query)
             case Proposal() as proposal:
                 parameters = proposal.parameters(responder.length(proposal.query))
@@ -84,7 +84,7 @@ class SumHandler(RunHandler):
         match directive.body:
             case Invitation() as invitation:
                 return Accepted(responder.invite(invitation))
-            case Embed(query, moves):
+            case AskSums(query, moves):
                 responder.check_said(number, moves)
                 return WordVector(responder.embed(number, query).view(np.uint64))
             case Proposal() as proposal:

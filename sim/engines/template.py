@@ -31,7 +31,10 @@ ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 """Variables of every party."""
 _IMPORTED = (
     *("operate.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random"),
-    *("fedkme.ledgers.condensed", "fedkme.privacy.accountants"),  # which each party would import as it begins
+    *(
+        "fedkme.ledgers.compaction",
+        "fedkme.privacy.accountants",
+    ),  # which each party would import as it begins
 )
 _MESSAGE_BYTES = 2**16
 

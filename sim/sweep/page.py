@@ -8,7 +8,7 @@ from html import escape
 from fedkme.pages.glossary import explained
 from sim.formatting import number, short
 from sim.report import html
-from sim.report.lines import Point, Series, lines
+from sim.report.line_chart import Point, Series, lines
 from sim.sweep.measure import Row
 from sim.sweep.statistics import SeedMean, grouped, mean_of
 from sim.sweep.table import AXIS

@@ -22,7 +22,7 @@ from fedkme.errors import BudgetError, ConfigError, FedkmeError, StoreError
 from fedkme.privacy.events import Laplace, PureDp
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.noise import NoiseSource
-from fedkme.privacy.told import PAYOUTS
+from fedkme.privacy.summary_disclosures import PAYOUTS
 from fedkme.protocols import PROTOCOLS
 from operate.audit_cli import app as audit
 from operate.payout_cli import app

@@ -13,7 +13,7 @@ import pytest
 
 from fedkme.errors import ConnectionFailedError
 from fedkme.ops.supervision import to_the_end
-from fedkme.ops.threads import beside, under_way
+from fedkme.ops.threads import in_thread, under_way
 from tests.parties import WAIT_S
 
 
@@ -75,7 +75,7 @@ async def test_work_without_an_end_is_left_after_a_time() -> None:
 
 async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
     gate = threading.Event()
-    task = asyncio.create_task(beside(gate.wait))
+    task = asyncio.create_task(in_thread(gate.wait))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -85,20 +85,20 @@ async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
 
 
 async def test_what_is_computed_beside_comes_back() -> None:
-    assert await beside(divmod, 7, 3) == (2, 1)
+    assert await in_thread(divmod, 7, 3) == (2, 1)
     with pytest.raises(ZeroDivisionError):
-        await beside(divmod, 7, 0)
+        await in_thread(divmod, 7, 0)
 
 
 PROGRAM = """
 import asyncio, sys, threading
 from fedkme.errors import InterruptedRunError
 from fedkme.ops.supervision import run_party
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from curator.settings import CuratorSettings
 async def work(settings, reporter):
     reporter.say("listening")
-    await beside(threading.Event().wait)
+    await in_thread(threading.Event().wait)
 load = lambda: CuratorSettings(plaintext=True, directory="runs", schema_file="schema.toml")
 sys.exit(run_party(load, False, work, service=True))
 """
@@ -118,7 +118,7 @@ def test_a_process_that_computes_ends_when_it_is_told_to() -> None:
 SHARED = """
 import asyncio, ctypes, os, sys
 from fedkme.ops.supervision import run_party
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from curator.settings import CuratorSettings
 libc = ctypes.CDLL(None)
 libc.fdopen.restype = ctypes.c_void_p
@@ -129,7 +129,7 @@ def heaps():
     libc.fclose(stream)
     return os.read(reading, 2**16).count(b"<heap ")
 async def work(settings, reporter):
-    await asyncio.gather(*(beside(lambda: [bytes(1000) for _ in range(10**5)]) for _ in range(8)))
+    await asyncio.gather(*(in_thread(lambda: [bytes(1000) for _ in range(10**5)]) for _ in range(8)))
     print(heaps())
 load = lambda: CuratorSettings(plaintext=True, directory="runs", schema_file="schema.toml")
 sys.exit(run_party(load, False, work))

@@ -20,7 +20,7 @@ from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for
-from fedkme.directives import Answer, Directive, Embed
+from fedkme.directives import Answer, AskSums, Directive
 from fedkme.errors import NotEnoughRowsError, OwnerLostError, QuorumError, SecureAggregationError
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import read_ledger
@@ -152,7 +152,7 @@ class Slow(RunManager):
     reached: asyncio.Event
 
     def answer(self, directive: Directive) -> Answer | None:
-        if isinstance(directive.body, Embed) and not self.reached.is_set():
+        if isinstance(directive.body, AskSums) and not self.reached.is_set():
             self.reached.set()
             return None
         return super().answer(directive)

@@ -2,7 +2,7 @@
 
 Neighbouring: one row replaced. The holder's order is of one cell, in which it has a row or none; rows go
 sealed, so that whoever asks sees boxes alone, and the time. Scores are seconds of processor time that the
-handler takes, the worlds by turns: a wait for the schedule (owner/cells/pace.py) only hides more.
+handler takes, the worlds by turns: a wait for the schedule (owner/cells/answer_schedule.py) only hides more.
 """
 
 from __future__ import annotations

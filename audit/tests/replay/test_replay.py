@@ -18,9 +18,9 @@ from audit.replay.cases import cases_of, replayed
 from audit.replay.cli import SEEDS
 from audit.replay.judge import Undeclared
 from audit.replay.neighbours import HOLDER, KINDS, OWNERS, make_world, neighbour
+from audit.replay.play import play
 from audit.replay.promises import disclosed
 from audit.replay.recorder import Recorder
-from audit.replay.world import play
 from audit.tests.replay.faults import FAULTS
 from audit.tests.replay.faults.__main__ import case_of
 from fedkme.errors import AuditError

@@ -19,7 +19,7 @@ from fedkme.errors import ConfigError, DataError, NotEnoughRowsError
 from fedkme.features.domain import Domain
 from fedkme.features.maps import EmbeddingMap
 from fedkme.features.sums import Layout
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.sums import PooledRelease
@@ -126,10 +126,10 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         rows = oracle.rows
         if rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        question = await beside(self._usable, rows, oracle.noise_ratio)
+        question = await in_thread(self._usable, rows, oracle.noise_ratio)
         oracle.tell("measuring", "owners add up features of their rows", 0.0)
         released = await oracle.joint(question.query, question.release)
-        return await beside(self._kept, question, released, oracle.owners)
+        return await in_thread(self._kept, question, released, oracle.owners)
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
         """Make the files of a release.

@@ -28,7 +28,7 @@ from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.features.binning import Binning, check_domain, finer
 from fedkme.features.counts import L2_STEP, Clique, marginal_cells
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.releases.counts import PROTOCOL, Measurement, StoredCounts, counts_from_bytes
@@ -98,7 +98,7 @@ class MarginalsMethod:
         share = FINE_SHARE_ALONE if mechanism == "independent" else FINE_SHARE
         fine, epsilon = await self._fine(oracle, loop, share)
         # Fitting takes seconds between questions: in a thread, with a loop of its own.
-        made = await beside(
+        made = await in_thread(
             asyncio.run, self._run(mechanism, Counts(oracle, self._binning, loop), oracle, epsilon)
         )
         return self._kept(made, fine, mechanism, oracle)

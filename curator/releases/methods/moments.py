@@ -32,7 +32,7 @@ from fedkme.features.sums import Layout
 from fedkme.moments.coordinates import coordinate_count
 from fedkme.moments.features import MOST_COORDINATES, SecondMomentsSpec, ShellMoments, ShellsSpec
 from fedkme.moments.scales import Scales, affordable_width, scales_of, second_question
-from fedkme.ops.threads import beside
+from fedkme.ops.threads import in_thread
 from fedkme.privacy.events import Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from fedkme.privacy.sums import PooledRelease, embedding_query
@@ -78,7 +78,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         """Ask both questions; the answer to the first is kept before the second follows from it."""
         if (rows := oracle.rows) < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        planned = await beside(self._usable, rows, oracle.noise_ratio)
+        planned = await in_thread(self._usable, rows, oracle.noise_ratio)
         epsilon = self.settings.of_row
         (features,) = self._first.maps
         assert isinstance(features, ShellMoments)
@@ -91,10 +91,10 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         assert isinstance(size, SecondMomentsSpec)
         affordable = self._affordable(rows, epsilon)
         spec = second_question(scales, features, len(size.chosen), affordable)
-        second = await beside(self._asking, spec, epsilon)
+        second = await in_thread(self._asking, spec, epsilon)
         oracle.tell("measuring", f"second moments of {len(size.chosen)} coordinates by class", 0.5)
         released = await oracle.joint(second.query, second.release)
-        return await beside(self._both, told, released, scales, oracle.owners)
+        return await in_thread(self._both, told, released, scales, oracle.owners)
 
     @override
     def make(self, stored: StoredRelease, making: Making) -> None:

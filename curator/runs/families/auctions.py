@@ -7,7 +7,7 @@ from typing import Any
 
 from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.families.base import RunBody, alone
+from curator.runs.families.base import RunBody, no_draw_error
 from curator.runs.public_draws import reference_rows
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
@@ -56,7 +56,7 @@ class SummaryFamily:
         h1 = RandomFourier(plan.features)
         gate = SummaryDisclosures(run.name, ledger, run.consumer)
         if offer.target is None:
-            raise alone(run.name)
+            raise no_draw_error(run.name)
         gate.receive_target(offer.target, offer)
         gifts = offer.gifts if plan.sealed else None
         hashed = content_of(plan, offer.gifts, context.schema) if plan.secret_draw else None

@@ -18,7 +18,7 @@ RunBody: TypeAlias = Callable[[Sequence[OwnerSession], SummaryRecord, RunObserve
 """A protocol over owners, which fills the record."""
 
 
-def alone(run: str) -> ProtocolError:
+def no_draw_error(run: str) -> ProtocolError:
     """Refuse to go on with D_v alone: owners would hear of it by a draw that its consumer did not make."""
     return ProtocolError(f"{run} was begun with D_v alone, by an earlier release", "Ask again.")
 

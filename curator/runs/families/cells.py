@@ -9,7 +9,7 @@ from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.run.run import Run
 from curator.runs.context import RunContext
-from curator.runs.families.base import RunBody, alone
+from curator.runs.families.base import RunBody, no_draw_error
 from curator.runs.families.cells_plan import Agreement
 from fedkme.cells.codebook import CodeBook, code_book_from_json
 from fedkme.cells.directions import chosen_book, menu_of
@@ -72,7 +72,7 @@ class CellsFamily:
         offer = document.offered
         gate, book = CellDisclosures(run.name, ledger, run.consumer), self._book(cells, offer)
         if offer.histogram is None:
-            raise alone(run.name)
+            raise no_draw_error(run.name)
         gate.receive_target(offer.histogram, offer)
         encoded = None if offer.validation is None else context.schema.encode(offer.validation)
         task = CellTask(

@@ -16,7 +16,7 @@ from pydantic import SerializeAsAny
 
 from curator.summary.market import Market
 from fedkme.config import Settings
-from fedkme.extensions import Kinds
+from fedkme.extensions import Registry
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
@@ -59,7 +59,9 @@ class AuctionSettings(Settings):
         """Bound on the expected points accessed for a summary of `rows` rows, if there is one (Lemma 5)."""
 
 
-AUCTIONS: Kinds[AuctionSettings] = Kinds(AuctionSettings, "auction", "kind", partial(configured, "auction"))
+AUCTIONS: Registry[AuctionSettings] = Registry(
+    AuctionSettings, "auction", "kind", partial(configured, "auction")
+)
 """Settings of every auction by its kind."""
 AnyAuction = Annotated[SerializeAsAny[AuctionSettings], AUCTIONS]
 

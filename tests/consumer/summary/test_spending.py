@@ -14,8 +14,8 @@ from consumer.summary.party import ConsumerParty
 from curator.planning.facts import validation_epsilon
 from curator.runs.families.cells import declared_noise
 from curator.summary.settings import SummarySettings
-from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
+from fedkme.cells.repeated_requests import costs_of_asks
 from fedkme.errors import BudgetError
 from fedkme.exchange import Offer
 from fedkme.party import noise_for

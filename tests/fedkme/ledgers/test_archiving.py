@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedkme.errors import ArchiveError
 from fedkme.heads.export import export_ledger, ledger_text
 from fedkme.ledgers.archiving import archive_finished
-from fedkme.ledgers.condensed import condensed
+from fedkme.ledgers.compaction import condensed
 from fedkme.ledgers.windows import Readings
 from fedkme.privacy.accountants import Sound, cells_of, matrix, paid
 from fedkme.privacy.events import (

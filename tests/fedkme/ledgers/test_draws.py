@@ -26,7 +26,7 @@ from fedkme.errors import BudgetError
 from fedkme.exchange import Offer
 from fedkme.features.fourier import FourierSpec
 from fedkme.features.sums import Layout
-from fedkme.ledgers.condensed import condensed
+from fedkme.ledgers.compaction import condensed
 from fedkme.ops.metrics import DELTA, Spending
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.budget import WindowBudget, check_budget, check_owners
@@ -43,7 +43,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import disclosures_in, merged, read_ledger, stored_ledger
 from fedkme.privacy.means import Cost
-from fedkme.privacy.told import AUCTION
+from fedkme.privacy.summary_disclosures import AUCTION
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, Security, SumTerms
 from fedkme.protocols import SKETCH
 from fedkme.store.memory import MemoryStore

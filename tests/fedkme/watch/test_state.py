@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.watch.state import BudgetUse, Lane, LaneState, Learned, News, RunState, Viewer, Watched
+from fedkme.watch.state import BudgetUse, Learned, News, OwnerState, OwnerStatus, RunState, Viewer, Watched
 from fedkme.watch.view import MOST_LANES, left_s, view_of, waiting
 
 NORTH, LAB = Viewer("owner", "north"), Viewer("consumer", "lab")
-OWN = Lane("north", "asked", "for a bid", 5.0, 65.0, 40, 7)
+OWN = OwnerStatus("north", "asked", "for a bid", 5.0, 65.0, 40, 7)
 OTHERS = st.lists(
     st.builds(
-        Lane,
+        OwnerStatus,
         st.sampled_from(["south", "east", "west"]),
-        st.sampled_from(get_args(LaneState)),
+        st.sampled_from(get_args(OwnerState)),
         st.sampled_from(["", "for rows by cell"]),
         st.none() | st.floats(0, 9),
         st.none() | st.floats(0, 9),
@@ -56,7 +56,7 @@ RUN = RunState("run-1", "lab", "summary", "running", 1.0, 2.0, protocol="clock",
 
 @given(others=OTHERS, done=st.integers(0, 9), came=POINTS, reason=TEXTS, rows=st.integers(0, 9))
 def test_an_owner_is_shown_the_same_whatever_others_do(
-    others: list[Lane], done: int, came: tuple[tuple[float, int], ...], reason: str, rows: int
+    others: list[OwnerStatus], done: int, came: tuple[tuple[float, int], ...], reason: str, rows: int
 ) -> None:
     # "owners must not learn who won, sizes and counts of others": the view is the same in both worlds.
     changed = replace(
@@ -89,7 +89,7 @@ def test_an_owner_is_not_shown_how_a_run_ended(status: str) -> None:
 
 
 @given(lanes=OTHERS.filter(bool), rows=st.integers(0, 9))
-def test_a_consumer_is_shown_no_owner_and_no_other_consumer(lanes: list[Lane], rows: int) -> None:
+def test_a_consumer_is_shown_no_owner_and_no_other_consumer(lanes: list[OwnerStatus], rows: int) -> None:
     still = [replace(lane, state="answered") for lane in lanes]
     told = Learned("south", "lab", math.inf, 1e-5, rows), Learned("D_v of rival", "curator", 1.0, 1e-5, 0)
     rival = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(lanes))
@@ -120,7 +120,7 @@ def test_a_state_is_what_it_was_written_down_as() -> None:
 
 def test_no_field_of_the_state_is_for_private_values() -> None:
     # Rows, bids, gains, tokens and winners have no place in the value that is shown.
-    names = {field.name for kind in (Watched, RunState, Lane, Learned, News) for field in fields(kind)}
+    names = {field.name for kind in (Watched, RunState, OwnerStatus, Learned, News) for field in fields(kind)}
     assert not names & {"bid", "gain", "token", "owner_won", "winner", "values", "selected", "value"}
 
 
@@ -129,18 +129,18 @@ def test_no_field_of_the_state_is_for_private_values() -> None:
     [
         ("asked", (), "Waiting for lab: it has the plan, and offers what it tells of its rows next."),
         ("asked", (replace(OWN, why="for sums"),), "Waiting for north: asked for sums."),
-        ("queued", (Lane("north", "absent"),), "Waiting for its turn: other runs are under way."),
-        ("running", (OWN, Lane("south", "answered")), "Waiting for north: asked for a bid."),
-        ("running", (OWN, Lane("south", "absent")), "Waiting for north: asked for a bid."),
-        ("running", (Lane("south", "absent"),), "Waiting for south: not connected."),
-        ("running", (OWN, Lane("south", "approval")), "Waiting for north: asked for a bid."),
-        ("running", (Lane("south", "approval"),), ""),  # it has left the run, which goes on without it
-        ("running", (Lane("south", "answered"),), ""),
+        ("queued", (OwnerStatus("north", "absent"),), "Waiting for its turn: other runs are under way."),
+        ("running", (OWN, OwnerStatus("south", "answered")), "Waiting for north: asked for a bid."),
+        ("running", (OWN, OwnerStatus("south", "absent")), "Waiting for north: asked for a bid."),
+        ("running", (OwnerStatus("south", "absent"),), "Waiting for south: not connected."),
+        ("running", (OWN, OwnerStatus("south", "approval")), "Waiting for north: asked for a bid."),
+        ("running", (OwnerStatus("south", "approval"),), ""),  # it has left the run, which goes on without it
+        ("running", (OwnerStatus("south", "answered"),), ""),
         ("complete", (OWN,), ""),
     ],
 )
 def test_for_whom_a_run_waits_is_said_with_the_reason(
-    status: str, lanes: tuple[Lane, ...], words: str
+    status: str, lanes: tuple[OwnerStatus, ...], words: str
 ) -> None:
     assert waiting(replace(RUN, status=status, lanes=lanes), Viewer()) == words
 
@@ -148,7 +148,7 @@ def test_for_whom_a_run_waits_is_said_with_the_reason(
 def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for() -> None:
     # The consumer read "Waiting for lab", and every status "waits for what its consumer offers".
     unapproved = replace(OWN, state="approval", why="none of 40 rows")
-    run = replace(RUN, status="asked", lanes=(unapproved, Lane("south", "answered")))
+    run = replace(RUN, status="asked", lanes=(unapproved, OwnerStatus("south", "answered")))
     told = [view_of(state(run), viewer)["runs"][0] for viewer in (Viewer(), LAB, Viewer("owner", "south"))]
     assert [one["waiting"] for one in told] == [
         "Waiting for north to approve it: none of 40 rows.",
@@ -159,7 +159,7 @@ def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for()
     told_north = view_of(state(running), NORTH)["runs"][0]["waiting"]
     assert told_north == "Waiting for you to approve it: none of 40 rows."
     assert {one["words"] for one in told} == {"in preparation"}
-    away = replace(run, lanes=(Lane("north", "absent"),))  # it is not asked yet
+    away = replace(run, lanes=(OwnerStatus("north", "absent"),))  # it is not asked yet
     assert view_of(state(away), LAB)["runs"][0]["waiting"].startswith("Waiting for lab: it has the plan")
 
 
@@ -175,7 +175,7 @@ def test_the_time_left_is_that_of_the_rounds_so_far() -> None:
 
 
 def test_a_thousand_owners_are_forty_lanes_and_a_count() -> None:
-    lanes = (*(Lane(f"owner-{number}", "answered") for number in range(999)), OWN)
+    lanes = (*(OwnerStatus(f"owner-{number}", "answered") for number in range(999)), OWN)
     run = view_of(state(replace(RUN, lanes=lanes)), Viewer())["runs"][0]
     assert len(run["lanes"]) == MOST_LANES
     assert run["lanes"][0]["owner"] == "north"

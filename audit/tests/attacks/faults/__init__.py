@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from audit.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
-from audit.attacks.consumers import asks, landmarks, picks
+from audit.attacks.consumers import landmarks, picks
+from audit.attacks.consumers import repeated_requests as asks
 from audit.attacks.curators import payouts, pooled
 from audit.attacks.finding import Layer, Subject
-from audit.attacks.owners import books, coalitions, limits, timing
+from audit.attacks.owners import budgets_and_ledgers as books
+from audit.attacks.owners import coalitions, limits, timing
 from audit.tests.attacks.faults.auction_faults import (
     AnswersEarly,
     FixedThreshold,

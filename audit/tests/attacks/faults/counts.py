@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.attacks import cells, h2
-from audit.attacks.consumers import asks
+from audit.attacks.consumers import repeated_requests as asks
 from audit.attacks.curators import pooled
 from audit.attacks.finding import Claim, Subject
 from audit.attacks.owners import coalitions
@@ -23,8 +23,8 @@ from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
 from fedkme.arrays import FloatArray
 from fedkme.cells import sketch
-from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
+from fedkme.cells.repeated_requests import costs_of_asks
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Laplace
 from fedkme.privacy.landmarks import Landmarks

@@ -17,7 +17,7 @@ from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
 from fedkme.pki.files import PRIVATE, PUBLIC
 from fedkme.verbs import AsJson, Verbs, print_json
-from operate.beginnings.folders import (
+from operate.scaffolding.folders import (
     SCHEMA,
     SERVICE_USER,
     UNIT,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.arrays import FloatArray
-from fedkme.cells.asks import costs_of_asks, noise_of_asks, rule_epsilon
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise, histogram_noise, noisy_counts
+from fedkme.cells.repeated_requests import costs_of_asks, noise_of_asks, rule_epsilon
 from fedkme.errors import ConfigError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.accountants import Sound

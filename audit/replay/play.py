@@ -16,9 +16,9 @@ from audit.replay.cases import Case
 from audit.replay.figures import Exported, Figure
 from audit.replay.neighbours import HOLDER, World
 from audit.replay.observed import acting, observing
+from audit.replay.owner_trace import DyingCurator, open_tapped
+from audit.replay.patches import watching
 from audit.replay.recorder import Recorder
-from audit.replay.seams import watching
-from audit.replay.tap import DyingCurator, open_tapped
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.metrics import timed
 from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure

@@ -19,9 +19,9 @@ from audit.attacks.law import scale_finding
 from audit.attacks.recount import gaussian_events, recount
 from audit.attacks.scripted import TalliedNoise
 from fedkme.arrays import IntArray
-from fedkme.cells.asks import costs_of_asks
 from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
 from fedkme.cells.noise import on_integers
+from fedkme.cells.repeated_requests import costs_of_asks
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import SimulatedNoise, simulated

@@ -1,11 +1,11 @@
-"""consumer.summary.halves: weights judged by rows of D_v that they were not fitted to."""
+"""consumer.summary.held_out_mmd: weights judged by rows of D_v that they were not fitted to."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from consumer.summary.halves import LEAST, MOST_RECEIVED, by_halves
+from consumer.summary.held_out_mmd import LEAST, MOST_RECEIVED, by_halves
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned

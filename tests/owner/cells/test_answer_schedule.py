@@ -16,9 +16,9 @@ from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
 from owner.cells import fill, herding
+from owner.cells.answer_schedule import LEAST_S, MARGIN, Pace, measured, wait_s
 from owner.cells.design import ANCHORS, CANDIDATES
 from owner.cells.fill import FillRule
-from owner.cells.pace import LEAST_S, MARGIN, Pace, measured, wait_s
 
 ROWS = np.random.default_rng(0).random((60, 3))
 CELLS = np.arange(60) % 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedkme.releases.tilted import tilted
+from fedkme.releases.max_entropy import tilted
 
 
 def test_what_is_known_is_met_and_the_rest_follows_from_it() -> None:

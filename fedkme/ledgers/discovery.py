@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkme.errors import ConfigError
-from fedkme.ledgers.endings import consumer_of
+from fedkme.ledgers.run_endings import consumer_of
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import Entry, Follow, follow_chain
 from fedkme.store.reading import party_of
