@@ -15,9 +15,10 @@ from typing import Literal
 import numpy as np
 
 from fedkme.answers.evidence import Evidence, Law, Spread
-from fedkme.answers.functions import ONE, Function, Values, inside, values_of
+from fedkme.answers.functions import ONE, Function, inside
 from fedkme.answers.grammar import parse
-from fedkme.answers.intervals import LEVEL, SURE, Bound, Released, critical, possible
+from fedkme.answers.intervals import LEVEL, SURE, DoubtfulBound, ReleasedFigure, critical, possible
+from fedkme.answers.made_rows import Made, value_in_rows
 from fedkme.answers.quantities import (
     AskedPart,
     Correlation,
@@ -28,7 +29,6 @@ from fedkme.answers.quantities import (
     Variance,
     parts_of,
 )
-from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
@@ -75,14 +75,6 @@ class Answer:
     unit: Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """Rows that were made of a release, for questions that it does not answer itself, with their weights."""
-
-    table: Table
-    weights: FloatArray | None = None
-
-
 def ask(
     evidence: Evidence,
     questions: str | Sequence[str],
@@ -110,7 +102,7 @@ def in_rows(questions: str | Sequence[str], table: Table, schema: Schema) -> lis
         QuestionError: a question is not understood, or is none about these columns.
     """
     made = Made(table)
-    return [_in_rows(part.quantity, schema, len(table), made) for part in _parts(questions, schema)]
+    return [value_in_rows(part.quantity, schema, len(table), made) for part in _parts(questions, schema)]
 
 
 def _parts(questions: str | Sequence[str], schema: Schema) -> Sequence[AskedPart]:
@@ -214,26 +206,28 @@ class _Spreads:
         1927).
         """
         if self.target == "rows":
-            return Spread(0.0, Bound(0.0), told=True)
+            return Spread(0.0, DoubtfulBound(0.0), told=True)
         rows, together = self.evidence.rows, self.evidence.together
         own, few = self._square(q), 0.0
         if self.quantity.counts and max(law.whole.least.deviation, law.whole.most.deviation) > 0.0:
             few = (critical(0.0) / rows) ** 2
         most = own.most.value * together / rows + few * together**2
-        return Spread(own.estimate / rows + few, Bound(most, own.most.doubt), own.told)
+        return Spread(own.estimate / rows + few, DoubtfulBound(most, own.most.doubt), own.told)
 
     def _square(self, q: float) -> Spread:
         if not self.quantity.counts:
             functions = (self.quantity.numerator, self.quantity.denominator or ONE)
             return self.evidence.spread(functions, (1.0, -q))
         varies, group = max(q * (1.0 - q), 0.0), _share_of(self.quantity.denominator, self.evidence)
-        return Spread(varies * group.estimate, Bound(varies * group.most.value, group.most.doubt), group.told)
+        return Spread(
+            varies * group.estimate, DoubtfulBound(varies * group.most.value, group.most.doubt), group.told
+        )
 
 
 def _share_of(rows: Function | None, evidence: Evidence) -> Spread:
     """Share of the rows that a question is about."""
     if rows is None:
-        return Spread(1.0, Bound(1.0), told=True)
+        return Spread(1.0, DoubtfulBound(1.0), told=True)
     return evidence.spread((rows, ONE), (1.0, 0.0))
 
 
@@ -321,11 +315,11 @@ def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found 
         return reason
     group = _share_of(None if rows is ONE else rows, evidence)
     varies = level * (1.0 - level) / evidence.rows if target == "population" else 0.0
-    more = Bound(varies * group.most.value * evidence.together, group.most.doubt if varies else 0.0)
+    more = DoubtfulBound(varies * group.most.value * evidence.together, group.most.doubt if varies else 0.0)
     reasons: list[str] = []
 
     @cache
-    def below(place: int) -> tuple[Released, float, float]:
+    def below(place: int) -> tuple[ReleasedFigure, float, float]:
         """Excess of the share up to a value over the level, and its interval."""
         up_to = inside(quantity.name, low, float(values[place]), closed=True)
         law = evidence.law((up_to * rows, rows), (1.0, -level))
@@ -379,7 +373,7 @@ def _unanswered(
     nothing, rows = math.nan, made()
     value = math.nan
     if rows is not None:
-        value = _in_rows(part.quantity, evidence.schema, evidence.rows, rows)
+        value = value_in_rows(part.quantity, evidence.schema, evidence.rows, rows)
     method = f"no interval: {reason}"
     if rows is not None:
         method += "; the estimate is that of the synthetic rows, whose error nobody knows"
@@ -396,43 +390,3 @@ def _unanswered(
         method,
         part.unit,
     )
-
-
-def _in_rows(quantity: Quantity, schema: Schema, total: int, made: Made) -> float:
-    values = values_of(made.table, schema)
-    count = len(made.table)
-    weights = np.full(count, 1.0 / count) if made.weights is None else made.weights
-
-    def mean(function: Function) -> float:
-        return float(weights @ np.broadcast_to(_evaluated(function, values), count))
-
-    def ratio(asked: Ratio) -> float:
-        under = mean(asked.denominator or ONE)
-        value = asked.offset + mean(asked.numerator) / under if under > 0.0 else math.nan
-        return min(max(value, asked.limits[0]), asked.limits[1])  # weights may be negative
-
-    def variance(asked: Variance) -> float:
-        value = ratio(asked.around(ratio(asked.mean)))
-        return min(value, asked.limits[1])
-
-    match quantity:
-        case Ratio():
-            value, scale = ratio(quantity), total if quantity.total else 1
-        case Variance():
-            value, scale = variance(quantity), 1
-        case Correlation(one, two):
-            units = [math.sqrt(max(variance(each), 0.0)) for each in (one, two)]
-            if not all(unit > 0.0 for unit in units):
-                return math.nan
-            asked = quantity.around([ratio(each.mean) for each in (one, two)], units)
-            value, scale = ratio(asked), 1
-        case Quantile(name, _, level, rows):
-            held = np.broadcast_to(_evaluated(rows, values), count) * weights
-            order = np.argsort(values[name])
-            place = int(np.searchsorted(np.cumsum(held[order]), level * held.sum()))
-            value, scale = float(values[name][order[min(place, count - 1)]]), 1
-    return value * scale
-
-
-def _evaluated(function: Function, values: Values) -> FloatArray:
-    return function.of(values) if function.columns <= values.keys() else np.full((), math.nan)

@@ -36,7 +36,7 @@ import numpy as np
 
 from fedkme.answers.evidence import Law, Spread, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
-from fedkme.answers.intervals import Between, Bound, Released
+from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
@@ -123,9 +123,9 @@ class CountEvidence:
         """Mean square of a combination: the most that its cells allow; see `Evidence.spread`."""
         law = self.law([combined(coefficients, functions).square], [1.0])
         if law.reason:
-            return Spread(law.reach, Bound(law.reach), told=False)
+            return Spread(law.reach, DoubtfulBound(law.reach), told=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
-        bound = Bound(min(max(most.value, 0.0), law.reach), most.doubt)
+        bound = DoubtfulBound(min(max(most.value, 0.0), law.reach), most.doubt)
         return Spread(max(middle, 0.0), bound, told=True)
 
     def _number_and_gap(self, functions: Sequence[Function]) -> list[tuple[Function, Function]] | None:
@@ -155,15 +155,15 @@ class CountEvidence:
         means, covariance, seen = found
         count, weights = len(tables), np.array(coefficients)
 
-        def figure(below: float, above: float, middle: float = 1.0) -> Released:
+        def figure(below: float, above: float, middle: float = 1.0) -> ReleasedFigure:
             """The middle less its gap to the least, and more that to the most, so many times."""
             if not (hidden and seen):
                 variance = max(float(weights @ covariance[:count, :count] @ weights), 0.0)
                 public = below * float(gaps[0].max()) + above * float(gaps[1].max()) if hidden else 0.0
                 value = middle * float(weights @ means[:count])
-                return Released(value + public, middle * math.sqrt(variance))
+                return ReleasedFigure(value + public, middle * math.sqrt(variance))
             on = np.append(middle * weights, [below, above])
-            return Released(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
+            return ReleasedFigure(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
 
         whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), _no_noise(figure(1, 1, 0), reach))
         return Law(means[:count], covariance[:count, :count], whole, reach)
@@ -297,16 +297,16 @@ class CountEvidence:
         return f"not in the span of what was released: {names} were not counted{together}"
 
 
-def _no_noise(figure: Released, reach: float) -> Released:
-    """The same, as public where it has noise of rounding alone."""
-    return Released(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
+def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:
+    """Figure that is public where it has noise of rounding alone."""
+    return ReleasedFigure(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
 
 
 def _added(one: Law, other: Law) -> Law:
     """Law of the sums of functions of two columns, whose noise is independent."""
 
-    def both(a: Released, b: Released) -> Released:
-        return Released(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
+    def both(a: ReleasedFigure, b: ReleasedFigure) -> ReleasedFigure:
+        return ReleasedFigure(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
 
     names = [each.name for each in fields(Between)]
     whole = Between(*(both(getattr(one.whole, name), getattr(other.whole, name)) for name in names))

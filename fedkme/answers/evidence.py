@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedkme.answers.functions import Function
-from fedkme.answers.intervals import Between, Bound, Released
+from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
 from fedkme.arrays import FloatArray
 from fedkme.tables.schema import Schema, rows_of_person
 
@@ -40,7 +40,7 @@ class Law:
 
 def outside(count: int, reason: str) -> Law:
     """Law of what is not in the span of a release."""
-    nothing = Released(0.0)
+    nothing = ReleasedFigure(0.0)
     between = Between(nothing, nothing, nothing, nothing)
     return Law(np.zeros(count), np.zeros((count, count)), between, 0.0, reason)
 
@@ -56,7 +56,7 @@ class Spread:
     """
 
     estimate: float
-    most: Bound
+    most: DoubtfulBound
     told: bool
 
 

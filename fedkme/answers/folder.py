@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkme.answers.answer import Answer, Made, Target, ask
+from fedkme.answers.answer import Answer, Target, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.grammar import separate
+from fedkme.answers.made_rows import Made
 from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError, FedkmeError, QuestionError, on_disk
 from fedkme.ops.derivation import Derivation

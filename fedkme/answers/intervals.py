@@ -1,8 +1,8 @@
 """Intervals of figures that were released with noise of a known law, and whose bias has bounds.
 
 A figure that was computed of a release is no bound: it is off by its noise, whatever it is a figure of. So it
-is a `Released`, which has no arithmetic and no order; `most` and `least` make a `Bound` of it, which says how
-likely it is wrong; and `ends` makes the interval hold with 95 % after all such chances are taken off.
+is a `ReleasedFigure`, which has no arithmetic and no order; `most` and `least` make a `DoubtfulBound` of it,
+which says how likely it is wrong; and `ends` makes the interval hold with 95 % after all such chances are taken off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FAR = NormalDist().inv_cdf(1.0 - DOUBT)
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class DoubtfulBound:
     """A number that a value does not pass, but for a chance.
 
     Attributes:
@@ -34,7 +34,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleasedFigure:
     """A figure that is linear in what was released: what the rows have, and normal noise.
 
     Attributes:
@@ -45,13 +45,13 @@ class Released:
     estimate: float
     deviation: float = 0.0
 
-    def most(self) -> Bound:
+    def most(self) -> DoubtfulBound:
         """Upper bound on what the rows have."""
-        return Bound(self.estimate + _FAR * self.deviation, DOUBT if self.deviation else 0.0)
+        return DoubtfulBound(self.estimate + _FAR * self.deviation, DOUBT if self.deviation else 0.0)
 
-    def least(self) -> Bound:
+    def least(self) -> DoubtfulBound:
         """Lower bound on what the rows have."""
-        return Bound(self.estimate - _FAR * self.deviation, DOUBT if self.deviation else 0.0)
+        return DoubtfulBound(self.estimate - _FAR * self.deviation, DOUBT if self.deviation else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class Between:
         gap: from the one to the other.
     """
 
-    middle: Released
-    least: Released
-    most: Released
-    gap: Released
+    middle: ReleasedFigure
+    least: ReleasedFigure
+    most: ReleasedFigure
+    gap: ReleasedFigure
 
     @property
     def unseen(self) -> float:
@@ -76,7 +76,7 @@ class Between:
         middle = self.middle.estimate
         return max(self.most.estimate - middle, middle - self.least.estimate, 0.0)
 
-    def ends(self, more: Bound, level: float = LEVEL) -> tuple[float, float]:
+    def ends(self, more: DoubtfulBound, level: float = LEVEL) -> tuple[float, float]:
         """Interval of the value, or of that of a population.
 
         With L and U the values below and above, L^ and U^ their figures and s the larger deviation, a value

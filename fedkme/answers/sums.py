@@ -20,7 +20,6 @@ class have a column for each class: h may be of the label, too. The constant k h
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,7 +29,19 @@ from numpy.typing import NDArray
 
 from fedkme.answers.evidence import Law, Spread, outside, rows_together
 from fedkme.answers.functions import Function, columns_of, combined, tests_of, values_of
-from fedkme.answers.intervals import Between, Bound, Released, critical
+from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure, critical
+from fedkme.answers.ridge import (
+    RIDGES,
+    Basis,
+    RegressedFunction,
+    RidgePath,
+    best_mean,
+    estimates,
+    regressed,
+    ridge_path,
+    surest_path,
+    within,
+)
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
@@ -48,7 +59,6 @@ _OUTSIDE = 0.5
 """Part of a question's range over the domain that may be unseen; with more it is outside the span."""
 _SUPPOSED = "; supposes that few rows are as far out as its moments clip"
 _OUT = "not in the span of what was released"
-_RIDGES: FloatArray = np.logspace(4, -12, 33)
 _TAILS = 4.0
 """Factor of the sampling variance of a variance or a correlation that the release does not tell.
 
@@ -103,63 +113,6 @@ def public_rows(schema: Schema, count: int, stream: int, centre: FloatArray | No
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Basis:
-    """Features in units of their noise, turned so that those of the public rows are uncorrelated.
-
-    Attributes:
-        spectrum: mean squares of the turned features, (J,).
-        turn: (J, J) orthogonal.
-        middle: means of the turned features over the public rows, (J,).
-        at: features of the rows that are fitted, (K, J), not turned.
-        held: turned features of rows that are not fitted, (L, J).
-    """
-
-    spectrum: FloatArray
-    turn: FloatArray
-    middle: FloatArray
-    at: FloatArray
-    held: FloatArray
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Target:
-    """A function on the public rows.
-
-    Attributes:
-        against: its products with the turned features, (J, C).
-        mean: over rows and classes.
-        fitted: its values at rows that are fitted, (K, C).
-        held: its values at rows that are not, (L, C).
-    """
-
-    against: FloatArray
-    mean: float
-    fitted: FloatArray
-    held: FloatArray
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Path:
-    """Regressions of a function with each of R penalties.
-
-    Attributes:
-        weights: of the turned features, (R, J, C).
-        constants: (R,).
-        missed: what is left at rows that are not fitted, (R, L, C).
-    """
-
-    weights: FloatArray
-    constants: FloatArray
-    missed: FloatArray
-
-    @property
-    def noise(self) -> FloatArray:
-        """Standard deviation of the noise in each estimate, (R,)."""
-        found: FloatArray = np.sqrt(np.einsum("rjc,rjc->r", self.weights, self.weights))
-        return found
-
-
-@dataclass(frozen=True, eq=False, slots=True)
 class _Regression:
     """A function at rows of the domain that no regression was fitted to, and its regressions.
 
@@ -169,7 +122,7 @@ class _Regression:
     """
 
     values: FloatArray
-    path: _Path
+    path: RidgePath
 
 
 class SumEvidence:
@@ -180,7 +133,9 @@ class SumEvidence:
         self._maps = [each.map_spec.make(release.schema) for each in release.embeddings]
         self._centre = next((phi.centre for phi in self._maps if phi.centre is not None), None)
         self._classes = release.embeddings[0].layout.columns
-        self._tests: dict[tuple[tuple[str, ...], int], tuple[_Target, FloatArray, float, float]] = {}
+        self._tests: dict[
+            tuple[tuple[str, ...], int], tuple[RegressedFunction, FloatArray, float, float]
+        ] = {}
         self._regressions: dict[tuple[Function, frozenset[tuple[str, float]]], _Regression] = {}
         self._products: dict[tuple[Function, Function], tuple[Function, Function, Function]] = {}
         self._guesses: dict[tuple[Function, Function], float] = {}
@@ -233,11 +188,11 @@ class SumEvidence:
         least, most = float(values.min()), float(values.max())
         reach = max(-least, most)
         if most - least <= _NOTHING * max(reach, 1e-300):  # a constant
-            same = Released(float(values.mean()))
+            same = ReleasedFigure(float(values.mean()))
             means = np.array([float(each.values.mean()) for each in regressions])
-            return Law(means, np.zeros((count, count)), Between(same, same, same, Released(0.0)), reach)
+            return Law(means, np.zeros((count, count)), Between(same, same, same, ReleasedFigure(0.0)), reach)
         missed = np.tensordot(weights, np.array([each.path.missed for each in regressions]), 1)
-        flat = np.array([each.path.weights.reshape(len(_RIDGES), -1) for each in regressions])
+        flat = np.array([each.path.weights.reshape(len(RIDGES), -1) for each in regressions])
         noise = np.linalg.norm(np.tensordot(weights, flat, 1), axis=1)
         below, above = missed.min(axis=(1, 2)), missed.max(axis=(1, 2))
         ridge, supposed = int((critical(0.0) * noise + (above - below) / 2.0).argmin()), ""
@@ -250,13 +205,16 @@ class SumEvidence:
             part = min(gap / (most - least), 1.0)
             why = f"{_OUT}: its features miss {part:.0%} of what the question varies by"
             return replace(outside(count, why), reach=reach)
-        means = np.array([_estimates(each.path, self._released)[ridge] for each in regressions])
+        means = np.array([estimates(each.path, self._released)[ridge] for each in regressions])
         value, deviation = float(weights @ means), float(noise[ridge])
         low, middle, high = (
-            Released(value + away, deviation) for away in (float(below[ridge]), 0.0, float(above[ridge]))
+            ReleasedFigure(value + away, deviation)
+            for away in (float(below[ridge]), 0.0, float(above[ridge]))
         )
         own = flat[:, ridge]
-        return Law(means, own @ own.T, Between(middle, low, high, Released(gap)), reach, supposed=supposed)
+        return Law(
+            means, own @ own.T, Between(middle, low, high, ReleasedFigure(gap)), reach, supposed=supposed
+        )
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a combination; see `Evidence.spread`.
@@ -275,9 +233,11 @@ class SumEvidence:
                 square = combined(coefficients, functions).square
                 self._guesses[functions] = max(_TAILS * self._guess(square), 0.0)
             value = min(self._guesses[functions], law.reach)
-            return Spread(value, Bound(value), told=False)
+            return Spread(value, DoubtfulBound(value), told=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
-        return Spread(max(middle, 0.0), Bound(min(max(most.value, 0.0), law.reach), most.doubt), told=True)
+        return Spread(
+            max(middle, 0.0), DoubtfulBound(min(max(most.value, 0.0), law.reach), most.doubt), told=True
+        )
 
     def _regression(self, function: Function, cuts: frozenset[tuple[str, float]]) -> _Regression:
         """Function and its regressions on the features, over the domain and where a question may jump."""
@@ -286,8 +246,8 @@ class SumEvidence:
                 self._regressions.clear()
             table, at = self._edges(cuts)
             values = np.concatenate([self._on(function, self._held), self._on(function, table)])
-            target = _target(self._on(function, self._public), values, self._basis)
-            path = _path(target, replace(self._basis, held=at))
+            target = regressed(self._on(function, self._public), values, self._basis)
+            path = ridge_path(target, replace(self._basis, held=at))
             self._regressions[function, cuts] = _Regression(values, path)
         return self._regressions[function, cuts]
 
@@ -321,7 +281,7 @@ class SumEvidence:
         tests = tests_of([columns[name] for name in names], names)
         known = [self._known(test, (tuple(names), place)) for place, test in enumerate(tests)]
         own = self._target(function, self._basis)
-        known.append((own.fitted, *_best(own, self._basis, self._released)))
+        known.append((own.fitted, *best_mean(own, self._basis, self._released)))
         at = np.column_stack([fitted.ravel() for fitted, _, _ in known])
         middle, scale = at.mean(axis=0), np.maximum(at.std(axis=0), _NOTHING)
         means, errors = (np.array(each) for each in zip(*(part[1:] for part in known), strict=True))
@@ -337,14 +297,14 @@ class SumEvidence:
         """
         if key not in self._tests:
             target = self._target(test, self._basis)
-            path, place, risk = _surest(target, self._basis)
+            path, place, risk = surest_path(target, self._basis)
             self._tests[key] = target, path.weights[place], float(path.constants[place]), risk
         target, weights, constant, risk = self._tests[key]
         value = constant + float((weights * self._released).sum())
-        return target.fitted, _within(value, target), risk
+        return target.fitted, within(value, target), risk
 
-    def _target(self, function: Function, basis: _Basis) -> _Target:
-        return _target(self._on(function, self._public), self._on(function, self._held), basis)
+    def _target(self, function: Function, basis: Basis) -> RegressedFunction:
+        return regressed(self._on(function, self._public), self._on(function, self._held), basis)
 
     def _on(self, function: Function, rows: PublicRows) -> FloatArray:
         """Values of a function at public rows, for each class, (k, C)."""
@@ -358,11 +318,11 @@ class SumEvidence:
         return found
 
     @cached_property
-    def _basis(self) -> _Basis:
+    def _basis(self) -> Basis:
         at = self._at(self._public)
         spectrum, turn = np.linalg.eigh(at.T @ at / len(at))
         middle, held = turn.T @ at.mean(axis=0), self._at(self._held) @ turn
-        return _Basis(np.maximum(spectrum, 0.0), turn, middle, at, held)
+        return Basis(np.maximum(spectrum, 0.0), turn, middle, at, held)
 
     @cached_property
     def _released(self) -> FloatArray:
@@ -407,44 +367,3 @@ class SumEvidence:
 
 def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:
     return each.map_spec, each.layout, each.sigma, each.rows
-
-
-def _target(fitted: FloatArray, held: FloatArray, basis: _Basis) -> _Target:
-    against = basis.turn.T @ (basis.at.T @ fitted) / len(fitted)
-    return _Target(against, float(fitted.mean()), fitted, held)
-
-
-def _path(target: _Target, basis: _Basis, ridges: FloatArray = _RIDGES) -> _Path:
-    """Ridge regressions of a function, each with a constant that is not penalised."""
-    shrunk = 1.0 / (basis.spectrum + ridges[:, None] + 1e-14 * basis.spectrum[-1])
-    free = 1.0 - shrunk @ basis.middle**2
-    left = target.mean - ((shrunk * basis.middle) @ target.against).mean(axis=1)
-    constants = np.divide(left, free, out=np.zeros_like(left), where=free > 1e-9)
-    own = target.against - constants[:, None, None] * basis.middle[:, None]
-    weights: FloatArray = own * shrunk[:, :, None]
-    reached = basis.held @ weights.transpose(1, 0, 2).reshape(len(basis.spectrum), -1)
-    reached = reached.reshape(len(basis.held), len(ridges), -1).transpose(1, 0, 2)
-    return _Path(weights, constants, target.held - constants[:, None, None] - reached)
-
-
-def _best(target: _Target, basis: _Basis, released: FloatArray) -> tuple[float, float]:
-    """Mean of a function where noise and what the features miss are least, and what it may be off by."""
-    path, place, risk = _surest(target, basis)
-    return _within(float(_estimates(path, released)[place]), target), risk
-
-
-def _surest(target: _Target, basis: _Basis) -> tuple[_Path, int, float]:
-    """Path of a function, and the penalty with the least mean squared error over the domain, and its root."""
-    path = _path(target, basis)
-    risks = np.square(path.missed).mean(axis=(1, 2)) + path.noise**2
-    place = int(risks.argmin())
-    return path, place, math.sqrt(float(risks[place]))
-
-
-def _within(value: float, target: _Target) -> float:
-    return min(max(value, float(target.held.min())), float(target.held.max()))
-
-
-def _estimates(path: _Path, released: FloatArray) -> FloatArray:
-    found: FloatArray = path.constants + np.einsum("rjc,jc->r", path.weights, released)
-    return found

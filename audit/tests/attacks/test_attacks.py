@@ -11,9 +11,9 @@ from audit.attacks.black_box import Experiment
 from audit.attacks.clock import MakeClock
 from audit.attacks.finding import MOST_STATISTICS, Effort
 from audit.attacks.subjects import SUBJECTS
-from audit.tests.attacks.faults import FAULTS
-from audit.tests.attacks.faults.auction_faults import FaultyClock, FixedThreshold, ImpatientClock
-from audit.tests.attacks.faults.mean_faults import ScaledNoise, gaussian_with
+from audit.planted_faults.parts import FAULTS
+from audit.planted_faults.parts.auction_faults import FaultyClock, FixedThreshold, ImpatientClock
+from audit.planted_faults.parts.mean_faults import ScaledNoise, gaussian_with
 from curator.summary.auctions.clock import Clock
 
 SOUND = [name for name, make in SUBJECTS.items() if make().standing == "sound"]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from audit.attacks import public, subjects
 from audit.attacks.finding import CheckResult, Claim, Effort, Subject
-from audit.tests.attacks.faults.mean_faults import AwayFromZero
+from audit.planted_faults.parts.mean_faults import AwayFromZero
 from fedkme.errors import AuditError, ConfigError
 from operate.audit_cli import app
 

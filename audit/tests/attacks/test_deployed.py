@@ -10,7 +10,7 @@ import pytest
 from audit.attacks.deployed import Through, deployed_release, deployed_summary
 from audit.attacks.finding import Effort, Subject
 
-WEAK: Through = ("audit.tests.attacks.faults.quarter_noise",)
+WEAK: Through = ("audit.planted_faults.parts.quarter_noise",)
 GAMES = [pytest.param(deployed_summary, id="summary"), pytest.param(deployed_release, id="release")]
 
 

@@ -11,7 +11,7 @@ from audit.attacks import auctions, clock, joint
 from audit.attacks.clock import MakeClock
 from audit.attacks.finding import Claim, Effort
 from audit.attacks.wire import GRPC, LOOPBACK
-from audit.tests.attacks.faults.auction_faults import FixedThreshold, StaleEpoch
+from audit.planted_faults.parts.auction_faults import FixedThreshold, StaleEpoch
 from curator.summary.auctions.ask_everyone import AskEveryoneSettings
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuctionSettings

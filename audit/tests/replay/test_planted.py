@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from audit.attacks.subjects import SUBJECTS
-from audit.tests.replay.faults import FAULTS
-from audit.tests.replay.faults.__main__ import case_of, measured
+from audit.planted_faults import FAULTS
+from audit.planted_faults.__main__ import case_of, measured
 
 PART = 8
 """One fault of so many is planted here: a column that is no longer true may be seen in `make audit` alone."""

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from audit.planted_faults import FAULTS
+from audit.planted_faults.__main__ import case_of
 from audit.replay import pairs
 from audit.replay.cases import cases_of, replayed
 from audit.replay.cli import SEEDS
@@ -21,8 +23,6 @@ from audit.replay.neighbours import HOLDER, KINDS, OWNERS, make_world, neighbour
 from audit.replay.play import play
 from audit.replay.promises import disclosed
 from audit.replay.recorder import Recorder
-from audit.tests.replay.faults import FAULTS
-from audit.tests.replay.faults.__main__ import case_of
 from fedkme.errors import AuditError
 from fedkme.extensions import installed, registered
 from fedkme.privacy.accountants import Sound

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedkme.answers.answer import Answer, Made, ask
+from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
+from fedkme.answers.made_rows import Made
 from fedkme.errors import DataError, QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, marginal_counts

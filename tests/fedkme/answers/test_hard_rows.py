@@ -24,7 +24,7 @@ from fedkme.answers.answer import BOUNDED, Answer, ask, in_rows
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
-from fedkme.answers.intervals import Between, Bound, Released
+from fedkme.answers.intervals import Between, DoubtfulBound, ReleasedFigure
 from fedkme.features.binning import Binning, finer
 from fedkme.features.counts import marginal_counts
 from fedkme.releases.counts import Measurement, StoredCounts
@@ -37,7 +37,7 @@ from lab.bench.answers.populations import KINDS, REAL
 TABLES = int(os.environ.get("FEDKME_TABLES", "2"))
 RELEASES = 24
 LEAST = 18
-"""Of 24 intervals of 95 %, fewer hold with a chance of 1e-4."""
+"""Least number of 24 intervals of 95 % that hold; fewer do with a chance of 1e-4."""
 NUMBERS = {
     "columns": [
         {"name": "term", "kind": "numeric", "bounds": [0, 500], "integer": True},
@@ -54,7 +54,7 @@ def spiked(rng: np.random.Generator, rows: int = 400) -> Table:
 
 
 def counted(table: Table, schema: Schema, seed: int, sigma: float, fine: float | None) -> Evidence:
-    """What the mechanism releases of single columns, drawn without a release."""
+    """Counts of single columns as the mechanism releases them, drawn without a release."""
     rng, coarse = np.random.default_rng(seed), Binning(schema, 16)
 
     def measured(binning: Binning, column: int, deviation: float) -> Measurement:
@@ -165,9 +165,9 @@ def test_the_ends_of_a_value_between_two_figures_hold_wherever_it_lies() -> None
         for value in (0.0, gap):
             held = 0
             for a, b in zip(noise[:2000], gap + other[:2000], strict=True):
-                least, most = Released(float(a), 1.0), Released(float(b), 1.0)
-                between = Between(least, least, most, Released(float(b - a), apart))
-                low, high = between.ends(Bound(0.0))
+                least, most = ReleasedFigure(float(a), 1.0), ReleasedFigure(float(b), 1.0)
+                between = Between(least, least, most, ReleasedFigure(float(b - a), apart))
+                low, high = between.ends(DoubtfulBound(0.0))
                 held += low <= value <= high
             assert held >= 0.935 * 2000, (gap, turn, value)
 

@@ -12,7 +12,7 @@ import consumer.gate
 import consumer.summary.offers
 import consumer.summary.party
 import fedkme.cells.directions
-from audit.tests.replay.faults.planting import Fault, Plant, around, drawn_once, nothing, scaled
+from audit.planted_faults.planting import Fault, Plant, around, drawn_once, nothing, scaled
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.privacy.events import OWNERS, BoundedRange
 

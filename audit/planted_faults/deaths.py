@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from audit.tests.replay.faults.planting import Fault, all_of, around, nothing
+from audit.planted_faults.planting import Fault, all_of, around, nothing
 from curator.run.journal import JournaledNoise, RunJournal
 from curator.runs.context import RunContext
 from curator.runs.families.cells_plan import Agreement

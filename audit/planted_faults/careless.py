@@ -33,7 +33,7 @@ import fedkme.secagg.owner
 import owner.cells.responder
 import owner.keyring
 import owner.sums.responder
-from audit.tests.replay.faults.planting import Fault, Patch, Plant, around, everywhere
+from audit.planted_faults.planting import Fault, Patch, Plant, around, everywhere
 from curator.releases.marginals.budget import BudgetFilter
 from fedkme.cells.directions import histogram_of
 from fedkme.cells.histogram import HistogramNoise

@@ -1,4 +1,4 @@
-"""Shares of the planted faults that each layer finds, measured: `python -m audit.tests.replay.faults`."""
+"""Shares of the planted faults that each layer finds, measured: `python -m audit.planted_faults`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from audit.attacks.black_box import Experiment
 from audit.attacks.finding import Check, Effort, Subject
 from audit.attacks.subjects import SUBJECTS
+from audit.planted_faults import FAULTS
+from audit.planted_faults.planting import Fault, forget_caches
 from audit.replay.cases import Case, cases_of
 from audit.replay.cli import SEEDS
 from audit.replay.pairs import replay
-from audit.tests.replay.faults import FAULTS
-from audit.tests.replay.faults.planting import Fault, forget_caches
 
 LEAST = {"replay": 0.77, "attack": 0.37, "replay or attack": 0.98}
 """Shares below which none may fall."""

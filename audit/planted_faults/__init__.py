@@ -1,6 +1,6 @@
 """Faults planted in the product: one list, with a column for each layer of the audit that finds them.
 
-Columns are measured (`python -m audit.tests.replay.faults`, which `make audit` runs): a fault is found by
+Columns are measured (`python -m audit.planted_faults`, which `make audit` runs): a fault is found by
 replay in its case, by an attack on its subject, by a test. Those that are parts of an attack's subject are
 planted there; the same fault planted in the product is its twin, one entry with it.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from audit.tests.attacks.faults import FAULTS as PARTS
-from audit.tests.replay.faults import algorithm3, careless, cells, consumers, deaths, sums
-from audit.tests.replay.faults.planting import Fault
-from audit.tests.replay.faults.stories import STORIES
+from audit.planted_faults import algorithm3, careless, cells, consumers, deaths, sums
+from audit.planted_faults.parts import FAULTS as PARTS
+from audit.planted_faults.planting import Fault
+from audit.planted_faults.stories import STORIES
 
 _TWINS: Mapping[str, str] = {
     "a budget that is looked at when the bytes have left": "a budget that is looked at after the bytes left",

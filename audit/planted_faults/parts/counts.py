@@ -16,7 +16,7 @@ from audit.attacks.curators import pooled
 from audit.attacks.finding import Claim, Subject
 from audit.attacks.owners import coalitions
 from audit.attacks.scripted import TalliedNoise
-from audit.tests.attacks.faults.mean_faults import ScaledNoise
+from audit.planted_faults.parts.mean_faults import ScaledNoise
 from curator.releases import joint as joint_release
 from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.release import MarginalRelease

@@ -22,7 +22,7 @@ import owner.consent.gate
 import owner.consent.policy
 import owner.handler
 import owner.sums.responder
-from audit.tests.replay.faults.planting import (
+from audit.planted_faults.planting import (
     Fault,
     Patch,
     all_of,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.tests.replay.faults.planting import Fault, Patch, Plant, all_of, around, nothing
+from audit.planted_faults.planting import Fault, Patch, Plant, all_of, around, nothing
 from curator.summary.auctions.clock import Clock
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market

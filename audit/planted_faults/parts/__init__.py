@@ -13,7 +13,7 @@ from audit.attacks.curators import payouts, pooled
 from audit.attacks.finding import Layer, Subject
 from audit.attacks.owners import budgets_and_ledgers as books
 from audit.attacks.owners import coalitions, limits, timing
-from audit.tests.attacks.faults.auction_faults import (
+from audit.planted_faults.parts.auction_faults import (
     AnswersEarly,
     FixedThreshold,
     HalfCoin,
@@ -23,7 +23,7 @@ from audit.tests.attacks.faults.auction_faults import (
     WrongSign,
     off_by_one_tau,
 )
-from audit.tests.attacks.faults.counts import (
+from audit.planted_faults.parts.counts import (
     CountsAgain,
     FirstIsExact,
     OfOneLandmark,
@@ -45,8 +45,8 @@ from audit.tests.attacks.faults.counts import (
     sketched_with,
     unbudgeted,
 )
-from audit.tests.attacks.faults.directions import uncut_scores, whole_histogram
-from audit.tests.attacks.faults.mean_faults import (
+from audit.planted_faults.parts.directions import uncut_scores, whole_histogram
+from audit.planted_faults.parts.mean_faults import (
     AwayFromZero,
     BatchMean,
     HalfLaplace,
