@@ -16,7 +16,7 @@ from fedkme.extensions import AUCTIONS, FEATURE_MAPS, MECHANISMS, RELEASES
 from tests.places import ROOT, tree
 
 PACKAGES = ("fedkme", "curator", "owner", "consumer", "sim", "tests", "tools")
-FOLDERS = (*PACKAGES, "protos", "docs", "examples", "deploy")
+FOLDERS = (*PACKAGES, "protos", "docs", "lab", "examples", "deploy")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 NO_CODE = {
     **{str(group): "group of entry points" for group in (AUCTIONS, FEATURE_MAPS, MECHANISMS, RELEASES)},

@@ -196,8 +196,8 @@ def test_the_command_prints_a_table_and_json() -> None:
 
 
 def test_the_document_has_the_table_that_the_code_prints() -> None:
-    """docs/planning.md: predicted beside measured, as `python -m sim.planning.measured` prints it."""
+    """lab/results/planning.md: predicted beside measured, as `python -m sim.planning.measured` prints it."""
     from sim.planning.measured import table
 
-    text = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    text = (ROOT / "lab" / "results" / "planning.md").read_text(encoding="utf-8")
     assert table() in text
