@@ -18,6 +18,7 @@ from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
     IdentityError,
+    NotMadeError,
     PartyFailedError,
     ProtocolError,
     ProtocolVersionError,
@@ -43,6 +44,7 @@ RECEIVED, DONE, ENDED = "received", "done", "ended"
 _OF_THE_CALL = (
     ConnectionFailedError,
     PartyFailedError,
+    NotMadeError,
     StoreError,
     StoppingError,
     QuotaError,

@@ -24,6 +24,7 @@ from fedkme.wire import codecs
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
 from fedkme.wire.journals import RequestDocument
+from fedkme.wire.summaries import OPENED
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
@@ -153,6 +154,6 @@ def _plain(run: pb.RunState) -> dict[str, str | int]:
         "status": run.status,
         "rows": run.rows,
         "selected": run.selected,
-        "opened": datetime.fromtimestamp(run.opened, UTC).isoformat(timespec="seconds"),
+        "opened": datetime.fromtimestamp(OPENED.decode(run.opened), UTC).isoformat(timespec="seconds"),
         "ahead": run.ahead,
     }

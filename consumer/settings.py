@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from fedkme.cells.directions import MOST_PICKS, USUAL_PICKS
 from fedkme.config import Settings
 from fedkme.party import ConsumerName, StoredPartySettings
 from fedkme.privacy.budget import WindowBudget
@@ -39,6 +40,9 @@ class RequestSettings(Settings):
     asks: int = Field(1, ge=1, lt=2**31)
     """Requests that D_v is meant for, each of which costs `privacy`: its counts by cells get the noise that
     costs least over so many, Gaussian in place of discrete Laplace from two on."""
+    picks: int = Field(USUAL_PICKS, ge=0, le=MOST_PICKS)
+    """Directions that D_v may pick from a plan's menu, at most: a plan of more is refused before D_v is read.
+    With 0 it picks none, and all of its epsilon is for counts."""
     target: AnyTarget = GaussianSettings()
     """Protection of g~, the mean of h1 over D_v."""
     share: Literal["embedding", "rows"] = "embedding"

@@ -14,6 +14,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import Numbers
 from fedkme.errors import ApprovalError, ConfigError, FedkmeError, ProtocolError, error_of
 from fedkme.features.maps import ROW_UNIT
 from fedkme.heads.log import Cosignature, Head
@@ -34,6 +35,8 @@ from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import SumQuery
 
+SHARES = Numbers(0.0, 1.0 + 1e-9)
+"""Shares of an order, with room for rounding."""
 _WORDS = 500  # letters of a peer's cause or remedy
 
 

@@ -133,6 +133,13 @@ class NotJudgedError(FedkmeError):
     title = "not judged"
 
 
+class NotMadeError(FedkmeError):
+    """A release or summary is on disk, and something that follows from it could not be made."""
+
+    code = 28
+    title = "not made"
+
+
 class ProtocolVersionError(FedkmeError):
     """Two parties speak different versions of the wire contract."""
 

@@ -69,6 +69,15 @@ class Security:
     dropouts: int = 0
     colluders: int = 0
 
+    @property
+    def shares_known(self) -> int:
+        """Most shares of noise that an observer knows: those of T owners, or its own if it is one."""
+        return max(1, self.colluders)
+
+    def honest(self, owners: int) -> int:
+        """Least number of shares in a total of so many owners that an observer does not know, m."""
+        return owners - self.dropouts - self.shares_known
+
 
 @dataclass(frozen=True, slots=True)
 class IntendedSummary:

@@ -69,6 +69,7 @@ class ReleaseLines:
             consumer=asked.consumer,
             method=asked.protocol,
             secure=asked.security is not None,
+            colluders=None if asked.security is None else asked.security.colluders,
             epsilon=epsilon,
             delta=self._delta,
             answer="accepted" if accepted else "refused",

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from consumer.results import CSV
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, NotMadeError
+from fedkme.ops.derivation import Derivation
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from sim.arguments import ComparedWith, ScenarioName
 from sim.chaos.cli import chaos, schedule
@@ -73,7 +74,10 @@ def run(
         if as_json:
             print_json({"directory": directory, "report": report, "metrics": metrics})
         else:
-            print_summary(metrics, console())
+            steps = Derivation(f"`fedkme report {directory}` writes the page of this run.")
+            steps.step("the last lines", lambda: print_summary(metrics, console()))
+            for loss in steps.losses:
+                typer.echo(loss, err=True)
             if (table := directory / "consumer" / CSV).is_file():
                 typer.echo(f"rows with names and weights: {table}")
             typer.echo(f"report: {report}")
@@ -131,14 +135,29 @@ def report(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Write report.html from what a run left, or from what a consumer of a deployment received."""
+    """Write report.html from what a run left, or from what a consumer of a deployment received.
+
+    Of a release, whatever is missing of its rows, card and figures is made of the released numbers before.
+    """
+    from fedkme.ledgers.figures import check_stated
+    from sim.releases import complete_release, has_numbers
     from sim.report.write import write_report
 
-    written = _of_consumer(directory) if directory.suffix == ".toml" else write_report(directory)
+    check_stated(directory)
+    code = 0
+    if directory.suffix == ".toml":
+        written = _of_consumer(directory)
+    elif has_numbers(directory):
+        written = directory / "report.html"
+        losses = complete_release(directory, lambda line: typer.echo(line, err=True))["losses"]
+        code = NotMadeError.code if losses else 0
+    else:
+        written = write_report(directory)
     if as_json:
         print_json({"report": written})
     else:
         typer.echo(written)
+    raise typer.Exit(code)
 
 
 def _of_consumer(config: Path) -> Path:

@@ -14,6 +14,8 @@ from rich.console import Console
 from typer.core import TyperCommand
 from typing_extensions import override
 
+from fedkme.errors import NotMadeError
+from fedkme.ops.derivation import Derivation
 from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
@@ -32,7 +34,9 @@ Secure = Annotated[
     bool, typer.Option("--secure", help="Secure aggregation: owners do not trust the curator.")
 ]
 Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
-Colluders = Annotated[int, typer.Option(help="Owners that may side with the curator.")]
+Colluders = Annotated[
+    int | None, typer.Option(help="Owners that may side with the curator; default 1, which takes three.")
+]
 Copies = Annotated[int | None, typer.Option(help="Further tables that show how uncertain the rows are.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
 Device = Annotated[
@@ -78,7 +82,7 @@ def _add(method: str, text: str) -> None:
         copies: Copies = None,
         secure: Secure = False,
         dropouts: Dropouts = 0,
-        colluders: Colluders = 0,
+        colluders: Colluders = None,
         out: Out = None,
         assignments: Set = None,
         device: Device = None,
@@ -106,10 +110,11 @@ def _train_on(device: str | None) -> None:
         os.environ["JAX_PLATFORMS"] = device
 
 
-def _trust(secure: bool, dropouts: int, colluders: int) -> list[str]:
-    if not (secure or dropouts or colluders):
+def _trust(secure: bool, dropouts: int, colluders: int | None) -> list[str]:
+    if not (secure or dropouts or colluders is not None):
         return []
-    return [f"pooling.security.dropouts={dropouts}", f"pooling.security.colluders={colluders}"]
+    tells = [] if colluders is None else [f"pooling.security.colluders={colluders}"]
+    return [f"pooling.security.dropouts={dropouts}", *tells]
 
 
 @app.command(AUTO, epilog=epilog_of(AUTO))
@@ -165,11 +170,14 @@ def _run(
     with page_of() if watch else contextlib.nullcontext() as page:
         with alive(shown.note):
             directory, metrics = simulate_release(settings, out, shown, parties, plan, page)
+        steps = Derivation()
         if as_json:
             print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
         else:
-            print_release(metrics, directory, console())
-    raise typer.Exit(metrics["code"])
+            steps.step("the last lines", lambda: print_release(metrics, directory, console()))
+    for loss in steps.losses:
+        typer.echo(loss, err=True)
+    raise typer.Exit(metrics["code"] or (NotMadeError.code if steps.losses else 0))
 
 
 _FIGURES = {

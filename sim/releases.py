@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +16,48 @@ from typing_extensions import override
 
 from consumer.releases.client import ReleaseConsumerSettings
 from curator.planning.releases import ReleasePlan
-from curator.releases.method import make_method
-from curator.releases.record import write_release
+from curator.releases.method import RELEASE, make_method
+from curator.releases.record import RECORD, completed, write_release
 from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
+from fedkme.durable import replace
+from fedkme.errors import ConfigError, DataError, NotMadeError, StoreError, on_disk
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
+from fedkme.ops.derivation import Derivation, total
+from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.presets import warn_of_large
+from fedkme.releases.counts import protocol_of
 from fedkme.releases.settings import read_points
 from fedkme.tables.files import load_table
 from fedkme.tables.table import joined
 from sim.config import plain
 from sim.engines.children import Event as Said
-from sim.engines.inprocess import KeptRecords, release_in_process
+from sim.engines.inprocess import InProcessMarket, KeptRecords, release_in_process
 from sim.engines.opening import opened
 from sim.engines.processes import Folders, Launch
-from sim.engines.run_folder import make_run_directory, write_ledgers, write_schema
+from sim.engines.run_folder import (
+    UNFINISHED,
+    adopt_consumer_journal,
+    adopt_curator_run,
+    adopt_owner_journals,
+    is_under_way,
+    make_run_directory,
+    write_ledgers,
+    write_schema,
+)
+from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
-from sim.release_config import ReleaseSimulation
+from sim.release_config import ReleaseSimulation, load_release
 from sim.report.release_progress import ReleaseFollower
-from sim.report.write import read_object, write_report
+from sim.report.write import page_of_release, read_object, write_report
 from sim.run import carried_out, rows_of
-from sim.scenarios import Scenario
+from sim.scenarios import Scenario, build_scenario
 from sim.watch import SimulationWatch
+
+SETTINGS, METRICS = "release.toml", "metrics.json"
+FIGURES = "figures by the owners' rows"
 
 
 def simulate_release(
@@ -76,27 +96,162 @@ def simulate_release(
         warn_of_large(settings, shown.warn)
         if scenario.test.labels is not None and len(scenario.test) and not can_train():
             shown.warn("no models will be trained on the rows: that takes pip install 'fedkme[sim]'")
+        if out is not None and _is_left(out, settings):
+            return out, complete_release(out, shown.warn, scenario)
         directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}", until)
-        (directory / "release.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
+        (directory / SETTINGS).write_text(dump_toml(plain(settings)), encoding="utf-8")
         write_schema(directory, scenario.schema)
+        steps = Derivation()
         if settings.engine == "processes":
             work = ReleaseLaunch(scenario, settings, directory, shown, watch).run()
         else:
-            work = _in_process(scenario, settings, directory, shown, watch)
+            work = _in_process(scenario, settings, directory, shown, watch, steps)
         held = "The run is over; its rows are held against the owners'."
         record, failure = carried_out(interrupts, work, directory, shown.close, watch, held)
         if record["files"]:
             shown.note("the release is made; it is held against the owners' rows")
-        metrics = _metrics(scenario, settings, directory, record, time.monotonic() - started)
+        figures = {"timing": {"total_s": time.monotonic() - started}}
         if plan is not None:
-            metrics["plan"] = plan.to_json()
-        (directory / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n", encoding="utf-8")
-        write_report(directory)
+            figures["plan"] = plan.to_json()
+        metrics = _derive(directory, record, settings, scenario, figures, shown.warn, steps)
         if watch is not None:
             watch.finish(directory, f"Report: {directory / 'report.html'}", over=True)
     if failure is not None:
         raise failure
     return directory, metrics
+
+
+def _is_left(directory: Path, settings: ReleaseSimulation) -> bool:
+    """Check whether a folder has the numbers of this very release, and not all that follows from them."""
+    path = directory / SETTINGS
+    if not path.exists() or path.read_text(encoding="utf-8") != dump_toml(plain(settings)):
+        return False
+    return not is_under_way(directory) and has_numbers(directory) and not _is_complete(directory)
+
+
+def has_numbers(directory: Path) -> bool:
+    """Check whether a folder has released numbers: a simulation's, or a consumer's output."""
+    return (directory / RELEASE).exists() or any(directory.glob(f"curator/run-*/{RELEASE}"))
+
+
+def _is_complete(directory: Path) -> bool:
+    """Check whether nothing that follows from the released numbers of a folder is missing."""
+    if not (directory / RECORD).exists():
+        return any(directory.glob("*.card.json")) and any(directory.glob("*.csv"))
+    record, metrics = read_object(directory / RECORD), directory / METRICS
+    there = all((directory / str(name)).exists() for name in record["files"])
+    return record["status"] == "complete" and there and metrics.exists() and not read_object(metrics)["code"]
+
+
+def complete_release(
+    directory: Path, warn: Callable[[str], None], scenario: Scenario | None = None
+) -> dict[str, Any]:
+    """Make again what is missing of a release whose numbers are in a folder; nobody is asked for anything.
+
+    Args:
+        directory: of a simulation, also of one that was killed, or a consumer's output.
+        warn: hears of what cannot be made this time either, one line each.
+        scenario: parties of the simulation; by default those that its settings name.
+
+    Returns:
+        Metrics, whose `code` is 28 where something is still missing.
+
+    Raises:
+        ConfigError: the run is under way.
+        StoreError: the numbers cannot be read.
+    """
+    if is_under_way(directory):
+        raise ConfigError(f"the run in {directory} is under way", "Wait for its end.")
+    if (directory / "curator").is_dir():  # a launcher that was killed
+        adopt_curator_run(directory)
+        adopt_owner_journals(directory)
+        adopt_consumer_journal(directory)
+    if _is_complete(directory) and (directory / METRICS).exists():
+        write_report(directory)
+        return {"losses": (), **read_object(directory / METRICS)}
+    losses = () if _is_complete(directory) else completed(directory, lambda *_: None)
+    if not ((directory / SETTINGS).exists() and (directory / RECORD).exists()):
+        return _derive_received(directory, losses, warn)
+    steps = Derivation()
+    settings = load_release(protocol_in(directory), str(directory / SETTINGS))
+    before = read_object(directory / METRICS) if (directory / METRICS).exists() else {}
+    figures: dict[str, Any] = {key: before[key] for key in ("timing", "plan") if key in before}
+    if scenario is None and settings.noise == "seeded":
+        scenario = steps.step(FIGURES, lambda: build_scenario(settings.scenario, settings.seed))
+    record = read_object(directory / RECORD)
+    _copy_to_consumer(directory, record["files"], steps)
+    metrics = _derive(directory, record, settings, scenario, {"timing": {}, **figures}, warn, steps)
+    (directory / UNFINISHED).unlink(missing_ok=True)
+    return metrics
+
+
+def protocol_in(directory: Path) -> str:
+    """Name of the method whose numbers a folder has.
+
+    Raises:
+        DataError: they are no release.
+    """
+    with on_disk(f"{directory / RELEASE} cannot be read", "Give a release's folder.", DataError):
+        return protocol_of((directory / RELEASE).read_bytes(), str(directory / RELEASE))
+
+
+def _derive(
+    directory: Path,
+    record: Mapping[str, Any],
+    settings: ReleaseSimulation,
+    scenario: Scenario | None,
+    figures: Mapping[str, Any],
+    warn: Callable[[str], None],
+    steps: Derivation,
+) -> dict[str, Any]:
+    """Make metrics.json and the page of a run; a step that fails costs a line, and the run's code says so."""
+    steps.remedy = f"`fedkme report {directory}` makes the rest at no cost."
+    steps.losses = [
+        *(NotMadeError(cause, steps.remedy) for cause in record.get("losses", ())),
+        *(NotMadeError(loss.cause, steps.remedy) for loss in steps.losses),
+    ]
+    metrics = {**_metrics(scenario, settings, directory, record, steps), **figures}
+    _write_metrics(directory, metrics, steps)
+    if steps.step("report.html", lambda: write_report(directory)) is None:
+        _write_metrics(directory, metrics, steps)
+    for loss in steps.losses:
+        warn(str(loss))
+    return metrics
+
+
+def _write_metrics(directory: Path, metrics: dict[str, Any], steps: Derivation) -> None:
+    """Write metrics.json with what could not be made so far."""
+
+    def write() -> None:
+        replace(directory / METRICS, (json.dumps(metrics, indent=2) + "\n").encode())
+
+    for _ in range(2):  # once more where the losses include that of the file itself
+        metrics["losses"] = [loss.cause for loss in steps.losses]
+        if (loss := total(steps.losses)) is not None and metrics["code"] in (0, loss.code):
+            metrics |= {"code": loss.code, "reason": str(loss)}
+        before = len(steps.losses)
+        steps.step(METRICS, write)
+        if len(steps.losses) == before:
+            return
+
+
+def _derive_received(
+    directory: Path, losses: Sequence[NotMadeError], warn: Callable[[str], None]
+) -> dict[str, Any]:
+    """Make the page of what a consumer received."""
+    steps = Derivation()
+    metrics = {"files": sorted(path.name for path in directory.glob("*.*") if path.suffix != ".html")}
+    card = next(iter(sorted(directory.glob("*.card.json"))), None)
+
+    def page() -> None:
+        if card is not None:
+            about = received_release(CONSUMER, protocol_in(directory), read_object(card)) | metrics
+            replace(directory / "report.html", page_of_release(directory, about, {}).encode())
+
+    steps.step("report.html", page)
+    for loss in (all_losses := (*losses, *steps.losses)):
+        warn(str(loss))
+    return metrics | {"losses": [loss.cause for loss in all_losses]}
 
 
 def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
@@ -143,6 +298,7 @@ async def _in_process(
     directory: Path,
     shown: ReleaseFollower,
     watch: SimulationWatch | None,
+    steps: Derivation,
 ) -> None:
     def hear(event: str, **fields: Any) -> None:
         if watch is not None:
@@ -151,32 +307,53 @@ async def _in_process(
         if event in ("owner_left", "warning"):
             shown.warn(fields["line"])
 
-    records = KeptRecords()
     asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
     async with opened(scenario, settings, shown.note) as market:
         if watch is not None:
             watch.take(market.curator, tuple(market.owners), directory)
+
+        def keep(kept: KeptRecords) -> None:
+            """Put a release on disk; of its end, as much as the disk takes."""
+            assert kept.release is not None, "a release is kept"
+            stores = market.stores() if isinstance(market, InProcessMarket) else {CURATOR: market.curator}
+            with on_disk(f"{directory} cannot be written", "Make room, and ask again.", StoreError):
+                write_ledgers(directory, stores)
+                write_release(directory, kept.release, kept.files, kept.facts, Derivation())
+
+        records = KeptRecords(keep)
         try:
             await release_in_process(market, asked, settings.pooling, records, hear)
         finally:
             write_ledgers(directory, await market.collect_stores())
-            if records.release is not None:
-                write_release(directory, records.release, records.files, records.facts)
-    for name, data in records.files.items():
-        (directory / "consumer" / name).write_bytes(data)
+    _copy_to_consumer(directory, records.files, steps)
+
+
+def _copy_to_consumer(directory: Path, names: Iterable[str], steps: Derivation) -> None:
+    """Write the consumer's files, as far as the run has them."""
+    for name in names:
+        source, target = directory / name, directory / "consumer" / name
+        if source.exists() and target.parent.exists():
+            steps.step(f"consumer/{name}", partial(shutil.copyfile, source, target))
 
 
 def _metrics(
-    scenario: Scenario,
+    scenario: Scenario | None,
     settings: ReleaseSimulation,
     directory: Path,
     record: Mapping[str, Any],
-    total_s: float,
+    steps: Derivation,
 ) -> dict[str, Any]:
-    """Metrics for metrics.json; docs/metrics.md explains them."""
-    privacy = statements(read_ledgers([directory]), settings.release.delta)
+    """Metrics for metrics.json, each figure in a step of its own; docs/metrics.md explains them."""
+    privacy = steps.step(
+        "statements on privacy", lambda: statements(read_ledgers([directory]), settings.release.delta)
+    )
     card = next((name for name in record["files"] if name.endswith(".card.json")), None)
-    held_against_rows = record["files"] and settings.noise == "seeded"  # such figures carry no noise
+    verdict = None if card is None else steps.step("the verdict", lambda: read_object(directory / card))
+    evaluation = None
+    # Such figures carry no noise.
+    rows = {"synthetic.npz", "weighted.npz"} & set(record["files"])
+    if scenario is not None and rows and settings.noise == "seeded":
+        evaluation = steps.step(FIGURES, lambda: _evaluation(scenario, settings, directory, record))
     return {
         "status": record["status"],
         "reason": record["reason"],
@@ -189,13 +366,12 @@ def _metrics(
         "K": len(record["owner_rows"]),
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
-        "verdict": None if card is None else read_object(directory / card).get("verdict"),
-        "privacy": [each.to_json() for each in privacy],
-        "evaluation": _evaluation(scenario, settings, directory, record) if held_against_rows else {},
+        "verdict": (verdict or {}).get("verdict"),
+        "privacy": [each.to_json() for each in privacy or ()],
+        "evaluation": evaluation or {},
         "files": record["files"],
         "bytes": record["bytes"],
         "faults": record["faults"],
-        "timing": {"total_s": total_s},
     }
 
 

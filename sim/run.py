@@ -12,12 +12,13 @@ from typing import Any
 from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.evaluation import require_models
 from consumer.summary.judging import judge_tables
-from consumer.summary.offers import pruned
+from consumer.summary.offers import Summary, pruned
 from curator.runs.record_files import write_run
 from curator.sums.settings import SumSettings
-from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError
+from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError, NotJudgedError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
+from fedkme.ops.derivation import Derivation, total
 from fedkme.party import fault_of_name
 from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
@@ -101,25 +102,41 @@ def simulate(
         judged = "The run is over; its summary is judged and compared."
         record, failure = carried_out(interrupts, work, directory, progress.close, watch, judged)
         settings = settings.chosen(record)
+        steps = Derivation(f"The rows in {directory} are whole; `fedkme report {directory}` writes the page.")
         baselines: dict[Baseline, BaselineResult] = {}
         if failure is None and record["selected"] and settings.baselines and settings.noise == "seeded":
             progress.note(f"the summary is {record['status']}; running the baselines")
             try:
                 gamma, accessed = record["features"]["gamma"], sum(record["accessed"].values())
-                baselines = interrupts.run(run_baselines(scenario, settings, gamma, accessed, progress.note))
+                compared = run_baselines(scenario, settings, gamma, accessed, progress.note)
+                baselines = steps.step("the baselines", lambda: interrupts.run(compared)) or {}
             except InterruptedRunError as error:
                 failure = error
         timing["total_s"] = time.monotonic() - started
-        evaluation = _read_evaluation(directory)
-        privacy = statements(read_ledgers([directory]), settings.summary.privacy.delta)
-        metrics = assemble(settings, record, read_rounds(directory), evaluation, baselines, timing, privacy)
-        write_metrics(directory, metrics)
-        write_report(directory)
+        evaluation = steps.step("the evaluation", lambda: _read_evaluation(directory))
+        delta = settings.summary.privacy.delta
+        privacy = steps.step("statements on privacy", lambda: statements(read_ledgers([directory]), delta))
+        rounds = steps.step("rounds.csv", lambda: read_rounds(directory)) or []
+        known = settings, record, rounds
+        metrics = steps.step(
+            "figures of the run", lambda: assemble(*known, evaluation, baselines, timing, privacy or ())
+        ) or assemble(*known, None, {}, timing, ())
+        steps.step("report.html", lambda: _write(directory, metrics))
+        if (loss := total(steps.losses)) is not None:
+            metrics |= {"code": metrics["code"] or loss.code, "reason": metrics["reason"] or str(loss)}
+            steps.step("metrics.json", lambda: write_metrics(directory, metrics))
+        for each in steps.losses:
+            progress.warn(str(each))
         if watch is not None:
             watch.finish(directory, f"{verdict(metrics)} Report: {directory / 'report.html'}", over=True)
     if failure is not None:
         raise failure
     return directory, metrics
+
+
+def _write(directory: Path, metrics: Metrics) -> None:
+    write_metrics(directory, metrics)
+    write_report(directory)
 
 
 def rows_of(settings: LaunchSettings, scenario: Scenario | None, note: Callable[[str], None]) -> Scenario:
@@ -211,6 +228,14 @@ async def _in_process(
                 timing["startup_s"] = timing["launch_s"] = shown.first_round - started
     if not records.summary or not records.summary.selected:
         return
+    steps = Derivation("The rows are whole; the same command with another --out judges them.")
+    steps.step("forms and verdict of the summary", lambda: _judge(scenario, settings, directory, summary))
+    if (loss := total(steps.losses)) is not None:
+        raise NotJudgedError(loss.cause, loss.remedy)
+
+
+def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, summary: Summary) -> None:
+    """Write the consumer's summary, its forms, and how good they are."""
     came = summary.table
     if summary.outcome.prune:
         summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)

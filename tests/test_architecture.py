@@ -26,8 +26,8 @@ MAY_IMPORT = {
     "sim": {"fedkme", "sim", *ROLES},
 }
 LAYERS = (
-    "arrays",
     "errors",
+    "arrays",
     "verbs",
     "durable",
     "extensions",
@@ -220,6 +220,45 @@ def _is_rename(call: ast.Call) -> bool:
 def test_parties_write_files_by_the_helper_that_survives_a_loss_of_power() -> None:
     writers = {name_of(path) for role in ("fedkme", *ROLES) for path in modules(role) if facts(path).writes}
     assert writers == set(WRITES_FILES)
+
+
+NOISE = {
+    "fedkme/party.py": "hands a source to each party, by its settings alone",
+    "fedkme/privacy/noise.py": "defines the sources",
+    "fedkme/privacy/settings.py": "asks a mechanism for its cost, and gives it no rows",
+    "curator/payouts/allowance.py": "draws when owners' ledgers have the allowance",
+    "curator/releases/in_memory.py": "tries a method on public rows",
+    "curator/sums/owner_sums.py": "SumDisclosures",
+    "curator/summary/run.py": "SummaryDisclosures",
+    "curator/runs/summary_run.py": "RunJournal, which writes the run's lines",
+    "curator/server.py": "passes the curator's on to its runs",
+    "owner/party.py": "OwnerGate",
+    "owner/agent.py": "passes the owner's on to its party",
+    "consumer/summary/client.py": "passes the consumer's on to its party",
+    "consumer/summary/offers.py": "ConsumerGate",
+    "sim/engines/inprocess.py": "passes each party's on to it",
+}
+"""Modules that make or ask for a source of noise for rows, each with the gate before what it draws."""
+_INSTRUMENTS = ("attacks", "replay", "chaos", "bench", "experiments", "papers", "planning")
+"""Folders of sim/ that attack or measure mechanisms on rows of their own."""
+
+
+def test_noise_is_drawn_behind_gates_alone() -> None:
+    # Issue 33, item 5: payouts drew noise about owners' rows beside every ledger and budget.
+    makers = {"SecureNoise", "SimulatedNoise", "simulated", "noise_for", "_noise_for"}
+    found = set()
+    for package in ("fedkme", *ROLES, "sim"):
+        for path in modules(package):
+            place = path.relative_to(ROOT)
+            if place.parts[:2] == ("fedkme", "testing") or set(place.parts) & set(_INSTRUMENTS):
+                continue
+            calls = (node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+            names = {
+                call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls
+            }
+            if names & makers and place.as_posix() != "sim/sweep/measure.py":  # whose `simulated` is a run
+                found.add(place.as_posix())
+    assert found == NOISE.keys()
 
 
 def test_an_installation_without_pytest_has_all_verbs() -> None:

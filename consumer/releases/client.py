@@ -31,7 +31,7 @@ from fedkme.wire import codecs
 from fedkme.wire.absence import CuratorCalls, curator_calls
 from fedkme.wire.dial import own_identity
 from fedkme.wire.journals import release_request_from_bytes, release_request_to_bytes
-from fedkme.wire.releases import request_to_wire
+from fedkme.wire.releases import STAGE, request_to_wire
 from fedkme.wire.v1 import releases_pb2 as pb
 from fedkme.wire.v1 import releases_pb2_grpc
 
@@ -230,7 +230,7 @@ async def receive(
                     run_name = message.plan.run
                     heard()
                 case "progress":
-                    said = message.progress
+                    said = STAGE.from_wire(message.progress)
                     since = times.left(said.stage, said.fraction, time.monotonic())
                     reporter.say(
                         "progress",

@@ -9,7 +9,7 @@ from consumer.settings import RequestSettings
 from fedkme.cells.asks import noise_of_asks
 from fedkme.cells.directions import Menu, histogram_of, menu_of
 from fedkme.cells.histogram import CountNoise, HistogramNoise
-from fedkme.errors import BudgetError
+from fedkme.errors import BudgetError, ConfigError
 from fedkme.exchange import CellsPlan
 from fedkme.privacy.budget import WindowBudget, check_budget
 from fedkme.privacy.events import OWNERS, Disclosure, Event, ExactStatistic, repeated, validation_of
@@ -19,14 +19,20 @@ from fedkme.privacy.settings import target_event
 def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, CountNoise]:
     """Menu from which D_v picks directions, and the noise of its counts, as the plan says.
 
-    Picks are paid for with a share of pure epsilon: with Gaussian counts there are none.
+    Picks are paid for with a share of pure epsilon: with Gaussian counts there are none, nor where this
+    consumer wants none.
 
     Raises:
-        ConfigError: the plan's menu is none.
+        ConfigError: the plan's menu is none, or of more picks than this consumer allows.
     """
     how, menu = noise_of_asks(request.privacy, request.asks), menu_of(cells)
-    if menu is None or not isinstance(how, HistogramNoise):
+    if menu is None or not isinstance(how, HistogramNoise) or not request.picks:
         return None, how
+    if menu.picks > request.picks:
+        raise ConfigError(
+            f"the plan lets D_v pick {menu.picks} directions, and its consumer allows {request.picks}",
+            "Raise 'picks' of the request, or ask a curator whose 'cells.picks' is no more.",
+        )
     return menu, histogram_of(menu, request.privacy.of_row)
 
 

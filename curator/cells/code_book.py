@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from curator.planning.facts import validation_epsilon
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
+from fedkme.arrays import whole
 from fedkme.cells.coalitions import coalition_rows, coalitions_of
 from fedkme.cells.codebook import CodeBook, code_book_from_json, kmeans_book, sketch_book
 from fedkme.cells.directions import MOST_OF_PICKS, Menu, pick_rule
@@ -187,7 +188,7 @@ async def counted(settings: SummarySettings, pool: OwnerSums, cells: PublicCells
     members: list[list[str]] = [[] for _ in cells.groups]
     for name in sorted(rows.keys() | {name for group in cells.groups for name in group}):
         members[question.coalition_of(name)].append(name)  # who comes back after a restart counted, too
-    counts = [tuple(np.rint(table).astype(int).tolist()) for table in tables]
+    counts = [tuple(whole(np.rint(table)).tolist()) for table in tables]
     coalitions = tuple(
         Coalition(tuple(group), sum(rows.get(name, 0) for name in group), own, noise)
         for group, own in zip(members, counts, strict=True)

@@ -5,17 +5,19 @@ The run outlives the call.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
 from curator.consumers.call import ConsumerCall, Context
-from curator.releases.record import read_release
+from curator.releases.record import ReleaseOutcome, completed, read_release
 from curator.runs.context import RunContext
 from curator.runs.preparation import Preparation
 from curator.runs.queue import Run, RunQueue
-from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError
+from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, NotMadeError
 from fedkme.exchange import StageProgress
+from fedkme.ops.threads import beside
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
 from fedkme.wire.releases import STAGE, request_from_wire
@@ -33,6 +35,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         self._preparation = preparation
         self._runs = runs
         self._admission = admission
+        self._completing = asyncio.Lock()
 
     @masks_errors
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> None:  # noqa: N802  # gRPC's name
@@ -64,22 +67,40 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         await self._follow(call.line, run)
 
     async def _follow(self, line: ConsumerCall, run: Run) -> None:
-        """Pass on progress, then the files and how the run ended."""
+        """Pass on progress, then the files and how the run ended.
+
+        Of a run that was over when this call came, what could not be made of its numbers is tried again.
+        """
+        before = run.over.is_set()
         async for progress in run.follow():
             if isinstance(progress, StageProgress):
                 await line.tell(pb.ReleaseMessage(progress=STAGE.to_wire(progress)))
         await self._preparation.ended(run)
         outcome = read_release(self._directory / run.name)
-        if outcome.fault is not None:
-            raise outcome.fault
+        if isinstance(outcome.fault, NotMadeError) and before:
+            outcome = await self._completed(run)
         for path in outcome.files:
             data = path.read_bytes()
             for start in range(0, max(len(data), 1), CHUNK_BYTES):
                 part = data[start : start + CHUNK_BYTES]
                 last = start + CHUNK_BYTES >= len(data)
                 await line.tell(pb.ReleaseMessage(file=pb.FilePart(name=path.name, data=part, last=last)))
+        if outcome.fault is not None:
+            raise outcome.fault
         ended = pb.ReleaseOutcome(rows=outcome.rows, owners=outcome.owners)
         await line.tell(pb.ReleaseMessage(outcome=ended))
+
+    async def _completed(self, run: Run) -> ReleaseOutcome:
+        """Make what is missing of a release; of several calls one does, the others read what came of it."""
+        folder = self._directory / run.name
+        async with self._completing:
+            if isinstance(read_release(folder).fault, NotMadeError):
+                await beside(completed, folder, _silent)
+        return read_release(folder)
+
+
+def _silent(stage: str, line: str, fraction: float) -> None:
+    """Report no progress."""
 
 
 def _release(run: Run) -> Run:

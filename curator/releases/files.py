@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curator.releases.method import Making
 from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
+from fedkme.answers.answer import Answer
 from fedkme.answers.card import usual_answers
+from fedkme.answers.evidence import Evidence
 from fedkme.answers.sums import SumEvidence
 from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
@@ -28,10 +31,16 @@ MEASURED_ROWS = 20_000
 """Synthetic rows whose distance to the release is measured, at most."""
 
 
-def card_of(stored: StoredRelease, mechanism: str, rows: int, utility: Mapping[str, float]) -> DataCard:
+def card_of(
+    stored: StoredRelease,
+    mechanism: str,
+    rows: int,
+    utility: Callable[[], Mapping[str, float]],
+    making: Making,
+) -> DataCard:
     """The card, without notes, of a file that was made of a release.
 
-    `utility` are figures that read no row of anybody.
+    `utility` gives figures that read no row of anybody.
     """
     settings = dict(stored.settings)
     z = settings.get("z")
@@ -47,14 +56,20 @@ def card_of(stored: StoredRelease, mechanism: str, rows: int, utility: Mapping[s
         "replace-one",
         stored.delta,
         settings,
-        utility,
+        making.step("figures of utility", utility) or {},
         "the release itself; no row was read",
-        answers=usual_answers(SumEvidence(stored)),
+        answers=card_answers(lambda: SumEvidence(stored), making),
     )
 
 
-def synthetic_files(table: Table, card: DataCard) -> dict[str, bytes]:
-    """`synthetic.npz`, `.csv`, `.parquet` where pyarrow is installed, and the card.
+def card_answers(evidence: Callable[[], Evidence], making: Making) -> list[Answer]:
+    """Answers of a card, as many as can be computed."""
+    found = making.step("answers of the card", lambda: usual_answers(evidence(), making.step))
+    return found or []
+
+
+def make_synthetic(table: Table, card: DataCard, making: Making) -> None:
+    """Make `synthetic.npz`, `.csv`, `.parquet` where pyarrow is installed, and the card.
 
     Raises:
         DataError: the rows do not fit the card's schema, or their number is not the card's.
@@ -64,7 +79,8 @@ def synthetic_files(table: Table, card: DataCard) -> dict[str, bytes]:
     if len(table) != card.rows:
         raise DataError("the data card is about other rows", "Make the card from the table that you write.")
     arrays = {"x": table.values} if table.labels is None else {"x": table.values, "y": table.labels}
-    return _named("synthetic", arrays, columns_of(table, card.schema), card)
+    making.rows = len(table)
+    _make_files("synthetic", arrays, lambda: columns_of(table, card.schema), card, making)
 
 
 def with_gaps(table: Table, schema: Schema) -> Table:
@@ -78,22 +94,28 @@ def with_gaps(table: Table, schema: Schema) -> Table:
     return Table(values, table.labels)
 
 
-def weighted_files(table: Table, weights: FloatArray, gamma: float, card: DataCard) -> dict[str, bytes]:
-    """`weighted.npz` (x, weight, gamma) of points (M, c) in the schema's units.
+def make_weighted(table: Table, weights: FloatArray, gamma: float, card: DataCard, making: Making) -> None:
+    """Make `weighted.npz` (x, weight, gamma) of points (M, c) in the schema's units.
 
     The other forms have one more column.
+
+    Raises:
+        DataError: the points do not fit the card's schema.
     """
     card.schema.check(table, "weighted points")
     name = weight_column(card.schema)
-    columns: dict[str, list[Cell]] = columns_of(table, card.schema)
-    columns[name] = [float(weight) for weight in weights]
+
+    def columns() -> dict[str, list[Cell]]:
+        return {**columns_of(table, card.schema), name: [float(weight) for weight in weights]}
+
     notes = (
         f"Every row has a weight, column '{name}', which may be negative: the sum of weight * h(row) "
         "estimates the mean of h over the private rows.",
         "Read with consumer.releases.released.load_release for errors, tests and rows of equal weight.",
     )
     arrays = {"x": table.values, "weight": weights, "gamma": np.array(gamma)}
-    return _named("weighted", arrays, columns, replace(card, notes=notes))
+    making.rows = len(table)
+    _make_files("weighted", arrays, columns, replace(card, notes=notes), making)
 
 
 def weight_column(schema: Schema) -> str:
@@ -128,12 +150,35 @@ def distances(squared: float, noise: float) -> dict[str, float]:
     }
 
 
-def _named(
-    name: str, arrays: Mapping[str, NDArray[Any]], columns: Mapping[str, list[Cell]], card: DataCard
-) -> dict[str, bytes]:
-    files = {f"{name}.npz": npz_bytes(arrays), f"{name}.csv": csv_bytes(columns)}
-    if importlib.util.find_spec("pyarrow") is not None:
-        files[f"{name}.parquet"] = parquet_bytes(columns)
-    files[f"{name}.card.md"] = card.to_markdown().encode()
-    files[f"{name}.card.json"] = (json.dumps(card.to_json(), indent=2) + "\n").encode()
-    return files
+def _make_files(
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    columns: Callable[[], Mapping[str, list[Cell]]],
+    card: DataCard,
+    making: Making,
+) -> None:
+    making.file(f"{name}.npz", lambda: npz_bytes(arrays))
+    cells = making.step(f"cells of {name}.csv", columns)
+    if cells is not None:
+        making.file(f"{name}.csv", lambda: csv_bytes(cells))
+        if importlib.util.find_spec("pyarrow") is not None:
+            making.file(f"{name}.parquet", lambda: parquet_bytes(cells))
+    make_card(name, card, making)
+
+
+def make_card(name: str, card: DataCard, making: Making) -> None:
+    """Make both forms of a card, which names what could not be made before; at least one without figures."""
+
+    def texts(card: DataCard) -> tuple[bytes, bytes]:
+        """Markdown and JSON, both or none."""
+        notes = (*card.notes, *(f"{loss.cause}." for loss in making.losses))
+        noted = replace(card, notes=notes)
+        return noted.to_markdown().encode(), (json.dumps(noted.to_json(), indent=2) + "\n").encode()
+
+    bare = replace(card, utility={}, answers=())
+    both = making.step("the data card", lambda: texts(card)) or making.step(
+        "the data card without its figures", lambda: texts(bare)
+    )
+    if both is not None:
+        making.file(f"{name}.card.md", lambda: both[0])
+        making.file(f"{name}.card.json", lambda: both[1])

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
-from fedkme.errors import ConfigError, MissingDependencyError
+from fedkme.errors import ConfigError, MissingDependencyError, NotMadeError
 from fedkme.extensions import implementation
+from fedkme.ops.derivation import Derivation
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.sums import PooledRelease
@@ -26,6 +27,8 @@ from fedkme.sums.values import Marginals, SumQuery
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
+RELEASE = "release.npz"
+"""File of the released numbers, from which all other files follow."""
 Tell = Callable[[str, str, float], None]
 """Stage, a line for a person, and how far the stage is, 0 to 1."""
 
@@ -113,10 +116,38 @@ class Finished:
     Attributes:
         files: contents by name; names are plain (letters, digits, dots, dashes).
         rows: synthetic rows or weighted points among them.
+        losses: errors of what could not be made.
     """
 
     files: Mapping[str, bytes]
     rows: int
+    losses: tuple[NotMadeError, ...] = ()
+
+
+class Making(Derivation):
+    """Post-processing of one release: a file has its place once the step that makes it is over.
+
+    Attributes:
+        tell: hears how far it is.
+        rows: synthetic rows or weighted points that were made.
+    """
+
+    def __init__(self, release: bytes, tell: Tell) -> None:
+        """Begin with the file of the release."""
+        super().__init__()
+        self.tell = tell
+        self.rows = 0
+        self._files = {RELEASE: release}
+
+    def file(self, name: str, make: Callable[[], bytes]) -> None:
+        """Make a file, in a step of its own."""
+        if (data := self.step(name, make)) is not None:
+            self._files[name] = data
+
+    @property
+    def finished(self) -> Finished:
+        """Files, rows and losses so far."""
+        return Finished(dict(self._files), self.rows, tuple(self.losses))
 
 
 class Method(Protocol):
@@ -138,7 +169,22 @@ class Method(Protocol):
         """
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
-        """Post-processing of a release, in a thread of its own; the same bytes give the same files."""
+        """Post-processing of a release, in a thread of its own; the same bytes give the same files.
+
+        Everything that may fail is a step of a `Making`. `finished` is what calls this.
+        """
+
+
+def finished(method: Method, release: bytes, tell: Tell) -> Finished:
+    """Make everything that follows from a release, as far as it can be made; the release is on disk.
+
+    Raises:
+        CancelledRunError: `tell` says that nobody waits for it.
+    """
+    making = Making(release, tell)
+    return (
+        making.step("what follows from the release", lambda: method.finish(release, tell)) or making.finished
+    )
 
 
 def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, public_seed: int) -> Method:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -50,9 +50,9 @@ class Records(Protocol):
         """Keep the record of a summary; of one cut short, what there is."""
 
     def keep_release(
-        self, run: str, record: ReleaseRecord, files: dict[str, bytes], facts: dict[str, Any]
+        self, run: str, record: ReleaseRecord, files: Mapping[str, bytes], facts: Mapping[str, Any]
     ) -> None:
-        """Keep the record of a release with its files."""
+        """Keep the record of a release with its files: the released numbers alone, at first."""
 
     def has(self, run: str) -> bool:
         """Tell a run that has a record from one that ended before it began."""
@@ -74,7 +74,7 @@ class RecordFolder:
             write_run(self._directory / run, record, facts)
 
     def keep_release(
-        self, run: str, record: ReleaseRecord, files: dict[str, bytes], facts: dict[str, Any]
+        self, run: str, record: ReleaseRecord, files: Mapping[str, bytes], facts: Mapping[str, Any]
     ) -> None:
         """Write the folder of a release.
 

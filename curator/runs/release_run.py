@@ -1,19 +1,21 @@
 """Body of a run that makes a release, from its document to its files on disk.
 
 What owners gave, with noise, is written down together with the ledger's lines before anything follows from
-it: each answer that the next question is made from, and the release. From there everything is
-post-processing, which a curator that starts again does again (docs/decisions/007).
+it: each answer that the next question is made from, and the release, which lies in the run's folder, too.
+From there everything is post-processing: a step that fails costs its own files (`curator.releases.method`),
+a curator that starts again takes all steps again (docs/decisions/007), and so does one that is asked again
+for a release of which something is missing (`curator.releases.record.completed`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from curator.releases.method import Finished, Method, Tell, make_method
+from curator.releases.method import RELEASE, Finished, Method, Tell, finished, make_method
 from curator.releases.record import ReleaseRecord
 from curator.runs.context import RunContext
 from curator.runs.queue import Run, Status
@@ -30,7 +32,7 @@ from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 
-RELEASE, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
+RELEASED, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
 """Kinds of entries of a run's journal: the release, how it came, what owners may have written under masks
 (of an earlier fedkme: see `DOUBTFUL`), and answers from which questions follow."""
 
@@ -48,7 +50,7 @@ class ReleaseRun:
         self._run = run
         self._method: Method | None = None
         self._facts: dict[str, Any] = {}
-        self._files: dict[str, bytes] = {}
+        self._files: Mapping[str, bytes] = {}
         self._answers: list[NoisyAnswer] = []
 
     @property
@@ -89,10 +91,11 @@ class ReleaseRun:
             release = self._kept()
             if release is None:
                 release = await self._pool(self._method)
-            finished = await self._finish(self._method, release)
-        record = self.record
-        record.status, record.rows, record.files = "complete", finished.rows, tuple(finished.files)
-        self._files |= finished.files
+            self._files, self.record.files = {RELEASE: release}, (RELEASE,)
+            self.write()  # a reader of the folder has what was paid for before anything is computed from it
+            made = await self._finish(self._method, release)
+        self.record.complete(made)
+        self._files = made.files
         return "complete"
 
     def _kept(self) -> bytes | None:
@@ -101,8 +104,8 @@ class ReleaseRun:
         kept = {entry.kind: entry.body for entry in entries}
         if POOLED in kept:
             self.record.restore(kept[POOLED])
-        if RELEASE in kept:
-            return kept[RELEASE]
+        if RELEASED in kept:
+            return kept[RELEASED]
         if entries and entries[-1].kind == AGGREGATING:
             self._context.store.put(DOUBTFUL + name, entries[-1].body)
         self._answers = [NoisyAnswer.from_bytes(entry.body) for entry in entries if entry.kind == ANSWER]
@@ -128,7 +131,7 @@ class ReleaseRun:
         async def ask(sums: OwnerSums, settle: Settle) -> bytes:
             sums.tell = tell
             record.owner_rows = await sums.invite()
-            sums.restore(self._answers, lambda answer: settle(partial(self._keep, answer)))
+            sums.restore(tuple(self._answers), lambda answer: settle(partial(self._keep, answer)))
             try:
                 release = await method.ask(sums)
             except asyncio.CancelledError:
@@ -139,7 +142,7 @@ class ReleaseRun:
 
         def keep(release: bytes) -> None:
             context.store.append(run.name, POOLED, record.pooled())
-            context.store.append(run.name, RELEASE, release)
+            context.store.append(run.name, RELEASED, release)
 
         return await run_sums(
             context,
@@ -159,12 +162,13 @@ class ReleaseRun:
 
     def _keep(self, answer: NoisyAnswer) -> None:
         self._context.store.append(self._run.name, ANSWER, answer.to_bytes())
+        self._answers.append(answer)
 
     async def _finish(self, method: Method, release: bytes) -> Finished:
         """Post-processing, beside the loop that serves everybody else."""
         abandoned, tell = self._told()
         try:
-            return await beside(method.finish, release, tell)
+            return await beside(finished, method, release, tell)
         except asyncio.CancelledError:
             abandoned.set()
             raise
@@ -185,7 +189,11 @@ class ReleaseRun:
         return abandoned, tell
 
     def stop(self, error: FedkmeError, status: Status) -> None:
-        """Note why the run ended without a release."""
+        """Note why the run ended without a release; noisy answers that owners gave so far are paid for."""
+        if RELEASE not in self._files:
+            self._files = {
+                f"answer-{number}.npz": answer.to_bytes() for number, answer in enumerate(self._answers, 1)
+            }
         self.record.stop(error, "cancelled" if status == "cancelled" else "failed")
 
     def write(self) -> None:
@@ -210,4 +218,4 @@ class ReleaseRun:
         self._context.records.keep_release(self._run.name, self.record, self._files, facts)
 
     def leave(self) -> None:
-        """Leave nothing: a release is made whole or not at all."""
+        """Leave what is there: the released numbers, from which what follows is made again."""

@@ -33,7 +33,7 @@ from fedkme.privacy.events import (
 )
 from fedkme.privacy.ledger import LedgerSink, nonce_of
 from fedkme.privacy.means import Cost
-from fedkme.privacy.told import MEAN, NOT_TOLD, ROWS, auction_nonce, mean_nonce, row_disclosures
+from fedkme.privacy.told import MEAN, NOT_TOLD, PAYOUTS, ROWS, auction_nonce, mean_nonce, row_disclosures
 from fedkme.protocol import Broadcast
 from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.row import Row
@@ -146,19 +146,27 @@ class SummaryDisclosures(RunDisclosures):
         """
         self._write(validation_lines(self._run, self._consumer, offer, {nonce_of(target): _UNDECLARED}))
 
-    def open(self, auction: Event | None, target: MeanVector, exchanged: int = 1) -> None:
+    def open(
+        self, auction: Event | None, target: MeanVector, exchanged: int = 1, payouts: Event | None = None
+    ) -> None:
         """Before round 1: the consumer will follow the run; owners will learn what the auction asks for.
+
+        What noised payouts may tell owners after the run is charged here: nothing is written once it is over.
 
         Args:
             auction: what being asked, or not, tells owners; written in every round with questions.
             target: g~.
             exchanged: rows of the summary that one replaced row of an owner may replace.
+            payouts: of all noised payouts of the run together; None: there will be none.
         """
         self._auction, self._auction_nonce, self._exchanged = auction, auction_nonce(target), exchanged
         # Exact, and the rows as they are further down: nothing is drawn that an equal line could hide.
         self._write([self._about(0, OWNERS, self._consumer, _PROGRESS, "progress")])
+        self._write([] if payouts is None else [self._about(1, OWNERS, OWNERS, payouts, PAYOUTS)])
 
-    def to_be_heard(self, mean: Cost, question: Event, target: MeanVector) -> tuple[Disclosure, ...]:
+    def to_be_heard(
+        self, mean: Cost, question: Event, target: MeanVector, payouts: Event | None = None
+    ) -> tuple[Disclosure, ...]:
         """Disclosures of each other's rows that owners will hear, as lines of round 1 for their own ledgers.
 
         Args:
@@ -166,8 +174,13 @@ class SummaryDisclosures(RunDisclosures):
                 broadcast.
             question: of being asked, or not.
             target: g~.
+            payouts: of all noised payouts of the run; None: there will be none.
         """
-        heard = [(mean.event, mean.sensitivity, MEAN), (question, None, auction_nonce(target))]
+        heard: list[tuple[Event, float | None, str]] = [
+            (mean.event, mean.sensitivity, MEAN),
+            (question, None, auction_nonce(target)),
+        ]
+        heard += [] if payouts is None else [(payouts, None, PAYOUTS)]
         return tuple(
             self._about(1, OWNERS, OWNERS, event, nonce, sensitivity) for event, sensitivity, nonce in heard
         )

@@ -59,7 +59,8 @@ async def run_summary(
         drawn = min(settings.drawn(task.rows), available)
         await uniform(replace(task, rows=drawn), roster, record, observer, gate)
     else:
-        gate.open(settings.auction.event(task.rows, owners), task.target, settings.auction.exchanged_rows)
+        event, exchanged = settings.auction.event(task.rows, owners), settings.auction.exchanged_rows
+        gate.open(event, task.target, exchanged, settings.payout_event)
         auction = settings.auction.make(len(roster), noise_for("auction"))
         await algorithm3(task, roster, h2, auction, record, observer, gate)
     gate.pass_untold(len(record.rounds))
@@ -79,7 +80,8 @@ def _invitation(
     if h2 is not None:
         auction = settings.auction
         mean = later_cost(h2).of_rows(auction.exchanged_rows)
-        heard = gate.to_be_heard(mean, auction.event(task.rows, owners), task.target)
+        question = auction.event(task.rows, owners)
+        heard = gate.to_be_heard(mean, question, task.target, settings.payout_event)
     features = task.h1.spec if task.hashed is None else task.hashed.spec
     return Invitation(
         task.run,

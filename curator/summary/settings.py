@@ -15,7 +15,7 @@ from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.plan import SKETCH_SHARE, OwnerNoise, owner_noise
 from fedkme.config import Settings
 from fedkme.exchange import SummaryChoice
-from fedkme.privacy.events import Event
+from fedkme.privacy.events import Event, PureDp
 from fedkme.privacy.landmarks import MOST, some_of
 from fedkme.privacy.presets import Preset, PrivacyTarget, with_preset
 from fedkme.privacy.settings import AnyMean, GaussianSettings, broadcast_events
@@ -71,6 +71,9 @@ class SummarySettings(Settings):
     stays so, and there are none."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""
+    payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
+    """Part of `privacy.epsilon` that noised payouts after a run by the clock may cost in all, of which owners
+    are asked with the run and which all ledgers then hold (docs/payouts.md); 0: there will be none."""
     quorum: int = Field(1, ge=1)
     """Fewest owners: with less the run stops and keeps what it has."""
 
@@ -81,10 +84,22 @@ class SummarySettings(Settings):
             return values
         if values.get("protocol", AUTO) == AUTO and values.get("preset") == "published":
             values = {**values, "protocol": ALGORITHM3}
-        if "auction" in values or "broadcast" in values:  # who names a part of Algorithm 3 names it
+        parts = (values.get("payouts"), "auction" in values, "broadcast" in values)
+        if any(parts):  # who names a part of Algorithm 3 names it
             values = {"protocol": ALGORITHM3, **values}
         filled = with_preset(values)  # of D_v's mechanism too, which is the consumer's to set
         return {key: filled[key] for key in filled if key in values or key in cls.model_fields}
+
+    @model_validator(mode="after")
+    def _check_payouts(self) -> Self:
+        if self.payouts and (self.protocol != ALGORITHM3 or not isinstance(self.auction, ClockSettings)):
+            raise ValueError("payouts: runs by Algorithm 3 with the clock alone can have noised payouts")
+        return self
+
+    @property
+    def payout_event(self) -> PureDp | None:
+        """Event of all noised payouts of a run together, replace one row; None where there will be none."""
+        return PureDp(self.payouts / self.privacy.group) if self.payouts else None
 
     @property
     def sealed(self) -> bool:
@@ -152,4 +167,5 @@ class SummarySettings(Settings):
             return [self.owner_noise().event]
         auction = self.auction
         broadcasts = broadcast_events(self.broadcast, rows, auction.exchanged_rows)
-        return [*broadcasts, auction.event(rows, owners)]
+        paid = [] if self.payout_event is None else [self.payout_event]
+        return [*broadcasts, auction.event(rows, owners), *paid]

@@ -2,8 +2,8 @@
 
 A trusted curator has the exact total and adds the noise of `curator.releases.joint`: the same bits for any
 partition of the rows among owners. Under secure aggregation the total comes with the noise of all survivors
-in it (docs/decisions/014). It is planned for that of n - D - T owners alone, so what comes is at least as
-private as planned, and noisier by up to n / (n - D - T) in variance.
+in it (docs/decisions/014). It is planned for that of m = n - D - max(T, 1) owners alone, so what comes is at
+least as private as planned, and noisier by up to n / m in variance.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class OwnerSums:
         security, owners = self._security, len(self._round.owners)
         if security is None:
             return 1.0
-        return math.sqrt(owners / max(1, owners - security.dropouts - security.colluders))
+        return math.sqrt(owners / max(1, security.honest(owners)))
 
     async def invite(self) -> dict[str, int]:
         """Let every owner decide; how many rows each has that takes part.
@@ -268,7 +268,7 @@ class OwnerSums:
         common = max(sigma * weight for sigma, weight in zip(sigmas, weights, strict=True))
 
         def plan_for(owners: int) -> NoisePlan:
-            honest = owners - security.dropouts - security.colluders
+            honest = security.honest(owners)
             share = math.sqrt((common**2 + SMOOTHING) / honest) * (1.0 + 2.0**-48)
             return NoisePlan(share, honest, vector.length, vector.diameter)
 
@@ -338,7 +338,7 @@ class OwnerSums:
                 delta,
                 owners=owners,
                 dropouts=security.dropouts,
-                colluders=security.colluders,
+                colluders=security.shares_known,
                 length=vector.length,
                 diameter=vector.diameter,
             )
@@ -348,7 +348,7 @@ class OwnerSums:
     def _fine(self, query: SumQuery, release: PooledRelease, security: Security) -> SumVector:
         """A question, in finer steps where a share of its noise would have too few of them."""
         vector = SumVector(query, self._schema)
-        honest = max(1, len(self._round.owners) - security.dropouts - security.colluders)
+        honest = max(1, security.honest(len(self._round.owners)))
         share = release.multiplier * vector.diameter / math.sqrt(honest)
         if share >= LEAST_SHARE:
             return vector

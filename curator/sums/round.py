@@ -338,8 +338,12 @@ class SumRound:
     def _check_quorum(self) -> None:
         """Stop where too few owners are left."""
         if (shortfall := self._roster.below_quorum()) is not None:
-            secure = "; secure aggregation needs that many" if self._least > self._quorum else ""
-            raise QuorumError(f"{shortfall.cause}{secure}", "Start the missing owners and ask again.")
+            secure = self._least > self._quorum
+            raise QuorumError(
+                f"{shortfall.cause}{'; secure aggregation needs that many' if secure else ''}",
+                "Start the missing owners and ask again"
+                + (", or lower 'dropouts' and 'colluders' of [release.security]." if secure else "."),
+            )
 
     def _check_rows(self, vector: SumVector) -> None:
         """Stop where a sum would not be exact in float64; an owner that alone has so many rows leaves."""

@@ -16,8 +16,9 @@ class SecuritySettings(Settings):
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
-    colluders: int = Field(0, ge=0)
-    """T: owners that may side with the curator without anything but their own rows being known."""
+    colluders: int = Field(1, ge=0)
+    """T: owners that may side with the curator without anything but their own rows being known. Of two owners
+    none can: take 0."""
 
     @model_validator(mode="before")
     @classmethod

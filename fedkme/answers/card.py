@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import median
 from typing import Any, Literal
 
@@ -73,14 +74,20 @@ _ADVICE = (
 )
 
 
-def usual_answers(evidence: Evidence) -> list[Answer]:
-    """Answers to the usual questions, and to further ones while fewer than ten have an interval."""
+def usual_answers(
+    evidence: Evidence,
+    step: Callable[[str, Callable[[], list[Answer]]], list[Answer] | None] = lambda _, make: make(),
+) -> list[Answer]:
+    """Answers to the usual questions, and to further ones while fewer than ten have an interval.
+
+    Each question is a step of who makes the card (`fedkme.ops.derivation`): one that fails costs its answers.
+    """
     usual = usual_questions(evidence.schema)
     further = [each for each in _questions(evidence.schema, MOST) if each not in usual]
     found: list[Answer] = []
     for question in [*usual, *further[:MOST]]:
         if len(found) < MOST or sum(not math.isnan(each.low) for each in found) < MOST:
-            found += ask(evidence, question)
+            found += step(f"the answer to {question}", partial(ask, evidence, question)) or []
     return found
 
 

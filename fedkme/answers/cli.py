@@ -12,7 +12,6 @@ import typer
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import rows_of
 from fedkme.answers.grammar import CALLS
-from fedkme.errors import QuestionError
 from fedkme.verbs import AsJson, Verbs, console, print_json
 
 app = Verbs()
@@ -49,7 +48,7 @@ def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJs
     answers, failures = AskedFolder(folder).ask(questions, about)
     if answers or not failures:
         print_json([asdict(answer) for answer in answers]) if as_json else _show(answers)
-    named = [QuestionError(f"{text}: {error.cause}", error.remedy) for text, error in failures.items()]
+    named = [type(error)(f"{text}: {error.cause}", error.remedy) for text, error in failures.items()]
     if len(named) == 1 and not answers:
         raise next(iter(failures.values()))
     for failure in named[:-1]:

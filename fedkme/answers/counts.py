@@ -16,10 +16,12 @@ split makes the mechanism of Xiao and others 2023, ResidualPlanner.)
 A function that needs a part which no measured table has is not in the span of what was released; but a
 nullable number and its gap can be taken apart, as an empty cell holds a public value (`taken_apart`).
 
-**Bins.** A number is counted by bins. Within a cell a function is taken at its mean over values spread
-evenly on the column's scale; by how much it differs from that there, times the mass of the cell, is what
-cannot be seen. An atom is a bin with one value. What is about one number alone is answered by fine bins
-(`fedkme.releases.fine`).
+**Bins.** A number is counted by bins, and rows lie anywhere in theirs. The least and the most that rows
+of a cell can make of a function are functions of the cell, so their means are estimated as any other's:
+without bias, with exact noise (`Between`). The estimate itself takes a function at its mean over values
+spread evenly on the column's scale. An atom is a bin with one value. What is about one number alone is
+answered by fine bins (`fedkme.releases.fine`). Where the least and the most need a table that was not
+measured, the rows may all lie in the cell where they are farthest from the mean.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
 
-from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function, columns_of, number_and_gap, taken_apart
+from fedkme.answers.evidence import Law, Spread, outside, rows_together
+from fedkme.answers.functions import Function, columns_of, combined, number_and_gap, taken_apart
+from fedkme.answers.intervals import Between, Bound, Released
 from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.features.binning import Binning
@@ -49,6 +52,7 @@ MOST_POINTS = 2**22
 _PIECES = 8
 _WHOLE = 16
 _NOTHING = 1e-9
+_MOST_CELLS = 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -83,6 +87,7 @@ class CountEvidence:
         self._place = {name: place for place, name in enumerate(self._binning.names)}
         self._columns = columns_of(release.schema)
         self._parts: dict[Clique, _Part | None] = {}
+        self._cells: dict[tuple[int, bool, tuple[float, ...], int], _Points] = {}
         self._fine = {each.clique[0]: each for each in release.fine}
         self.finer = release.finer
         """Coding of numbers by fine bins."""
@@ -97,22 +102,31 @@ class CountEvidence:
         """N, public."""
         return self._release.rows
 
+    @property
+    def together(self) -> int:
+        """Rows of one person, or group, at most."""
+        return rows_together(self.schema, self._release.settings)
+
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions with their noise; see `Evidence.law`."""
         if (pairs := self._number_and_gap(functions)) is not None:
             parts = [self._law(each, coefficients) for each in zip(*pairs, strict=True)]
             if not any(part.reason for part in parts):
-                # Noise in the parts of two columns is independent.
-                return Law(
-                    parts[0].means + parts[1].means,
-                    parts[0].covariance + parts[1].covariance,
-                    parts[0].unseen + parts[1].unseen,
-                )
+                return _added(*parts)
         found = self._law(functions, coefficients)
-        if not math.isnan(found.unseen):
+        if not found.reason:
             return found
         apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
-        return found if math.isnan(apart.unseen) else apart
+        return found if apart.reason else apart
+
+    def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
+        """Mean square of a combination: the most that its cells allow; see `Evidence.spread`."""
+        law = self.law([combined(coefficients, functions).square], [1.0])
+        if law.reason:
+            return Spread(law.reach, Bound(law.reach), told=False)
+        most, middle = law.whole.most.most(), law.whole.middle.estimate
+        bound = Bound(min(max(most.value, 0.0), law.reach), most.doubt)
+        return Spread(max(middle, 0.0), bound, told=True)
 
     def _number_and_gap(self, functions: Sequence[Function]) -> list[tuple[Function, Function]] | None:
         """Functions of one nullable number and its gap, taken apart, where the number has fine bins."""
@@ -130,64 +144,56 @@ class CountEvidence:
         grid = self._grid(clique, functions)
         at = [self._on(function, clique, grid) for function in functions]
         tables = [_means(values, grid) for values in at]
+        values, middle = _combined(coefficients, at), _combined(coefficients, tables)
+        within = tuple(range(1, 2 * len(grid), 2))
+        gaps = [middle - values.min(axis=within), values.max(axis=within) - middle]
+        reach = float(np.abs(values).max())
+        hidden = max(float(gap.max()) for gap in gaps) > _NOTHING * _size(tables)
+        found = self._linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
+        if isinstance(found, str):
+            return replace(outside(len(tables), found), reach=reach)
+        means, covariance, seen = found
+        count, weights = len(tables), np.array(coefficients)
+
+        def figure(below: float, above: float, middle: float = 1.0) -> Released:
+            """The middle less its gap to the least, and more that to the most, so many times."""
+            if not (hidden and seen):
+                variance = max(float(weights @ covariance[:count, :count] @ weights), 0.0)
+                public = below * float(gaps[0].max()) + above * float(gaps[1].max()) if hidden else 0.0
+                value = middle * float(weights @ means[:count])
+                return Released(value + public, middle * math.sqrt(variance))
+            on = np.append(middle * weights, [below, above])
+            return Released(float(on @ means), math.sqrt(max(float(on @ covariance @ on), 0.0)))
+
+        whole = Between(figure(0, 0), figure(-1, 0), figure(0, 1), _no_noise(figure(1, 1, 0), reach))
+        return Law(means[:count], covariance[:count, :count], whole, reach)
+
+    def _linear(
+        self, clique: Clique, tables: Sequence[FloatArray], needed: int
+    ) -> tuple[FloatArray, FloatArray, bool] | str:
+        """Means of functions of a cell with the covariance of their noise, and whether all of them were seen.
+
+        Returns:
+            These, or why one of the first `needed` is not told.
+        """
         if (fine := self.fine(clique)) is not None:
-            values, middle = _combined(coefficients, at), _combined(coefficients, tables)
-            away = np.abs(values - middle[:, None]).max(axis=1)
-            return Law(*fine.law(tables), min(max(float(away @ fine.shares), 0.0), float(away.max())))
-        means, covariance = np.zeros(len(tables)), np.zeros((len(tables), len(tables)))
+            return *fine.law(list(tables)), True
+        means, covariance, seen = np.zeros(len(tables)), np.zeros((len(tables), len(tables))), True
+        least = _NOTHING * _size(tables)
         for columns, parts in _split(tables, clique):
-            needed = max(float(np.abs(part).max()) for part in parts) > _NOTHING * _size(tables)
-            if not needed:
+            there = [float(np.abs(part).max()) > least for part in parts]
+            if not any(there):
                 continue
             known = self._part(columns)
             if known is None:
-                return Law(means, covariance, math.nan, self._missing(columns))
+                if any(there[:needed]):
+                    return self._missing(columns)
+                seen = False
+                continue
             means += [float((part * known.table).sum()) for part in parts]
             flat = np.array([part.ravel() for part in parts])
             covariance += known.variance * (flat @ flat.T)
-        return Law(means, covariance, self._unseen(at, tables, coefficients, clique, grid))
-
-    def mean(self, function: Function) -> tuple[float, bool]:
-        """Mean of a function as far as it can be seen; see `Evidence.mean`."""
-        if (pairs := self._number_and_gap([function])) is not None:
-            (number, told), (gap, known) = map(self.mean, pairs[0])
-            return number + gap, told and known
-        clique = self._clique([function])
-        grid = self._grid(clique, [function])
-        if (fine := self.fine(clique)) is not None:
-            return float(_means(self._on(function, clique, grid), grid) @ fine.shares), True
-        ways = (self._on(each, clique, grid) for each in (function, taken_apart(function, self.schema)))
-        found = [self._seen(_means(way, grid), clique) for way in ways]
-        return next((each for each in found if each[1]), found[0])
-
-    def _seen(self, table: FloatArray, clique: Clique) -> tuple[float, bool]:
-        """Mean of a function by cells, and whether all of it was seen."""
-        total, whole = 0.0, True
-        for columns, (part,) in _split([table], clique):
-            known = self._part(columns)
-            if known is not None:
-                total += float((part * known.table).sum())
-            elif float(np.abs(part).max()) > _NOTHING * _size([table]):
-                whole = False
-        return total, whole
-
-    def _unseen(
-        self,
-        at: Sequence[FloatArray],
-        tables: Sequence[FloatArray],
-        coefficients: Sequence[float],
-        clique: Clique,
-        grid: Sequence[_Points],
-    ) -> float:
-        """Mass of each cell times the most by which the combination differs from its mean there."""
-        values = _combined(coefficients, at)
-        middle = _combined(coefficients, tables)
-        spread = np.abs(values - np.reshape(middle, _twice(middle)))
-        away: FloatArray = np.max(spread, axis=tuple(range(1, 2 * len(grid), 2)))
-        if not away.size or float(away.max()) <= _NOTHING * _size(tables):
-            return 0.0
-        seen, whole = self._seen(away, clique)
-        return min(max(seen, 0.0), float(away.max())) if whole else float(away.max())
+        return means, covariance, seen
 
     def _clique(self, functions: Sequence[Function]) -> Clique:
         names = set().union(*(function.columns for function in functions))
@@ -196,7 +202,7 @@ class CountEvidence:
     def _grid(self, clique: Clique, functions: Sequence[Function]) -> list[_Points]:
         """Values at which functions are computed, for each column."""
         cuts = {
-            self._place[name]: sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions)))
+            self._place[name]: tuple(sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions))))
             for name in set().union(*(function.columns for function in functions))
         }
         binning = self.finer if self._is_fine(clique) else self._binning
@@ -226,7 +232,15 @@ class CountEvidence:
         variance = math.inf if known is None else known.variance
         return FineShares(counted.values / self.rows, counted.sigma / self.rows, within, coarse, variance)
 
-    def _points(self, place: int, binning: Binning, cuts: Sequence[float], pieces: int) -> _Points:
+    def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
+        key = place, binning is self.finer, cuts, pieces
+        if key not in self._cells:
+            if len(self._cells) >= _MOST_CELLS:
+                self._cells.clear()
+            self._cells[key] = self._cells_of(place, binning, cuts, pieces)
+        return self._cells[key]
+
+    def _cells_of(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
         column, size = self._columns[binning.names[place]], binning.sizes[place]
         if not isinstance(column, Numeric):
             return _Points(np.arange(size, dtype=np.float64)[:, None], np.ones((size, 1)))
@@ -283,6 +297,22 @@ class CountEvidence:
         return f"not in the span of what was released: {names} were not counted{together}"
 
 
+def _no_noise(figure: Released, reach: float) -> Released:
+    """The same, as public where it has noise of rounding alone."""
+    return Released(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
+
+
+def _added(one: Law, other: Law) -> Law:
+    """Law of the sums of functions of two columns, whose noise is independent."""
+
+    def both(a: Released, b: Released) -> Released:
+        return Released(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
+
+    names = [each.name for each in fields(Between)]
+    whole = Between(*(both(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
+    return Law(one.means + other.means, one.covariance + other.covariance, whole, one.reach + other.reach)
+
+
 def _combined(coefficients: Sequence[float], tables: Sequence[FloatArray]) -> FloatArray:
     found: FloatArray = np.sum([a * each for a, each in zip(coefficients, tables, strict=True)], axis=0)
     return found
@@ -296,11 +326,6 @@ def _means(values: FloatArray, grid: Sequence[_Points]) -> FloatArray:
         shape[2 * axis : 2 * axis + 2] = shares.shape
         values = (values * shares.reshape(shape)).sum(axis=2 * axis + 1)
     return values
-
-
-def _twice(table: FloatArray) -> list[int]:
-    """Shape of a table with an axis of length 1 after each."""
-    return [side for own in np.shape(table) for side in (own, 1)]
 
 
 def _split(tables: Sequence[FloatArray], clique: Clique) -> Iterator[tuple[Clique, list[FloatArray]]]:

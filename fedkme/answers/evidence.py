@@ -5,13 +5,16 @@ A method of release is asked through one implementation of `Evidence`; `fedkme.a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from fedkme.answers.functions import Function
+from fedkme.answers.intervals import Between, Bound, Released
 from fedkme.arrays import FloatArray
-from fedkme.tables.schema import Schema
+from fedkme.tables.schema import Schema, rows_of_person
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -21,14 +24,40 @@ class Law:
     Attributes:
         means: (k,) estimates, linear in what was released.
         covariance: (k, k) of the released noise in them, exact.
-        unseen: bound on the bias of the combination that was asked for: what the release cannot see of it.
+        whole: the combination that was asked for, between what its rows may have at least and at most.
+        reach: most that the combination can be of a row, in size.
+        supposed: words of what the bounds suppose of the rows, empty where they suppose nothing.
         reason: why they are no answer, or empty: they are in the span of what was released.
     """
 
     means: FloatArray
     covariance: FloatArray
-    unseen: float
+    whole: Between
+    reach: float
     reason: str = ""
+    supposed: str = ""
+
+
+def outside(count: int, reason: str) -> Law:
+    """Law of what is not in the span of a release."""
+    nothing = Released(0.0)
+    between = Between(nothing, nothing, nothing, nothing)
+    return Law(np.zeros(count), np.zeros((count, count)), between, 0.0, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean square over the rows of a function, which the variance of sampling follows from.
+
+    Attributes:
+        estimate: of it.
+        most: bound on it.
+        told: whether the release tells it; else it is supposed.
+    """
+
+    estimate: float
+    most: Bound
+    told: bool
 
 
 class Evidence(Protocol):
@@ -41,6 +70,10 @@ class Evidence(Protocol):
     @property
     def rows(self) -> int:
         """N, public."""
+
+    @property
+    def together(self) -> int:
+        """Rows of one person, or of one group that epsilon holds for, at most: they may be all alike."""
 
     @property
     def method(self) -> str:
@@ -57,8 +90,10 @@ class Evidence(Protocol):
             QuestionError: the functions are of more columns together than can be tabled.
         """
 
-    def mean(self, function: Function) -> tuple[float, bool]:
-        """The best guess of a mean, for variances, and whether the release tells it.
+    def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
+        """Mean square of a combination of two functions."""
 
-        Its error need not be known.
-        """
+
+def rows_together(schema: Schema, settings: Mapping[str, Any]) -> int:
+    """Count the rows that may be of one person, or of one group, by what is public."""
+    return max(rows_of_person(schema), int(settings.get("group", 1)))

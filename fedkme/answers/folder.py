@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.grammar import separate
 from fedkme.answers.sums import SumEvidence
-from fedkme.errors import DataError, QuestionError, on_disk
+from fedkme.errors import DataError, FedkmeError, QuestionError, on_disk
+from fedkme.ops.derivation import Derivation
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
 from fedkme.tables.files import read_arrays
@@ -58,22 +59,32 @@ class AskedFolder:
 
     def ask(
         self, questions: str | Sequence[str], target: Target | None = None
-    ) -> tuple[list[Answer], dict[str, QuestionError]]:
+    ) -> tuple[list[Answer], dict[str, FedkmeError]]:
         """Answer questions, see `fedkme.answers.answer.ask`; one that cannot be answered stops no other.
 
         Returns:
-            Answers, and what is wrong with each text that is not understood or is none about these columns.
+            Answers, and what is wrong with each text that is not understood, is none about these columns, or
+            could not be computed.
 
         Raises:
             DataError: there is no release, or none that can be asked.
         """
-        answers, failures = list[Answer](), dict[str, QuestionError]()
+        evidence, answers, failures = self.evidence, list[Answer](), dict[str, FedkmeError]()
         for text in [questions] if isinstance(questions, str) else questions:
             for each in separate(text):
-                try:
-                    answers += ask(self.evidence, each, target, self._made)
-                except QuestionError as error:
-                    failures[each] = error
+                steps = Derivation("Ask otherwise; the other questions were answered.")
+
+                def answered(question: str) -> list[Answer] | QuestionError:
+                    try:
+                        return ask(evidence, question, target, self._made)
+                    except QuestionError as error:
+                        return error
+
+                found = steps.step("the answer", partial(answered, each))
+                if isinstance(found, list):
+                    answers += found
+                else:
+                    failures[each] = found or steps.losses[0]
         return answers, failures
 
     def _made(self) -> Made | None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from fedkme.answers.conditions import Conditions
-from fedkme.answers.functions import ONE, Function, equal, inside, none_of, number
+from fedkme.answers.functions import ONE, Function, combined, equal, inside, none_of, number
 from fedkme.answers.grammar import ParsedQuestion, wrong
-from fedkme.arrays import FloatArray
 from fedkme.errors import QuestionError
 from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Numeric, Schema
@@ -46,27 +42,58 @@ class Ratio:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Moment:
-    """A function of means: variance or correlation.
+class Variance:
+    """Variance of a column over some rows.
 
     Attributes:
-        functions: whose means it is made of.
-        value: of the means, (k,).
-        slope: gradient at the means, (k,).
-        columns: places of the functions that are a column's own values.
-        curved: bound on what `slope` leaves out, of the means, of what cannot be seen of each column's mean
-            and of that of each of `variances`.
-        limits: smallest and largest value that there can be.
-        variances: of both columns, for a correlation, whose intervals are by Fisher's z.
+        name: of the column.
+        column: its description.
+        rows: 1 for rows that the question is about; None: all.
     """
 
-    functions: tuple[Function, ...]
-    value: Callable[[FloatArray], float]
-    slope: Callable[[FloatArray], FloatArray]
-    columns: tuple[int, ...]
-    curved: Callable[[FloatArray, Sequence[float], Sequence[float]], float]
-    limits: tuple[float, float]
-    variances: tuple[Moment, ...] = ()
+    name: str
+    column: Numeric
+    rows: Function | None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest variance that there can be."""
+        low, high = self.column.limits
+        return 0.0, (high - low) ** 2 / 4.0
+
+    @property
+    def mean(self) -> Ratio:
+        """Mean of the column over these rows."""
+        return _mean(self.name, self.column, self.rows, total=False)
+
+    def around(self, centre: float) -> Ratio:
+        """Mean square distance to a number, which is the variance and the square of the mean's distance."""
+        low, high = self.column.limits
+        square = number(self.name, centre).square
+        most = max(centre - low, high - centre) ** 2
+        return Ratio(square * (self.rows or ONE), self.rows, 0.0, (0.0, most))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Correlation:
+    """Correlation of two columns over some rows, by the variances of both."""
+
+    one: Variance
+    two: Variance
+
+    limits = (-1.0, 1.0)
+
+    def around(self, centres: Sequence[float], deviations: Sequence[float]) -> Ratio:
+        """Mean of a product over that of half the squares, each column less a centre and in a unit.
+
+        By means and deviations themselves it is the correlation. With variances A and B, d and e the
+        distances of the means, all in these units, and r the correlation, it is (r sqrt(A B) + d e) /
+        ((A + d^2 + B + e^2) / 2): wrong by squares and products of what the units are off.
+        """
+        columns = zip((self.one, self.two), centres, deviations, strict=True)
+        a, b = (combined((1.0 / unit,), (number(each.name, centre),)) for each, centre, unit in columns)
+        rows = self.one.rows or ONE
+        return Ratio(a * b * rows, combined((0.5, 0.5), (a.square, b.square)) * rows, 0.0, self.limits)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,7 +106,7 @@ class Quantile:
     rows: Function
 
 
-Quantity: TypeAlias = Ratio | Moment | Quantile
+Quantity: TypeAlias = Ratio | Variance | Correlation | Quantile
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -147,9 +174,10 @@ def _quantities(
         case "median" | "quantile":
             yield "", _quantile(question, name, column, rows)
         case "var":
-            yield "", _variance(name, column, rows)
+            yield "", Variance(name, column, rows)
         case "corr":
-            yield "", _correlation(columns, rows)
+            one, two = (Variance(*each, rows) for each in columns)
+            yield "", Correlation(one, two)
         case call:
             yield "", _mean(name, column, rows, total=call == "sum")
 
@@ -210,61 +238,3 @@ def _quantile(question: ParsedQuestion, name: str, column: Numeric, rows: Functi
     if not 0.0 < level < 1.0:
         raise wrong(question.columns[0].place, f"a level of {level:g} is not between 0 and 1", "Take 0.9.")
     return Quantile(name, column, level, ONE if rows is None else rows)
-
-
-def _over(functions: Sequence[Function], rows: Function | None) -> tuple[Function, ...]:
-    """Functions over some rows, and 1 for these rows last."""
-    if rows is None:
-        return (*functions, ONE)
-    return (*(each * rows for each in functions), rows)
-
-
-def _variance(name: str, column: Numeric, rows: Function | None) -> Moment:
-    low, high = column.limits
-    value = number(name, (low + high) / 2.0)
-
-    def of(m: FloatArray) -> float:
-        return float(m[0] / m[2] - (m[1] / m[2]) ** 2)
-
-    def slope(m: FloatArray) -> FloatArray:
-        mean = m[1] / m[2]
-        found: FloatArray = np.array([1.0, -2.0 * mean, 2.0 * mean**2 - m[0] / m[2]]) / m[2]
-        return found
-
-    def curved(m: FloatArray, unseen: Sequence[float], _: Sequence[float]) -> float:
-        return unseen[0] ** 2  # E (x - mean)^2 is of the estimated mean: less by its square distance
-
-    most = (high - low) ** 2 / 4.0
-    return Moment(_over((value.square, value), rows), of, slope, (1,), curved, (0.0, most))
-
-
-def _correlation(columns: Sequence[tuple[str, Numeric]], rows: Function | None) -> Moment:
-    (one, first), (two, second) = columns
-    a, b = number(one, sum(first.limits) / 2.0), number(two, sum(second.limits) / 2.0)
-
-    def parts(m: FloatArray) -> tuple[float, float, float, float, float]:
-        ab, x, y, aa, bb = (m[:5] / m[5]).tolist()
-        return ab - x * y, aa - x * x, bb - y * y, x, y
-
-    def of(m: FloatArray) -> float:
-        both, of_a, of_b, _, _ = parts(m)
-        return both / math.sqrt(of_a * of_b) if of_a > 0 and of_b > 0 else math.nan
-
-    def slope(m: FloatArray) -> FloatArray:
-        _, of_a, of_b, x, y = parts(m)
-        r, root = of(m), math.sqrt(max(of_a * of_b, 1e-300))
-        # dr = (d cov) / root - r/2 (d va / va + d vb / vb)
-        on = np.array(
-            [1.0 / root, -y / root + r * x / of_a, -x / root + r * y / of_b, -r / 2 / of_a, -r / 2 / of_b]
-        )
-        found: FloatArray = np.append(on, -float(on @ (m[:5] / m[5]))) / m[5]
-        return found
-
-    def curved(m: FloatArray, unseen: Sequence[float], hidden: Sequence[float]) -> float:
-        _, of_a, of_b, _, _ = parts(m)
-        most = abs(of(m)) * math.sqrt(of_a * of_b) + unseen[0] * unseen[1]
-        return most / math.sqrt((of_a - hidden[0]) * (of_b - hidden[1])) - abs(of(m))
-
-    functions = _over((a * b, a, b, a.square, b.square), rows)
-    variances = _variance(one, first, rows), _variance(two, second, rows)
-    return Moment(functions, of, slope, (1, 2), curved, (-1.0, 1.0), variances)

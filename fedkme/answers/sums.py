@@ -6,17 +6,15 @@ the rows. For a function h and any w, k
     mean h = k + w . mean phi + mean r,    r = h - k - w . phi,
 
 so k + w . y estimates it with noise N(0, w' Sigma w) and bias - mean r. w is a ridge regression of h on phi
-over rows of the public domain (`PublicRows`), which no private row and no noise has touched: for a penalty
-that is fixed it is a constant, and the law is exact. The bias is at most the mean of |r| over the private
-rows; that is taken to be the larger of its mean over rows of the domain which the regression has not seen,
-and of what the release says of it.
+over rows of the public domain (`PublicRows`), which no private row and no noise has touched, and its penalty
+the one with the shortest interval: both are constants, and the law is exact. All private rows may lie where r
+is most: mean r is between the least and the most of r over rows of the domain which the regression has not
+seen, with more of them where h may jump. That these rows are so many is no proof for those between them.
+Where r may be more than half of what h varies by, h is not in the span of what was released.
 
-The penalty is the largest at which the bias is below MOST_UNSEEN standard deviations of the noise. It is one
-of a few, and since what the release says of the bias has a say in it, it depends a little on the noise: that
-intervals hold all the same is measured (`fedkme bench answers`) and not proven. Where that costs much, it is
-the one with the shortest interval, which then says `bounded`; where much of what h varies by is outside, it
-is not in the span of what was released. Features by class have a column for each class: h may be of the
-label, too. The constant k has no noise, N being public.
+Moments clip far rows, and of many columns nearly all rows of the domain: of a function without jumps, r
+is taken to be twice its mean over the domain in size, and the answer says what it supposes. Features by
+class have a column for each class: h may be of the label, too. The constant k has no noise, N being public.
 """
 
 from __future__ import annotations
@@ -24,16 +22,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.answers.answer import MOST_UNSEEN
-from fedkme.answers.evidence import Law
-from fedkme.answers.functions import Function, columns_of, tests_of, values_of
-from fedkme.answers.intervals import critical
+from fedkme.answers.evidence import Law, Spread, outside, rows_together
+from fedkme.answers.functions import Function, columns_of, combined, tests_of, values_of
+from fedkme.answers.intervals import Between, Bound, Released, critical
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
@@ -41,21 +38,23 @@ from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease
 from fedkme.releases.tilted import tilted
-from fedkme.tables.schema import Category, Schema
+from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
 IntArray = NDArray[np.intp]
 MOST_FEATURES = 2500
 """Features that take part; of more, those that vary most over the domain beside their noise."""
-_OUTSIDE = 0.25
-"""Bias over a question's deviation over the domain from which on it is outside the span."""
-_DEAR = 2.0
-"""Length over the shortest interval's that is paid for a bias that does not show."""
+_OUTSIDE = 0.5
+"""Part of a question's range over the domain that may be unseen; with more it is outside the span."""
+_SUPPOSED = "; supposes that few rows are as far out as its moments clip"
+_OUT = "not in the span of what was released"
 _RIDGES: FloatArray = np.logspace(4, -12, 33)
-_SEEN = 0.5
-"""Error of a guess of a mean, over it, up to which the release tells it."""
+_TAILS = 4.0
+"""Factor of the sampling variance of a variance or a correlation that the release does not tell.
+
+A law of exponential tails has it over a normal one: 8 against 2 sigma^4."""
 _LEAST_SIGMA, _LEAST_ERROR, _NOTHING = 1e-9, 1e-3, 1e-12
-_HELD = 1000
+_HELD, _AT_EDGES, _MOST_REGRESSIONS = 1000, 300, 16
 _BLOCK = 200
 _EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
 """Parts of the values of a number that lie evenly, at the lower bound, at the upper; the rest is near the
@@ -160,6 +159,19 @@ class _Path:
         return found
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Regression:
+    """A function at rows of the domain that no regression was fitted to, and its regressions.
+
+    Attributes:
+        values: of the function, (L, C).
+        path: regressions with each penalty.
+    """
+
+    values: FloatArray
+    path: _Path
+
+
 class SumEvidence:
     """The `Evidence` of a release of embeddings."""
 
@@ -169,6 +181,10 @@ class SumEvidence:
         self._centre = next((phi.centre for phi in self._maps if phi.centre is not None), None)
         self._classes = release.embeddings[0].layout.columns
         self._tests: dict[tuple[tuple[str, ...], int], tuple[_Target, FloatArray, float, float]] = {}
+        self._regressions: dict[tuple[Function, frozenset[tuple[str, float]]], _Regression] = {}
+        self._products: dict[tuple[Function, Function], tuple[Function, Function, Function]] = {}
+        self._guesses: dict[tuple[Function, Function], float] = {}
+        self._at_edges: tuple[frozenset[tuple[str, float]], PublicRows, FloatArray] | None = None
         self._features = min(sum(phi.dimension for phi in self._maps), MOST_FEATURES)
 
     def beside(self, release: StoredRelease) -> SumEvidence:
@@ -182,6 +198,7 @@ class SumEvidence:
         found = copy.copy(self)
         found._release = release
         found.__dict__.pop("_released", None)
+        found._guesses, found._products = {}, {}
         return found
 
     @property
@@ -199,28 +216,101 @@ class SumEvidence:
         """Way in which answers are computed."""
         return f"projection on {self._features} released features"
 
+    @property
+    def together(self) -> int:
+        """Rows of one person, or group, at most."""
+        return rows_together(self.schema, self._release.settings)
+
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         """Means of functions with their noise; see `Evidence.law`."""
         label, count = self.schema.label, len(functions)
         if label is not None and self._classes == 1 and any(label.name in f.columns for f in functions):
-            return _outside(count, f"'{label.name}', the label, was left out")
-        basis = self._basis
-        targets = [self._target(function, basis) for function in functions]
-        whole = _combined(coefficients, targets)
-        deviation = float(whole.held.std())
-        if deviation <= 1e-12:  # a constant
-            return Law(np.array([each.mean for each in targets]), np.zeros((count, count)), 0.0)
-        ridge, unseen = _chosen(whole, basis, self._released)
-        if unseen > _OUTSIDE * deviation:
-            part = min(unseen / deviation, 1.0)
-            return _outside(count, f"its features miss {part:.0%} of what the question varies by")
-        paths = [_path(target, basis, _RIDGES[[ridge]]) for target in targets]
-        flat = np.array([path.weights[0].ravel() for path in paths])
-        means = np.array([_estimates(path, self._released)[0] for path in paths])
-        return Law(means, flat @ flat.T, unseen)
+            return outside(count, f"{_OUT}: '{label.name}', the label, was left out")
+        cuts = frozenset((name, each) for f in functions for name, own in f.cuts.items() for each in own)
+        regressions = [self._regression(function, cuts) for function in functions]
+        weights = np.array(coefficients)
+        values = np.tensordot(weights, np.array([each.values for each in regressions]), 1)
+        least, most = float(values.min()), float(values.max())
+        reach = max(-least, most)
+        if most - least <= _NOTHING * max(reach, 1e-300):  # a constant
+            same = Released(float(values.mean()))
+            means = np.array([float(each.values.mean()) for each in regressions])
+            return Law(means, np.zeros((count, count)), Between(same, same, same, Released(0.0)), reach)
+        missed = np.tensordot(weights, np.array([each.path.missed for each in regressions]), 1)
+        flat = np.array([each.path.weights.reshape(len(_RIDGES), -1) for each in regressions])
+        noise = np.linalg.norm(np.tensordot(weights, flat, 1), axis=1)
+        below, above = missed.min(axis=(1, 2)), missed.max(axis=(1, 2))
+        ridge, supposed = int((critical(0.0) * noise + (above - below) / 2.0).argmin()), ""
+        if self._centre is not None and not cuts and above[ridge] - below[ridge] > _OUTSIDE * (most - least):
+            typical = 2.0 * np.abs(missed).mean(axis=(1, 2))
+            ridge, supposed = int((critical(0.0) * noise + typical).argmin()), _SUPPOSED
+            above, below = typical, -typical
+        gap = float(above[ridge] - below[ridge])
+        if gap > _OUTSIDE * (most - least):
+            part = min(gap / (most - least), 1.0)
+            why = f"{_OUT}: its features miss {part:.0%} of what the question varies by"
+            return replace(outside(count, why), reach=reach)
+        means = np.array([_estimates(each.path, self._released)[ridge] for each in regressions])
+        value, deviation = float(weights @ means), float(noise[ridge])
+        low, middle, high = (
+            Released(value + away, deviation) for away in (float(below[ridge]), 0.0, float(above[ridge]))
+        )
+        own = flat[:, ridge]
+        return Law(means, own @ own.T, Between(middle, low, high, Released(gap)), reach, supposed=supposed)
 
-    def mean(self, function: Function) -> tuple[float, bool]:
-        """Mean of a function by the law of most entropy of its columns; see `Evidence.mean`.
+    def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
+        """Mean square of a combination; see `Evidence.spread`.
+
+        One that is not in the span is supposed to be as the law of most entropy has it, but for its tails,
+        and for other coefficients as for the first that were asked for.
+        """
+        if functions not in self._products:
+            one, other = functions
+            self._products = {functions: (one.square, one * other, other.square)}
+            self._guesses = {}
+        a, b = coefficients
+        law = self.law(self._products[functions], (a * a, 2.0 * a * b, b * b))
+        if law.reason:
+            if functions not in self._guesses:
+                square = combined(coefficients, functions).square
+                self._guesses[functions] = max(_TAILS * self._guess(square), 0.0)
+            value = min(self._guesses[functions], law.reach)
+            return Spread(value, Bound(value), told=False)
+        most, middle = law.whole.most.most(), law.whole.middle.estimate
+        return Spread(max(middle, 0.0), Bound(min(max(most.value, 0.0), law.reach), most.doubt), told=True)
+
+    def _regression(self, function: Function, cuts: frozenset[tuple[str, float]]) -> _Regression:
+        """Function and its regressions on the features, over the domain and where a question may jump."""
+        if (function, cuts) not in self._regressions:
+            if len(self._regressions) >= _MOST_REGRESSIONS:
+                self._regressions.clear()
+            table, at = self._edges(cuts)
+            values = np.concatenate([self._on(function, self._held), self._on(function, table)])
+            target = _target(self._on(function, self._public), values, self._basis)
+            path = _path(target, replace(self._basis, held=at))
+            self._regressions[function, cuts] = _Regression(values, path)
+        return self._regressions[function, cuts]
+
+    def _edges(self, cuts: frozenset[tuple[str, float]]) -> tuple[PublicRows, FloatArray]:
+        """Rows of the domain where functions may jump and right beside, and features of all rows held."""
+        if self._at_edges is None or self._at_edges[0] != cuts:
+            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA7])))
+            table = self._held.table[: _AT_EDGES if cuts else 0].copy()
+            for name in sorted({name for name, _ in cuts}):
+                column, at = columns_of(self.schema)[name], self.schema.names.index(name)
+                assert isinstance(column, Numeric)
+                step = 1.0 if column.integer else (column.limits[1] - column.limits[0]) * 1e-9
+                own = sorted(each for other, each in cuts if other == name)
+                places = np.array([each + way * step for each in own for way in (-1.0, 0.0, 1.0)])
+                drawn = np.clip(places[rng.integers(0, len(places), len(table))], *column.limits)
+                table[:, at] = np.where(rng.random(len(table)) < 0.75, drawn, table[:, at])
+            rows = PublicRows(table, values_of(Table(table), self.schema))
+            more = self._at(rows) @ self._basis.turn if cuts else self._basis.held[:0]
+            self._at_edges = cuts, rows, np.concatenate([self._basis.held, more])
+        return self._at_edges[1:]
+
+    def _guess(self, function: Function) -> float:
+        """Mean of a function by the law of most entropy of its columns.
 
         That law has what the release tells of means, squares and products of the columns, and of the function
         itself, each within its noise and what the features miss of it. So a function that they miss has the
@@ -238,8 +328,7 @@ class SumEvidence:
         weights = tilted(
             (at - middle) / scale, (means - middle) / scale, np.maximum(errors / scale, _LEAST_ERROR)
         )
-        value = float(weights @ at[:, -1])
-        return value, bool(errors[-1] <= _SEEN * value)
+        return float(weights @ at[:, -1])
 
     def _known(self, test: Function, key: tuple[tuple[str, ...], int]) -> tuple[FloatArray, float, float]:
         """Values of a function at public rows, its mean by the release, and how far that may be off.
@@ -320,24 +409,9 @@ def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:
     return each.map_spec, each.layout, each.sigma, each.rows
 
 
-def _outside(count: int, why: str) -> Law:
-    nothing = np.zeros(count)
-    return Law(nothing, np.diag(nothing), math.nan, f"not in the span of what was released: {why}")
-
-
 def _target(fitted: FloatArray, held: FloatArray, basis: _Basis) -> _Target:
     against = basis.turn.T @ (basis.at.T @ fitted) / len(fitted)
     return _Target(against, float(fitted.mean()), fitted, held)
-
-
-def _combined(coefficients: Sequence[float], targets: Sequence[_Target]) -> _Target:
-    pairs = list(zip(coefficients, targets, strict=True))
-    return _Target(
-        np.sum([a * each.against for a, each in pairs], axis=0),
-        float(sum(a * each.mean for a, each in pairs)),
-        np.sum([a * each.fitted for a, each in pairs], axis=0),
-        np.sum([a * each.held for a, each in pairs], axis=0),
-    )
 
 
 def _path(target: _Target, basis: _Basis, ridges: FloatArray = _RIDGES) -> _Path:
@@ -351,26 +425,6 @@ def _path(target: _Target, basis: _Basis, ridges: FloatArray = _RIDGES) -> _Path
     reached = basis.held @ weights.transpose(1, 0, 2).reshape(len(basis.spectrum), -1)
     reached = reached.reshape(len(basis.held), len(ridges), -1).transpose(1, 0, 2)
     return _Path(weights, constants, target.held - constants[:, None, None] - reached)
-
-
-def _chosen(target: _Target, basis: _Basis, released: FloatArray) -> tuple[int, float]:
-    """Place of the penalty among _RIDGES, and the bias at it."""
-    path = _path(target, basis)
-    noise, bias = path.noise, np.abs(path.missed).mean(axis=(1, 2))
-    halves = np.array([_half(*each) for each in zip(noise.tolist(), bias.tolist(), strict=True)])
-    for place in np.flatnonzero((bias <= MOST_UNSEEN * noise) & (halves <= _DEAR * halves.min())).tolist():
-        unseen = max(float(bias[place]), _by_release(target, path, place, basis, released))
-        if unseen <= MOST_UNSEEN * float(noise[place]):
-            return place, unseen
-    place = int(halves.argmin())
-    return place, max(float(bias[place]), _by_release(target, path, place, basis, released))
-
-
-def _by_release(target: _Target, path: _Path, place: int, basis: _Basis, released: FloatArray) -> float:
-    """Mean over the private rows of what a penalty misses, in size, as the release has it."""
-    reached = basis.at @ (basis.turn @ path.weights[place]) + path.constants[place]
-    missed = _target(np.abs(target.fitted - reached), np.abs(path.missed[place]), basis)
-    return _best(missed, basis, released)[0]
 
 
 def _best(target: _Target, basis: _Basis, released: FloatArray) -> tuple[float, float]:
@@ -394,7 +448,3 @@ def _within(value: float, target: _Target) -> float:
 def _estimates(path: _Path, released: FloatArray) -> FloatArray:
     found: FloatArray = path.constants + np.einsum("rjc,jc->r", path.weights, released)
     return found
-
-
-def _half(noise: float, bias: float) -> float:
-    return critical(bias / noise) * noise if noise > 0.0 else bias

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedkme.arrays import FloatArray, IntArray, Rows
+from fedkme.arrays import COORDINATES, FloatArray, IntArray, Rows, whole
 from fedkme.cells.projection import Projection, ProjectionSpec
 from fedkme.cells.sketch import Sketch, checked_labels
 from fedkme.errors import ConfigError, DataError
@@ -24,6 +24,7 @@ Kind = Literal["kmeans", "sketch", "classes"]
 _LLOYD_STEPS = 50
 _BLOCK_ROWS = 4096
 MOST_CELLS = 4096
+_AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "cuts": 1, "columns": 2}
 LEADING = 48
 """Leading eigenvectors of a noisy covariance inside which classes are told apart: noise in the others hides
 what there is in these. Taking them is post-processing of the release."""
@@ -50,6 +51,8 @@ class CodeBook:
 
     def __post_init__(self) -> None:
         n, d = self.spec.width, self.spec.dimension
+        checked = {name: _array(name, each) for name, each in self.arrays.items()}
+        object.__setattr__(self, "arrays", checked)
         shapes = {name: array.shape for name, array in self.arrays.items()}
         if self.kind == "kmeans":
             fits = set(shapes) == {"centres"} and shapes["centres"][1:] == (n,)
@@ -60,14 +63,16 @@ class CodeBook:
             signs = shapes.get("origin") == (d,) and across[:1] == (d,) and cuts == across[1:]
             own = self.kind == "classes" and len(shapes) == 2 and bool(self.schema.classes)
             fits = cut and signs and (own or (self.kind == "sketch" and self._fits_discriminants(shapes)))
-        if not (fits and all(np.isfinite(array).all() for array in self.arrays.values())):
+        if not fits:
             raise ConfigError("a code book's arrays do not fit its kind", "Compare the parties' versions.")
         if not 1 <= self.cells <= MOST_CELLS:
             raise ConfigError(f"a code book of {self.cells} cells", f"Take 1 to {MOST_CELLS}.")
 
     def _fits_columns(self, shape: tuple[int, ...]) -> bool:
-        two = len(shape) == 2 and shape[0] == 2
-        return two and bool(np.isin(self._columns[0], np.arange(self.spec.width)).all())
+        if len(shape) != 2 or shape[0] != 2:
+            return False
+        which = self._columns[0]
+        return bool(((which == np.rint(which)) & (which >= 0) & (which < self.spec.width)).all())
 
     def _fits_discriminants(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         return (
@@ -125,7 +130,7 @@ class CodeBook:
             classes = (z @ arrays["weights"].T + arrays["offsets"]).argmax(axis=1).astype(np.int64)
         of_z = (z - arrays["origin"]) @ arrays["directions"] > arrays.get("cuts", 0.0)
         which, where = self._columns
-        bits = np.concatenate([rows[:, which.astype(np.int64)] > where, of_z], axis=1)
+        bits = np.concatenate([rows[:, whole(which)] > where, of_z], axis=1)
         inside: IntArray = bits @ (2 ** np.arange(bits.shape[1], dtype=np.int64))
         cells: IntArray = (classes << bits.shape[1]) + inside
         return cells
@@ -138,13 +143,20 @@ def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
         ConfigError: it is not one.
     """
     try:
-        d = int(plain["spec"]["dimension"])
-        arrays = {name: np.asarray(values, np.float64) for name, values in plain["arrays"].items()}
-        if "directions" in arrays:
-            arrays["directions"] = arrays["directions"].reshape(d, -1)
-        return CodeBook(plain["kind"], ProjectionSpec(**plain["spec"]), arrays, schema)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return CodeBook(plain["kind"], ProjectionSpec(**plain["spec"]), plain["arrays"], schema)
+    except (KeyError, TypeError, AttributeError):
         raise ConfigError("this is no code book", "Compare the parties' versions.") from None
+
+
+def _array(name: str, numbers: object) -> FloatArray:
+    """An array of a code book.
+
+    Raises:
+        ConfigError: no code book has one of this name, or of such numbers.
+    """
+    if name not in _AXES:
+        raise ConfigError("a code book has an array that is not known here", "Update this party.")
+    return COORDINATES.array(numbers, (None,) * _AXES[name], f"a code book's {name}")
 
 
 def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, seed: int) -> CodeBook:

@@ -12,7 +12,9 @@ is a projection of the row, a column of the encoded row x is a direction by itse
 
 Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity: 1 for every direction at
 once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
-1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so this holds for what is computed.
+1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so this holds for what is computed:
+of numbers of a menu and a code book that are in their domains (`fedkme.arrays`; e in [-1/2, 1/2]), by which
+(u'(z - o) - c) / w is a finite function of the row alone. Others are refused, whatever the rows are.
 
 **Mechanism.** A pick has probability proportional to exp(epsilon_s / 2 score): its loss lies in an interval
 of length epsilon_s (`BoundedRange`), so it is (epsilon_s, 0)-DP, for any menu, that of a curator that lies as
@@ -33,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from fedkme.arrays import FloatArray, Rows
+from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, Numbers, Rows, whole
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
@@ -61,10 +63,12 @@ ENOUGH = 25.0
 e^12 over one in which none is."""
 MOST_OFFERED = 1024
 """Directions of a menu."""
+LEVELS = Numbers(-0.5, 0.5)
+"""Levels of a menu, as f is."""
+_PLACES = Numbers(0, 2**31)
+_SHARES = Numbers(2.0**-60, MOST_OF_PICKS)
 _STEPS = 2.0**20
 """Steps of f in a half of its range."""
-_LARGEST_LOGIT = 2.0**20
-"""Largest logit that `choose` takes; capping a score there moves it by no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,17 +98,26 @@ class Menu:
     columns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        size = len(self)
-        fits = all(each.shape == (size,) for each in (self.cuts, self.widths, self.levels))
-        known = len(self.close) == size and all(0 <= i < size for each in self.close for i in each)
-        numbers = (self.leading, self.cuts, self.widths, self.levels)
-        in_range = fits and all(np.isfinite(each).all() for each in numbers) and bool((self.widths > 0).all())
-        on_axes = all(0 <= axis < len(self.leading) for axis in self.axes)
-        if not (
-            known and in_range and on_axes and min(self.columns, default=0) >= 0 and size <= MOST_OFFERED
-        ):
+        leading = COORDINATES.array(self.leading, (None, None), "a menu's directions")
+        axes, columns = (_PLACES.counts(each, "a menu's places") for each in (self.axes, self.columns))
+        size = leading.shape[1] + len(axes) + len(columns)
+        if not 1 <= size <= MOST_OFFERED or max(axes, default=0) >= len(leading) or len(self.close) != size:
             raise ConfigError("a menu's directions do not fit each other", "Compare the parties' versions.")
-        if not (1 <= self.picks <= min(MOST_PICKS, size) and 0 < self.share * self.picks <= MOST_OF_PICKS):
+        near = Numbers(0, size - 1)
+        checked = {
+            "leading": leading,
+            "axes": axes,
+            "columns": columns,
+            "cuts": COORDINATES.array(self.cuts, (size,), "a menu's cuts"),
+            "widths": WIDTHS.array(self.widths, (size,), "a menu's widths"),
+            "levels": LEVELS.array(self.levels, (size,), "a menu's levels"),
+            "close": tuple(near.counts(each, "a menu's close directions") for each in self.close),
+            "picks": Numbers(1, min(MOST_PICKS, size)).count(self.picks, "the number of picks of a menu"),
+            "share": _SHARES.real(self.share, "the share of a pick"),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.share * self.picks > MOST_OF_PICKS:
             raise ConfigError(
                 f"{self.picks} picks of {size} directions for {self.share} of epsilon each",
                 f"Take 1 to {MOST_PICKS} picks for at most half of epsilon.",
@@ -156,19 +169,10 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
     Raises:
         ConfigError: it is none.
     """
+    names = ("leading", "axes", "cuts", "widths", "levels", "close", "picks", "share")
     try:
-        leading = np.asarray(plain["leading"], np.float64)
-        arrays = {name: np.asarray(plain[name], np.float64) for name in ("cuts", "widths", "levels")}
-        return Menu(
-            leading=leading.reshape(len(leading), -1),
-            axes=tuple(int(axis) for axis in plain["axes"]),
-            columns=tuple(int(column) for column in plain.get("columns", ())),
-            close=tuple(tuple(int(i) for i in each) for each in plain["close"]),
-            picks=int(plain["picks"]),
-            share=float(plain["share"]),
-            **arrays,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError):
+        return Menu(**{name: plain[name] for name in names}, columns=plain.get("columns", ()))
+    except (KeyError, TypeError, AttributeError):
         raise ConfigError("this is no menu of directions", "Compare the parties' versions.") from None
 
 
@@ -216,8 +220,8 @@ def scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
     z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
     values = np.concatenate([z @ menu.vectors, np.asarray(rows, np.float64)[:, menu.columns]], axis=1)
     along = np.clip((values - menu.cuts) / menu.widths, -1.0, 1.0)
-    total = np.rint(_STEPS * along).astype(np.int64).sum(axis=0)
-    expected = np.rint(2.0 * _STEPS * len(rows) * menu.levels).astype(np.int64)
+    total = whole(np.rint(_STEPS * along), _STEPS).sum(axis=0)
+    expected = whole(np.rint(2.0 * _STEPS * len(rows) * menu.levels))
     apart: FloatArray = np.abs(total - expected) / (2.0 * _STEPS)
     return apart
 
@@ -249,7 +253,7 @@ def pick(
 
 def choose_one(score: FloatArray, event: BoundedRange, noise: NoiseSource) -> int:
     """Choose by scores, (k,), each of sensitivity SENSITIVITY or public, at the price of the event."""
-    return choose(np.minimum(_rate(event) * score, _LARGEST_LOGIT), float(noise.uniform(1)[0]), noise)
+    return choose(_rate(event) * score, float(noise.uniform(1)[0]), noise)
 
 
 def _rate(event: BoundedRange) -> float:
@@ -266,10 +270,10 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
     """
     if not picks:
         return book
-    directions = book.arrays.get("directions", np.zeros((0, 0)))
-    if menu is None or not _is_pick(menu, picks) or len(picks) > directions.shape[1]:
+    if menu is None or not _is_pick(menu, picks):
         raise ProtocolError("directions were picked that no menu has", "Check the peer's software.")
     _check_fit(menu, book)
+    directions = book.arrays["directions"]
     places = [place for place in picks if place < menu.of_z]
     columns = [place for place in picks if menu.of_z <= place < menu.none]
     rest = directions[:, : directions.shape[1] - len(places) - len(columns)]
@@ -290,6 +294,11 @@ def _is_pick(menu: Menu, picks: Sequence[int]) -> bool:
 
 
 def _check_fit(menu: Menu, book: CodeBook) -> None:
+    """Refuse a menu of which some picks, or their number, could not be the first sign bits of the book.
+
+    So no pick is refused once D_v has made it: that would tell of it and cost nothing.
+    """
     fits = max(menu.columns, default=0) < book.spec.width and len(menu.leading) == book.spec.dimension
-    if "origin" not in book.arrays or not fits:
+    bits = book.arrays["directions"].shape[1] if "directions" in book.arrays else 0
+    if "columns" in book.arrays or not fits or menu.picks > bits:
         raise ConfigError("a menu's directions do not fit its code book", "Compare the parties' versions.")

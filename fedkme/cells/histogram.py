@@ -11,7 +11,8 @@ accountants take for exactly that pair, is the histogram's privacy loss, exact a
 
 Gaussian noise, for D_v that is asked about often: the two counts move by sqrt 2 in L2, so deviation s is a
 Gaussian of multiplier s / sqrt 2, and k draws are one of multiplier s / sqrt(2 k). It is drawn on a fine
-lattice and rounded; counts are whole, so rounding the noise is rounding the sum, which is post-processing.
+lattice and rounded with halves up (`whole`); counts are whole, so rounding the noise is rounding the sum,
+which is post-processing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Event, Gaussian, PureDp
+from fedkme.privacy.noise import whole
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
 
 SENSITIVITY = 2
@@ -123,8 +125,7 @@ class GaussianNoise:
 
     def draw(self, noise: IntegerNoise, size: int) -> IntArray:
         """Draw the noise of a histogram, (size,) int64."""
-        whole: IntArray = np.rint(noise.gaussian(self.deviation, size)).astype(np.int64)
-        return whole
+        return whole(noise.gaussian(self.deviation, size))
 
 
 def histogram_noise(epsilon: float) -> HistogramNoise:

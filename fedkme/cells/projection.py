@@ -39,7 +39,9 @@ class ProjectionSpec:
     centre: Centre
 
     def __post_init__(self) -> None:
-        if not (0 <= self.seed < 2**64 and self.width >= 1 and 1 <= self.dimension <= self.width):
+        numbers = (self.seed, self.width, self.dimension)
+        sizes = all(type(each) is int for each in numbers)  # a peer's JSON may say 2.0, or true
+        if not (sizes and 0 <= self.seed < 2**64 and 1 <= self.dimension <= self.width < 2**31):
             raise ConfigError(
                 f"no projection of {self.width} columns to {self.dimension} exists",
                 "Take 1 <= d <= n and a seed below 2^64.",

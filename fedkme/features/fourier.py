@@ -22,7 +22,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import WIDTHS, FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.fixed_point import quantize_features
 
@@ -183,5 +183,8 @@ def check_shape(shape: FourierShape) -> None:
         )
     if shape.dimension < 1 or shape.width < 1:
         raise ConfigError("features need at least one dimension and one column", "Check the schema.")
-    if not (math.isfinite(2.0 * shape.gamma) and shape.gamma > 0):
-        raise ConfigError("gamma must be positive and finite", "Give a positive gamma.")
+    if not WIDTHS.low <= shape.gamma <= WIDTHS.high:
+        raise ConfigError(
+            f"gamma must be positive and finite, from {WIDTHS.low:g} to {WIDTHS.high:g}",
+            "Give another gamma.",
+        )

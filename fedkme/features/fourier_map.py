@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import math
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import COORDINATES, FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain, Units
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
@@ -42,11 +42,11 @@ _TABLE_BITS = 128
 class _Draw(MapSpec):
     dimension: int = Field(ge=2, le=_MAX_DIMENSION, multiple_of=2)
     """d, Fourier features: twice the number of frequencies."""
-    gamma: FiniteFloat = Field(gt=0)
+    gamma: FiniteFloat = Field(gt=0, le=COORDINATES.high)
     """Parameter of the kernel; 1 / (2 l^2) for a length scale l."""
     seed: int = Field(ge=0, lt=2**64)
     """Public."""
-    scales: tuple[FiniteFloat, ...] | None = None
+    scales: tuple[Annotated[float, Field(ge=COORDINATES.low, le=COORDINATES.high)], ...] | None = None
     """A factor for each column of the schema, before the kernel; none: 1."""
 
     @override
@@ -61,6 +61,8 @@ class FourierMapSpec(_Draw):
     """
 
     kind: Literal["fourier"] = "fourier"
+    gamma: FiniteFloat = Field(gt=0, le=2.0**700)
+    """As of every draw, in a table's own units perhaps: `FourierMap` bounds what it means in model space."""
     units: Units = "model"
     """Units of gamma."""
 
@@ -122,6 +124,10 @@ class FourierMap(EmbeddingMap):
         gain, _ = self.domain.affine(spec.units, spec.scales)
         omega = frequencies(len(gain), spec.dimension, spec.gamma, spec.seed)
         self.omega: FloatArray = gain[:, None] * omega
+        if not np.abs(self.omega).max(initial=0.0) <= COORDINATES.high:
+            raise ConfigError(
+                "gamma and scales make frequencies beyond 2^40 a column's range", "Take a smaller gamma."
+            )
 
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:

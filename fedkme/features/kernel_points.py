@@ -6,6 +6,13 @@ eigenvalue of G, ||phi(x)|| <= b ||k_x|| = b, and ||phi(x) - phi(y)|| <= b ||k_x
 b sqrt(2 - 2 min k) < b sqrt(2): a projection lengthens no vector, and two kernel functions are less than
 sqrt(2) apart (the paper counts 2). With W = L^-1, K_zz = L L^T, G is I and b is 1. b is computed from W by
 every party: a curator that sends another W does not get less noise for it.
+
+**Rounding.** Distances are sums of squared differences, and no |x|^2 + |y|^2 - 2 x.y, whose error is a part
+of |x|^2: in a table far from 0 that is any multiple of r^2 (issue 33). The lower bounds of a table's columns
+are taken off points and rows first. So r^2 is off by a part (n + 4) 2^-53 of itself, and k = exp(-t), t =
+gamma r^2, by t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54 and its own 2^-53: `_entry_error`. What that and the
+product with W do to phi is added to norm and spread wherever SLACK of `fedkme.features.sums` does not cover
+it.
 """
 
 from __future__ import annotations
@@ -19,13 +26,15 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import FloatArray, Numbers
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Units, gaussian_spread
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
+_ENTRIES = Numbers(-(2.0**120), 2.0**120)
+"""Entries of points, in a table's own units, and of W: their squares and products stay finite."""
 _UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: fedkme.features.sums.SLACK covers it
 
 
@@ -33,7 +42,7 @@ class PointsSpec(MapSpec):
     """Public points and a basis of their span; make it with `PointsSpec.of`."""
 
     kind: Literal["points"] = "points"
-    gamma: FiniteFloat = Field(gt=0)
+    gamma: FiniteFloat = Field(gt=0, le=2.0**700)  # times squared distances of _ENTRIES it is finite
     units: Units = "model"
     """Units of points and gamma."""
     count: int = Field(ge=1, le=2**16)
@@ -48,8 +57,12 @@ class PointsSpec(MapSpec):
         for text in (self.points, self.whitening):
             if text is not None:
                 values = _unpacked(text)
-                if not values.size or values.size % self.count or not np.isfinite(values).all():
-                    raise ValueError("points and whitening are finite matrices of `count` points")
+                if not values.size or values.size % self.count:
+                    raise ValueError("points and whitening are matrices of `count` points")
+                try:
+                    _ENTRIES.array(values, (None,), "points and whitening")
+                except ConfigError as error:
+                    raise ValueError(error.cause) from None
         return self
 
     @override
@@ -96,26 +109,37 @@ class PointsMap(EmbeddingMap):
 
     def __init__(self, spec: PointsSpec, schema: Schema) -> None:
         super().__init__(spec, schema)
-        self._gain, self._shift = self.domain.affine(spec.units, None)
-        self._points = spec.matrix()
-        if self._points.shape[1] != schema.encoded_width:
+        self._gain, shift = self.domain.affine(spec.units, None)
+        points = spec.matrix()
+        if points.shape[1] != schema.encoded_width:
             raise ConfigError(
-                f"the points have {self._points.shape[1]} columns and model space {schema.encoded_width}",
+                f"the points have {points.shape[1]} columns and model space {schema.encoded_width}",
                 "Give points of the schema's model space.",
             )
+        self._points: FloatArray = points - shift
         gram = rbf(self._points, self._points, spec.gamma)
         basis = spec.basis()
         self.whitening = _inverse_factor(gram) if basis is None else basis
         self.dimension = len(self.whitening)
-        norm2 = _largest_norm2(self.whitening, gram)
+        entry = _entry_error(schema.encoded_width)
+        norm2 = _largest_norm2(self.whitening, gram, entry)
         self.norm_bound = 1.0 if abs(norm2 - 1.0) <= _UNIT_SLACK else math.sqrt(norm2)
         self.spread = self.norm_bound * gaussian_spread(self.domain.extents(self._gain), spec.gamma)
+        product = (len(gram) + 2.0) * np.finfo(np.float64).eps
+        error = float(np.linalg.norm(self.whitening)) * math.sqrt(len(gram)) * (entry + product)
+        if not 8.0 * error <= _UNIT_SLACK * self.spread:
+            self.norm_bound += error
+            self.spread += 2.0 * error
 
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
         dtype = points.dtype
-        moved = points * xp.asarray(self._gain, dtype=dtype) + xp.asarray(self._shift, dtype=dtype)
-        kernel = rbf(moved, xp.asarray(self._points, dtype=dtype), self.spec.gamma, xp)
+        moved, at = points * xp.asarray(self._gain, dtype=dtype), xp.asarray(self._points, dtype=dtype)
+        if xp is np:
+            kernel = rbf(moved, at, self.spec.gamma)
+        else:  # of released rows, for gradients
+            squares = (moved * moved).sum(axis=1)[:, None] + (at * at).sum(axis=1) - 2.0 * (moved @ at.T)
+            kernel = xp.exp(-self.spec.gamma * xp.maximum(squares, 0.0))
         return kernel @ xp.asarray(self.whitening.T, dtype=dtype)
 
 
@@ -127,18 +151,27 @@ def principal_basis(gram: FloatArray, tolerance: float) -> FloatArray:
     return basis
 
 
-def rbf(x: Any, y: Any, gamma: float, xp: Any = np) -> Any:
-    """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m)."""
-    squares = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1) - 2.0 * (x @ y.T)
-    return xp.exp(-gamma * xp.maximum(squares, 0.0))
+def rbf(x: FloatArray, y: FloatArray, gamma: float) -> FloatArray:
+    """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m), by differences: see the head."""
+    from scipy.spatial.distance import cdist  # a quarter of a second that an owner's start need not wait for
+
+    kernel: FloatArray = np.exp(-gamma * cdist(x, y, "sqeuclidean"))
+    return kernel
 
 
-def _largest_norm2(whitening: FloatArray, gram: FloatArray) -> float:
+def _entry_error(width: int) -> float:
+    """Largest error of a computed kernel of rows of so many columns; see the head of this module."""
+    return (width + 8.0) * 2.0**-54
+
+
+def _largest_norm2(whitening: FloatArray, gram: FloatArray, entry: float) -> float:
     """b^2: the largest eigenvalue of G, and what rounding may have hidden of it.
 
-    Entries of K_zz are off by about 2^-53, hence the matrix by M 2^-53 in norm, and G by that times ||W||^2.
+    Entries of K_zz are off by `entry` at most, hence the matrix by M entry in norm, and G by that times
+    ||W||^2; the eigenvalue is computed to M 2^-52 ||W||^2.
     """
-    error = len(gram) * np.finfo(np.float64).eps * float(np.linalg.norm(whitening, 2)) ** 2
+    off = len(gram) * (entry + np.finfo(np.float64).eps)
+    error = off * float(np.linalg.norm(whitening, 2)) ** 2
     largest = float(np.linalg.eigvalsh(whitening @ gram @ whitening.T)[-1])
     if not error <= _LARGEST_ERROR * largest:
         raise _dependent()

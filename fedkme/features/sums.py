@@ -4,8 +4,7 @@ A row's features are rounded to whole multiples of ROW_UNIT before they are adde
 the total over any number of owners, in any order, in blocks of any size, is the same to the last bit as
 one owner's that holds all rows. Noise is then added to integers, as fedkme.privacy.noise.SecureNoise
 wants it, and the integers are what secure aggregation masks. The rounding error, at most half a unit per
-row and coordinate, is far below the noise of any release; the privacy calibration counts it
-(`counted`).
+row and coordinate to either side, may lengthen a row; the privacy calibration counts it (`counted`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkme.arrays import FloatArray, IntArray
+from fedkme.arrays import FloatArray, IntArray, whole
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
 from fedkme.tables.table import Table
@@ -92,6 +91,10 @@ def pooled_sum(
     Memory: a block of rows in float64 whatever the number of rows, and the sums. Features of a block are
     whole numbers of steps when they are added, so BLAS may add them in any order: all partial sums are exact.
 
+    For a row over the norm bound, or with an embedding that is not finite, the map is wrong, and a curator
+    names the map: an error would tell of the row, and its embedding is more than the noise is for. So the
+    embedding is shortened to the bound, or counts as zeros, and nobody hears of it.
+
     Args:
         table: the owner's rows, with labels where the layout has classes.
         features: phi.
@@ -99,8 +102,8 @@ def pooled_sum(
         block_rows: rows at a time; None: 4 MiB of features, or four times the sums where these are larger.
 
     Raises:
-        DataError: no rows or too many, no labels or unknown ones, a row outside the domain, over the norm
-            bound or with an embedding that is not finite: how many rows, never which.
+        DataError: no rows or too many, no labels or unknown ones, or a row outside the domain, which is not
+            loaded by the schema in the first place: how many rows, never which.
     """
     rows = len(table)
     _check_rows(rows, features)
@@ -109,22 +112,29 @@ def pooled_sum(
     longest = features.norm_bound * SLACK + 0.5 * math.sqrt(features.dimension) * ROW_UNIT
     steps = np.zeros((features.dimension, layout.columns), dtype=np.int64)
     count = np.zeros(layout.columns, dtype=np.int64)
-    unknown = over = infinite = 0
+    unknown = 0
     for start in range(0, rows, step):
         block = features.steps(features.domain.encode(table.values[start : start + step]))
         norms = np.sqrt(np.einsum("ij,ij->i", block, block)) * ROW_UNIT
-        infinite += int((~np.isfinite(norms)).sum())
-        over += int((norms > longest).sum())
+        odd = ~(norms <= longest)
+        if odd.any():
+            block[odd] = _shortened(block[odd], norms[odd], features.norm_bound)
         members = labels[start : start + step, None] == np.arange(layout.columns)
         unknown += int((~members.any(axis=1)).sum())
-        if infinite or over or unknown:
+        if unknown:
             continue  # go on only to count
-        steps += (block.T @ members.astype(np.float64)).astype(np.int64)
+        steps += whole(block.T @ members.astype(np.float64))
         count += members.sum(axis=0)
-    _refuse(infinite, "an embedding that is not finite", "Check the feature map's parameters.")
-    _refuse(over, "an embedding over the norm bound of its feature map", "Report it: the map is wrong.")
     _refuse(unknown, "a class that the layout does not have", "Use the schema's classes, from index 0.")
     return PooledSum(features.arranged(steps), count)
+
+
+def _shortened(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
+    """Rows of steps that are too long, or not finite, within the bound, (k, J) of whole numbers."""
+    is_finite = np.isfinite(norms)
+    scale = np.where(is_finite, bound / np.where(is_finite, np.maximum(norms, ROW_UNIT), 1.0), 0.0)
+    shortened: FloatArray = np.trunc(np.where(is_finite[:, None], block, 0.0) * scale[:, None])
+    return shortened
 
 
 def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> PooledSum:

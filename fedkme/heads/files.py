@@ -155,7 +155,9 @@ def lines_in(path: Path) -> list[str]:
         LedgerError: the file cannot be read.
     """
     if path.suffix == ".db":
-        with contextlib.closing(read_store(path, party_of(path))) as store:
+        if not (party := party_of(path)):
+            return []
+        with contextlib.closing(read_store(path, party)) as store:
             return lines_of(store)
     try:
         return path.read_text(encoding="ascii").splitlines()

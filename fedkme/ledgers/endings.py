@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 from fedkme.cells.disclosures import sketch_of
 from fedkme.errors import OwnerLostError, SealedBoxError
 from fedkme.heads.files import heads_beside, read_heads
-from fedkme.privacy.events import CONSUMER, Disclosure
-from fedkme.store.reading import open_runs
+from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure
+from fedkme.store.reading import open_runs, party_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Ends:
     """Ends of a curator's runs.
 
     Attributes:
-        stayed: owners that were in a run to its end, by run.
+        stayed: owners that were in a run of a round or more to its end, by run.
         lost: owners that a run lost, by run, with the round in which it did.
         under_way: runs that are open.
         begun: runs of which some party has what no plan alone gives: a line about owners' rows, or a head
@@ -38,7 +38,10 @@ class Ends:
         records = [] if directory is None else _records(directory)
         names = open_runs(ledger) if ledger.suffix == ".db" else []
         return Ends(
-            {str(record["run"]): frozenset(record.get("closings", ())) for record in records},
+            {
+                str(record["run"]): frozenset(record.get("closings", ()) if record.get("rounds", 1) else ())
+                for record in records
+            },
             {str(record["run"]): _lost(record) for record in records},
             {*names, *map(sketch_of, names)},
         )
@@ -86,6 +89,51 @@ def _openings(ledger: Path) -> list[dict[str, Any]]:
     """Openings of the leaves of a party's own log, as far as they are beside its ledger."""
     heads = heads_beside(ledger)
     return read_heads(heads).openings if heads.is_file() else []
+
+
+def emptied(ledger: Path, entries: Sequence[object]) -> str:
+    """Describe what heads say that an empty ledger had: an emptied file looks like a new one.
+
+    Raises:
+        LedgerError: the file of heads cannot be read.
+    """
+    if entries or not (written := _lines_at_heads(ledger)):
+        return ""
+    return f"line 1: there is none, and a head beside it says that {written} were written"
+
+
+def gone(directory: Path, there: Set[str]) -> list[tuple[str, str]]:
+    """Files of heads in a run's folder whose ledgers are gone from beside them, each with its fault.
+
+    Args:
+        directory: the folder.
+        there: parties whose ledgers were given.
+
+    Raises:
+        LedgerError: a file of heads cannot be read.
+    """
+    heads = [
+        path for place in ("", "owners/", "consumer/") for path in sorted(directory.glob(f"{place}*.heads"))
+    ]
+    return [
+        (str(path), f"the ledger beside it is gone, which had {written} lines")
+        for path in heads
+        if owner_of(path) not in there and (written := _lines_at_heads(path))
+    ]
+
+
+def _lines_at_heads(ledger: Path) -> int:
+    """Number of lines that the heads beside a ledger say it had; 0 where there are none."""
+    return max((int(opening["entries"]) for opening in _openings(ledger)), default=0)
+
+
+def owner_of(ledger: Path) -> str:
+    """Name of the party whose empty ledger a file is: by its store or its heads, else by its own name."""
+    if ledger.suffix == ".db":
+        return party_of(ledger) or ledger.stem
+    origin = read_heads(heads).origin if (heads := heads_beside(ledger)).is_file() else ""
+    role, _, name = origin.partition("/")[2].partition("/")
+    return (CURATOR if role == CURATOR else name) or ledger.stem
 
 
 def consumer_of(directory: Path) -> str:

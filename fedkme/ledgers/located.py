@@ -29,7 +29,7 @@ def following_once() -> Follow:
 
 
 def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
-    """The ledgers of a run, with the parties that they should be of; the curator's first.
+    """All ledgers of a run, with the parties that they should be of; the curator's first.
 
     Args:
         directory: the folder.
@@ -39,8 +39,12 @@ def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list
     Raises:
         ConfigError: the folder holds no curator's ledger.
     """
-    stated = [(party, path) for path in others if (party := _party(path, follow))]
     curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
+    named = {directory / "ledger.jsonl", *others}
+    more = [
+        path for path in sorted(directory.glob("*ledger*.jsonl")) if path not in named
+    ]  # as of payouts once
+    stated = [(party, path) for path in (*others, *more) if (party := _party(path, follow))]
     if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
         raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")
     consumer = directory / "consumer" / "ledger.jsonl"

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedkme.cells.disclosures import HISTOGRAM
-from fedkme.ledgers.endings import Ends, read_record, runs_with_heads
+from fedkme.ledgers.endings import Ends, emptied, gone, owner_of, read_record, runs_with_heads
 from fedkme.ledgers.located import Found, folder_of, following_once, locate
 from fedkme.privacy.events import (
     CURATOR,
@@ -36,7 +36,7 @@ from fedkme.privacy.events import (
     validation_of,
 )
 from fedkme.privacy.ledger import Entry, Follow
-from fedkme.privacy.told import AUCTION, MEAN
+from fedkme.privacy.told import AUCTION, MEAN, PAYOUTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class Verdict:
         fault: empty when all is well.
         lines: of a ledger; None for a pair.
         note: what differs and a death explains.
-        absent: the party whose ledger this could not be held against.
+        absent: the party whose ledger, or the thing, that this could not be held against.
+        empty: nothing was written that could be verified, and nothing says that there was.
     """
 
     about: str
@@ -56,17 +57,24 @@ class Verdict:
     lines: int | None = None
     note: str = ""
     absent: str = ""
+    empty: bool = False
+
+    @property
+    def word(self) -> str:
+        """One of four words, each of which means what it says."""
+        if self.fault:
+            return "FAULT"
+        if self.absent:
+            return "not given"
+        return "nothing to verify" if self.empty else "OK"
 
 
-def verify(
-    directory: Path, others: Sequence[Path] = (), partial: bool = False, follow: Follow | None = None
-) -> list[Verdict]:
+def verify(directory: Path, others: Sequence[Path] = (), follow: Follow | None = None) -> list[Verdict]:
     """Check every chain of a run, and the curator's against each owner's and the consumer's.
 
     Args:
         directory: the run's folder.
         others: ledgers of parties that keep theirs elsewhere; their other runs are left out.
-        partial: a ledger that is not here is no fault.
         follow: reads a ledger; None: each once.
 
     Raises:
@@ -75,19 +83,19 @@ def verify(
     """
     follow = follow or following_once()
     verdicts, ledgers = [], list[Found]()
-    for party, path in locate(directory, follow, others):
+    places = locate(directory, follow, others)
+    for party, path in places:
         verdict, entries = _chain(path, follow)
         if not verdict.fault:
             found = Found(party, path, entries)
-            verdict = replace(verdict, fault=_misplaced(found) or _cut(found))
+            verdict = replace(verdict, fault=_misplaced(found) or _cut(found) or emptied(path, entries))
             ledgers.append(found)
         verdicts.append(verdict)
+    verdicts += [Verdict(*each) for each in gone(directory, {party for party, _ in places})]
     if any(verdict.fault for verdict in verdicts):
         return verdicts  # a broken chain is the news; a comparison would repeat it
-    compared, absent = _compared(ledgers, records=True)
-    for name in absent:
-        fault = "" if partial else f"there is no ledger of {name}"
-        verdicts.append(Verdict(f"{name} and {CURATOR}: not compared", fault, absent=name))
+    compared, absent = _compared(_with_others(ledgers), records=True)
+    verdicts += [Verdict(f"the ledger of {name}", absent=name) for name in absent]
     return [*verdicts, *compared]
 
 
@@ -106,11 +114,16 @@ def verify_files(paths: Sequence[Path], follow: Follow | None = None) -> tuple[l
     verdicts, ledgers = [], list[Found]()
     for path in paths:
         verdict, entries = _chain(path, follow)
-        if not verdict.fault and not entries:  # an emptied file looks like a new one
-            verdict = replace(verdict, fault="line 1: there is none, so that nothing is verified")
+        if verdict.fault:
+            verdicts.append(verdict)
+            continue
+        found = Found(entries[0].party if entries else owner_of(path), path, entries)
+        verdict = replace(verdict, fault=emptied(path, entries))
         verdicts.append(verdict)
-        ledgers += [Found(entries[0].party, path, entries)] if not verdict.fault else []
-    missing = [] if any(found.party == CURATOR for found in ledgers) else [CURATOR]
+        ledgers += [found] if not verdict.fault else []
+    curators = [found for found in ledgers if found.party == CURATOR]
+    told = any(found.entries for found in curators) or not any(found.entries for found in ledgers)
+    missing = [] if curators and told else [CURATOR]  # an empty ledger says nothing of what others wrote
     if missing or any(verdict.fault for verdict in verdicts):
         return verdicts, missing
     compared, absent = _compared(ledgers, records=False)
@@ -136,6 +149,9 @@ def _compared(ledgers: Sequence[Found], records: bool) -> tuple[list[Verdict], l
         if records:
             ends = replace(ends, begun=met | _begun(ledgers))
         runs = _runs_of(curator) | ends.recorded | met
+        if records:  # owners of a simulation met no other curator: whatever they have, it should have
+            inside = curator.path.parent / "owners"
+            runs |= _begun(party for party in parties if party.path.parent == inside)
         theirs = [party for party in parties if len(curators) == 1 or _met(curator, party, runs)]
         verdicts += [_compare(curator, party, runs, ends) for party in theirs]
     return verdicts, sorted({name for curator in curators for name in _absent(curator, parties)})
@@ -164,7 +180,7 @@ def _chain(path: Path, follow: Follow) -> tuple[Verdict, Sequence[Entry]]:
     entries, fault = follow(path)
     if fault is not None:
         return Verdict(str(path), f"line {fault.line}: {fault.what}"), ()
-    return Verdict(str(path), lines=len(entries)), entries
+    return Verdict(str(path), lines=len(entries), empty=not entries), entries
 
 
 def _absent(curator: Found, parties: Sequence[Found]) -> list[str]:
@@ -180,12 +196,25 @@ def _absent(curator: Found, parties: Sequence[Found]) -> list[str]:
 
 
 def _merged(parties: Sequence[Found]) -> list[Found]:
-    """One of each party, with the entries of all its ledgers: a consumer has one in each output folder."""
+    """One of each party, with the entries of all its ledgers: a consumer has one in each output folder.
+
+    What stands in two files, as of a copy, is one entry.
+    """
     merged: dict[str, Found] = {}
     for found in parties:
-        entries = [*merged[found.party].entries, *found.entries] if found.party in merged else found.entries
-        merged[found.party] = Found(found.party, found.path, entries)
+        if (before := merged.get(found.party)) is not None:
+            known = {entry.hash for entry in before.entries}
+            more = [entry for entry in found.entries if entry.hash not in known]
+            found = Found(found.party, before.path, [*before.entries, *more])
+        merged[found.party] = found
     return list(merged.values())
+
+
+def _with_others(ledgers: list[Found]) -> list[Found]:
+    """Ledgers of a folder, with the entries of all that its curator has there in one."""
+    first, *rest = ledgers
+    own = [found for found in rest if found.party == CURATOR and found.path.parent == first.path.parent]
+    return ledgers if not own else [*_merged([first, *own]), *(found for found in rest if found not in own)]
 
 
 def by_run(entries: Sequence[Entry]) -> list[tuple[str, Entry]]:
@@ -247,7 +276,8 @@ def _compare(curator: Found, party: Found, runs: Set[str], ends: Ends) -> Verdic
         *([f"{len(unheard)} of its own did not reach {CURATOR}, or not yet"] if unheard else []),
     ]
     about = f"{party.party} and {CURATOR}: {len(theirs) + len(heard)} events"
-    return Verdict(about, "; ".join(faults), note="; ".join(notes))
+    nothing = not (theirs or heard or ours or notes)
+    return Verdict(about, "; ".join(faults), note="; ".join(notes), empty=nothing)
 
 
 def _parted(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> tuple[list[Entry], list[Entry]]:
@@ -296,12 +326,13 @@ def _due(curator: Found, party: Found, stayed: Mapping[str, Set[str]]) -> list[E
         rounds = sold.get(about.run, set())
         if about.nonce.startswith(AUCTION):
             return about.round in rounds
+        # A line of all rounds, as of payouts, is of round 1: whoever sold a row has heard of it.
         return about.round <= max(rounds, default=0) or party.party in stayed.get(about.run, ())
 
     return [
         entry
         for entry in curator.entries
-        if entry.disclosure.nonce.startswith((AUCTION, MEAN))
+        if entry.disclosure.nonce.startswith((AUCTION, MEAN, PAYOUTS))
         and _is_heard(entry, party)
         and is_due(entry.disclosure)
     ]

@@ -23,7 +23,7 @@ from fedkme.privacy.accountants import (
     is_consumer,
     with_coalition,
 )
-from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement, person_of
+from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement, person_of, with_help
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
 
 EACH_OWNER = "each owner"
@@ -77,7 +77,7 @@ def _statement(
         figure.delta if row.relation and math.isfinite(figure.epsilon) else 0.0,
         row.relation or "any",
         row.raw_rows,
-        figure.reason or figure.method,
+        figure.reason or with_help(figure.method, row.colluders),
         unit,
     )
 

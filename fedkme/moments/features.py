@@ -31,7 +31,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, model_validator
 from typing_extensions import override
 
-from fedkme.arrays import FloatArray
+from fedkme.arrays import COORDINATES, FloatArray
 from fedkme.errors import ConfigError
 from fedkme.features.maps import EmbeddingMap, MapSpec
 from fedkme.moments.coordinates import Coordinates, coordinate_count
@@ -73,7 +73,7 @@ class SecondMomentsSpec(_CoordinatesSpec):
     kind: Literal["second-moments"] = "second-moments"
     chosen: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     """Public coordinates that take part, ascending (fedkme.moments.coordinates)."""
-    centre: tuple[FiniteFloat, ...]
+    centre: tuple[Annotated[float, Field(ge=COORDINATES.low, le=COORDINATES.high)], ...]
     """Point at which z is 0: a number for each of them."""
     scale: tuple[Annotated[FiniteFloat, Field(gt=1e-9, lt=1e9)], ...]
     """Divisors of (coordinate - centre), likewise; where |z| would be above 1, a row is taken for its

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from fedkme.errors import LedgerError, NotVerifiedError
+from curator.payouts.allowance import FILE, allowance_of, drawn, read_draws
+from fedkme.errors import FedkmeError, LedgerError, NotVerifiedError, StoreError, on_disk
 from fedkme.heads.files import SUFFIX
+from fedkme.ledgers.figures import METRICS, check_figures, differs
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.located import following_once, locate
-from fedkme.ledgers.reconcile import verify, verify_files
+from fedkme.ledgers.reconcile import Verdict, verify, verify_files
 from fedkme.ledgers.statements import statements
 from fedkme.ledgers.witnesses import are_signed, check_files
 from fedkme.privacy.accountants import Published, paid
@@ -24,7 +26,11 @@ from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement
 from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.attacks.cli import attack
+from sim.config import load_simulation
+from sim.engines.run_folder import AUTHORITY, read_record
+from sim.evaluation.published_variant import published_variant
 from sim.replay.cli import replay_runs
+from sim.report.write import REPORT, fault_of_report, read_object
 
 app = Verbs("Check ledgers; attack the mechanisms.")
 
@@ -45,8 +51,8 @@ app.verb(
 @app.verb(
     "fedkme audit verify runs/digits-1",
     "fedkme audit verify curator.jsonl north.jsonl north.heads --authority authority.pem --partial",
-    json="an object: verdicts (about, fault, lines, note, absent), faults, lines, absent (whose ledgers "
-    "were not given), signatures (whether they were verified)",
+    json="an object: verdicts (word, about, fault, lines, note, absent, empty), faults, lines, absent (whose "
+    "ledgers were not given), signatures (whether they were verified)",
     name="verify",
 )
 def verify_runs(
@@ -57,38 +63,50 @@ def verify_runs(
         ),
     ],
     authority: Annotated[
-        Path | None, typer.Option(help="authority.pem, by which heads must be signed.")
+        Path | None,
+        typer.Option(help="authority.pem, by which heads must be signed; default: a folder's own."),
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Verify what is given; what is not is no reason to fail.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check every chain, the curator's ledger against each owner's and the consumer's, and all heads.
+    """Check every chain, the curator's ledger against each owner's and the consumer's, heads and figures.
 
-    It ends with status 0 when everything was given and agrees, or what was given, with --partial.
+    Each line begins with OK, 'nothing to verify' (nothing was written), 'not given', or FAULT. It ends with
+    status 0 when everything was given and agrees, or what was given, with --partial; 61 where something was
+    not given, or nothing was ever written; 50 at a fault.
     """
     heads = [path for path in paths if path.suffix == SUFFIX]
     files = [path for path in paths if path.is_file() and path not in heads]
     folders = [path for path in paths if not path.is_file()]
     follow = following_once()
-    verdicts = [verdict for folder in folders for verdict in verify(folder, files, partial, follow)]
+    verdicts = [verdict for folder in folders for verdict in verify(folder, files, follow)]
+    whole = not any(verdict.fault for verdict in verdicts)
+    verdicts += [verdict for folder in folders if whole for verdict in _figures(folder)]
     absent: list[str] = []
     if not folders:
         verdicts, absent = verify_files(files, follow)
     ledgers = sorted({*files, *(path for folder in folders for _, path in locate(folder, follow))})
-    verdicts += check_files(ledgers, heads, None if authority is None else authority.read_bytes(), follow)
+    trusted = [authority] if authority else [file for each in folders if (file := each / AUTHORITY).is_file()]
+    with on_disk(f"{trusted[0] if trusted else ''} cannot be read", "Give the authority's certificate."):
+        pem = b"".join(path.read_bytes() for path in trusted)
+    verdicts += check_files(ledgers, heads, pem or None, follow)
     absent = sorted({*absent, *(verdict.absent for verdict in verdicts if verdict.absent)})
-    unsigned = authority is None and are_signed(ledgers, heads)
+    unsigned = not pem and are_signed(ledgers, heads)
     faults = sum(bool(verdict.fault) for verdict in verdicts)
     lines = {verdict.about: verdict.lines for verdict in verdicts if verdict.lines is not None}
     if as_json:
-        said = {"verdicts": [asdict(verdict) for verdict in verdicts], "faults": faults}
+        said = {
+            "verdicts": [{"word": verdict.word, **asdict(verdict)} for verdict in verdicts],
+            "faults": faults,
+        }
         print_json({**said, "lines": sum(lines.values()), "absent": absent, "signatures": not unsigned})
     else:
         for each in verdicts:
-            noted = f"; {each.note}" if each.note else ""
-            typer.echo(f"FAULT {each.about}: {each.fault}" if each.fault else f"OK    {each.about}{noted}")
+            noted = f": {each.fault}" if each.fault else f"; {each.note}" if each.note else ""
+            colon = ":" if " " in each.word else ""
+            typer.echo(f"{each.word + colon:<5} {each.about}{noted}")
     if faults:
         raise LedgerError(
             f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
@@ -96,11 +114,63 @@ def verify_runs(
         )
     gaps = [f"not given, hence not compared: {', '.join(absent)}"] if absent else []
     gaps += ["signatures of heads not verified, for want of --authority"] if unsigned else []
+    remedy = "Give what is missing, or --partial to verify a part."
+    if count := sum(map(bool, lines.values())):
+        what = "1 ledger is whole" if count == 1 else f"{count} ledgers agree"
+        end = [f"{what}, {sum(lines.values())} lines", *gaps]
+    else:
+        remedy = (
+            remedy if gaps else "Verify once a run has told anybody of rows; --partial takes it as it is."
+        )
+        end = gaps = ["nothing to verify: no ledger that was given has a line", *gaps]
+    if authority is None and trusted:
+        end = [*end, f"heads are signed by {', '.join(map(str, trusted))}, which nobody vouches for"]
     if not as_json:
-        what = f"{len(lines)} ledgers agree" if len(lines) > 1 else "1 ledger is whole"
-        typer.echo("; ".join([f"{what}, {sum(lines.values())} lines", *gaps]))
+        typer.echo("; ".join(end))
     if gaps and not partial:
-        raise NotVerifiedError("; ".join(gaps), "Give what is missing, or --partial to verify a part.")
+        raise NotVerifiedError("; ".join(gaps), remedy)
+
+
+def _figures(folder: Path) -> list[Verdict]:
+    """Findings about what else a folder says of privacy: metrics, cards, the page, payouts."""
+    verdicts = check_figures(folder)
+    if verdicts and not verdicts[0].fault:
+        verdicts += [*_published(folder), *_report(folder)]
+    return [*verdicts, *(each for place in (folder, *folder.glob("run-*")) for each in _payouts(place))]
+
+
+def _report(folder: Path) -> Iterator[Verdict]:
+    if (page := folder / REPORT).is_file():
+        fault, absent = fault_of_report(folder)
+        yield Verdict(str(page), fault, absent=absent)
+
+
+def _published(folder: Path) -> Iterator[Verdict]:
+    """Finding about what the paper's variant would claim by a run's settings, where metrics.json says it."""
+    metrics, record = read_object(folder / METRICS), read_record(folder) or {}
+    if stated := metrics.get("privacy_published"):
+        try:
+            settings = load_simulation(str(folder / "run.toml")).chosen(record)
+        except FedkmeError:
+            yield Verdict(f"{folder / METRICS}, the variant as published", absent="settings that can be read")
+            return
+        true = published_variant(settings.summary, len(record.get("owner_rows", ())))
+        fault = differs(stated, [each.to_json() for each in true])
+        yield Verdict(f"{folder / METRICS}, the variant as published", fault)
+
+
+def _payouts(folder: Path) -> Iterator[Verdict]:
+    """Finding about the noised payouts of a run, which draw on what its ledgers allow."""
+    if not (path := folder / FILE).is_file():
+        return
+    try:
+        draws, run = read_draws(folder), str((read_record(folder) or {}).get("run"))
+    except StoreError as error:
+        yield Verdict(str(path), error.cause)
+        return
+    spent, allowance = float(drawn(draws)), allowance_of(folder, run)
+    over = f"epsilon {spent:g} is drawn, and the ledgers allow {allowance:g}" if spent > allowance else ""
+    yield Verdict(f"{path}: epsilon {spent:g} of {allowance:g}", over)
 
 
 @app.verb(
@@ -155,7 +225,7 @@ def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[st
         table.add_column(column, overflow="fold")
     for column in ("sound", "published", "raw rows"):
         table.add_column(column, no_wrap=True, justify="right")
-    table.add_column("how", no_wrap=True)
+    table.add_column("how", overflow="fold")
     before = ""
     for (protected, observer, unit), pair in groupby(
         found, lambda each: (each.protected, each.observer, each.unit)

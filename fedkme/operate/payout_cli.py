@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,23 +13,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from curator.payouts.allowance import draw_payout
 from curator.payouts.gains import GainRelease, WinRelease, by_exact_gains, by_noised_gains, by_noised_wins
 from curator.payouts.mixture import by_mixture
 from curator.payouts.payout import Payout
 from curator.payouts.ranking import Standing
 from curator.payouts.rows import NOISED, by_price, by_rows, by_rows_noised
-from fedkme.durable import replace
 from fedkme.errors import ConfigError
 from fedkme.operate.payout_inputs import PayoutInputs, read_inputs
-from fedkme.privacy.events import CURATOR, OWNERS, Disclosure
-from fedkme.privacy.ledger import open_ledger
-from fedkme.privacy.noise import NoiseSource, SecureNoise, simulated
+from fedkme.privacy.noise import NoiseSource
 from fedkme.verbs import AsJson, Verbs, console, print_json
 
 app = Verbs()
-
-LEDGER = "payouts-ledger.jsonl"
-"""File of the lines of noised payouts: the run's own ledger stays, whose last line record.json holds."""
 
 
 class PayoutBasis(StrEnum):
@@ -55,12 +49,12 @@ def payout(
         int | None, typer.Option(min=0, help="With rows: a price per row in place of a total.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="With rows, gains or wins: release with noise, and charge it.")
+        float | None,
+        typer.Option(help="With rows, gains or wins: noise, of what the run's `payouts` allows."),
     ] = None,
     clip: Annotated[
         float | None, typer.Option(help="With gains and --epsilon: the most a row is worth.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the noise, which then protects nobody.")] = None,
     rank: Annotated[
         bool, typer.Option("--rank", help="Pay nobody: rank owners by how near to D_v's their rows are.")
     ] = False,
@@ -74,9 +68,9 @@ def payout(
     if price is not None and (method is not PayoutBasis.ROWS or epsilon is not None):
         raise ConfigError("a price per row goes with --method rows alone", "Leave --price or the rest out.")
     if epsilon is not None:
-        kept = directory / f"payout-{method}.json"
-        found = noised(inputs, method, total, epsilon, clip, _noise(seed, method))
-        found = keep(directory, kept, inputs, found)
+        asked = {"method": method.value, "total": total, "epsilon": epsilon, "clip": clip}
+        make = partial(noised, inputs, method, total, epsilon, clip)
+        found = draw_payout(directory, inputs.run, asked, make)
     else:
         found = plain(inputs, method, total, price)
     if as_json:
@@ -139,23 +133,6 @@ def noised(
     return by_noised_gains(inputs.gains(), total, GainRelease(epsilon, clip, inputs.rounds), noise)
 
 
-def keep(directory: Path, kept: Path, inputs: PayoutInputs, found: Payout) -> Payout:
-    """Charge a noised payout, then write it down; a second one would average the noise away.
-
-    Raises:
-        ConfigError: one was made before.
-    """
-    if kept.exists():
-        raise ConfigError(f"{kept} is there already", "Use it: asking again would cost epsilon again.")
-    if found.event is not None:
-        with open_ledger(CURATOR, directory / LEDGER) as ledger:
-            said = json.dumps(found.to_json(), sort_keys=True)
-            nonce = f"payout {found.method} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
-            ledger.append(Disclosure(inputs.run, 0, OWNERS, OWNERS, found.event, "replace-one", None, nonce))
-    replace(kept, (json.dumps(found.to_json(), indent=2) + "\n").encode(), 0o600)
-    return found
-
-
 def show(found: Payout, out: Console) -> None:
     """The table, and what it tells."""
     audience = "each owner may see its own" if found.audience == "owners" else "CURATOR ONLY"
@@ -188,7 +165,3 @@ def _need_gains(inputs: PayoutInputs) -> None:
             f"{inputs.protocol.title} has no winning gains: which rows survive is told to nobody",
             "Use --method rows, or mixture with protocol=cells.",
         )
-
-
-def _noise(seed: int | None, method: str) -> NoiseSource:
-    return SecureNoise() if seed is None else simulated(seed, CURATOR, f"payout {method}")

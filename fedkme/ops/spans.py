@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+_LEAST_DONE = 1e-9
+
 
 def span(seconds: float) -> str:
     """Time in words, such as `2 min 5 s`."""
@@ -20,7 +22,10 @@ def span(seconds: float) -> str:
 
 def left(done: float, total: float, seconds: float) -> str:
     """Words for how long the rest takes, if it goes on as it went for `seconds`."""
-    return f"about {span(seconds / done * (total - done))} left" if done else "the time left is not known yet"
+    known = done > _LEAST_DONE * total  # a peer may say 5e-324
+    return (
+        f"about {span(seconds / done * (total - done))} left" if known else "the time left is not known yet"
+    )
 
 
 class StageTime:

@@ -92,6 +92,21 @@ def person_of(group: int) -> str:
     return f"one person, at most {group} rows"
 
 
+def with_help(method: str, colluders: int | None) -> str:
+    """The method of a figure, with how many owners may tell the observer all they know where that matters.
+
+    Every reader of statements shows these words, which are `HELP` and a number.
+    """
+    if colluders is None:
+        return method
+    whose = "no owner's" if not colluders else f"at most {colluders} owner{'s' * (colluders > 1)}'"
+    return f"{method}, {HELP}{whose}{'s' * (colluders == 1)} noise"
+
+
+HELP = "if it knows "
+"""Begin of the words that say on how many owners' help a figure depends; an owner knows its own noise."""
+
+
 @dataclass(frozen=True)
 class PrivacyStatement:
     """One entry of the privacy matrix: what an observer can learn of a protected data set, at most."""

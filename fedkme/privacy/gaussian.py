@@ -21,6 +21,8 @@ from fedkme.errors import ConfigError
 
 Responses = Sequence[tuple[float, float]]
 """Chances of the losses of randomised responses, as (chance, loss)."""
+_CLOSE = 1e-4
+"""Difference of the logarithms of delta's two terms from which on rounding is no matter: 2^-40 of it."""
 MARGIN = 1e-9
 """Relative; far above the rounding of `responses_delta`, far below anything that matters."""
 _solved = lru_cache(maxsize=256)
@@ -39,9 +41,31 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
     # In logarithms: e^epsilon overflows and both terms underflow well inside the useful range.
     first = float(log_ndtr(0.5 / sigma - epsilon * sigma))
     second = epsilon + float(log_ndtr(-0.5 / sigma - epsilon * sigma))
-    if second >= first:  # equal but for rounding
-        return 0.0
-    return math.exp(first) * -math.expm1(second - first)
+    if first - second > _CLOSE:
+        return math.exp(first) * -math.expm1(second - first)
+    if epsilon < 0.0:
+        return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(sigma, -epsilon)
+    return _small_delta(sigma, epsilon)
+
+
+def _small_delta(sigma: float, epsilon: float) -> float:
+    """Bound of `gaussian_delta` for epsilon >= 0 where its terms are equal but for rounding, and not far off.
+
+    With h = 1/(2 sigma) and m = -epsilon sigma, Phi(m + h) - Phi(m - h) is at most the integral of
+    phi(m) e^(|m t|) over |t| <= h, and Phi(m - h) at least Phi(m) - h phi(m), phi rising below 0. So delta is
+    at most 2 phi(m) sinh(|m| h)/|m| - (e^epsilon - 1)(Phi(m) - h phi(m)), raised here by what rounding may
+    have hidden of it.
+    """
+    from scipy.special import log_ndtr
+
+    half, middle = 0.5 / sigma, epsilon * sigma
+    if middle > 38.6:
+        return 0.0  # it is below e^-745, the least number above 0
+    density = math.exp(-0.5 * middle * middle) / math.sqrt(2.0 * math.pi)
+    width = 2.0 * math.sinh(middle * half) / middle if middle * half > 1e-9 else 2.0 * half * (1.0 + 1e-15)
+    below = max(math.exp(float(log_ndtr(-middle))) - half * density, 0.0)
+    rounding = 2.0**-50 * (1.0 + middle * middle) * width * density
+    return max(width * density - math.expm1(epsilon) * below, 0.0) + rounding
 
 
 @_solved

@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.arrays import FloatArray
-from fedkme.errors import ProtocolError
+from fedkme.arrays import FloatArray, Numbers
+from fedkme.errors import ConfigError, ProtocolError
 from fedkme.features.fixed_point import FEATURE_UNIT, MeanVector, quantize_mean
 from fedkme.features.fourier import FourierFeatures
 from fedkme.features.kernel_points import PointsMap, PointsSpec, principal_basis, rbf
@@ -38,6 +38,7 @@ MOST = 256
 _MOST_NUMBERS = 2**18  # 1 MiB in a plan
 _TOLERANCE = 1e-6
 """Part of the kernel matrix' trace below which a direction is left out."""
+_ENCODED = Numbers(-1.0, 1.0)
 _SPREAD = 0.2
 """Expected difference of a target from the landmarks' mean, as a part of what one landmark does."""
 
@@ -85,9 +86,16 @@ class Landmarks:
         )
 
     def features(self, rows: NDArray[np.float32]) -> FloatArray:
-        """Phi of encoded rows, (m, n) -> (m, J), in [-1, 1]: it may leave it by rounding alone."""
+        """Phi of encoded rows, (m, n) -> (m, J), in [-1, 1] and within the norm bound.
+
+        It may leave them by rounding alone, and is cut then: an error would tell of the row.
+        """
         features: FloatArray = np.clip(self.map.of_model(rows.astype(np.float64)), -1.0, 1.0)
-        return features
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        longest = self.map.norm_bound * (1.0 + 5e-7)
+        return np.where(
+            lengths > longest, features * (self.map.norm_bound / np.maximum(lengths, 1e-9)), features
+        )
 
     def in_h1(self, mean: FloatArray, deviation: float, h1: FourierFeatures) -> FloatArray:
         """A noisy mean of phi as a mean of h1, (J,) -> (d,) in normalised units; post-processing.
@@ -114,11 +122,17 @@ def landmarks_of(data: bytes, gamma: float, schema: Schema) -> Landmarks:
     """
     width = schema.encoded_width
     rows = np.frombuffer(data[: len(data) // 4 * 4], dtype="<f4").astype(np.float32)
-    if len(data) % (4 * width) or not 0 < len(rows) <= MOST * width or not np.isfinite(rows).all():
+    if len(data) % (4 * width) or not 0 < len(rows) <= MOST * width:
         raise ProtocolError(
             "the landmarks of a plan are no rows of its schema", "Check the curator's software."
         )
-    return Landmarks(rows.reshape(-1, width), gamma, schema)
+    try:
+        _ENCODED.array(rows.astype(np.float64), (None,), "the landmarks of a plan")
+        landmarks = Landmarks(rows.reshape(-1, width), gamma, schema)
+        landmarks.map  # noqa: B018  # made before D_v is read: it refuses a basis that rounding hides
+    except ConfigError as error:
+        raise ProtocolError(error.cause, error.remedy) from None
+    return landmarks
 
 
 def some_of(seeds: NDArray[np.float32], count: int) -> NDArray[np.float32]:

@@ -31,7 +31,9 @@ counted, it is itself disclosed and not protected. Quantization acts on each row
 neighbours to neighbours whatever its coins. QED.
 The paper says that "each of them is e differentially private": no relation gives that for the selection.
 Accountants compose these costs. A selection is drawn exactly from floating-point weights; what rounding does
-to a score is charged as a range of CHOICE_SLACK (fedkme.privacy.events), for scores e psi of at most 2^20.
+to a score is charged as a range of CHOICE_SLACK (fedkme.privacy.events), for scores e psi of at most 2^20, to
+which `choose` cuts larger ones. psi is a whole number less a public one, so it is rounded by a part of itself
+and not of q.
 
 **Warm start.** A call starts from P_T of the call before (section 4 of the paper). This is free: P_T is
 a function of what is already released. `q` may have grown in between.
@@ -165,17 +167,17 @@ class Mwem:
                 "Take at least one iteration, an epsilon above 0 and at least one row.",
             )
         measured = index_sum.astype(np.float64)
-        truth = measured * (2.0 / self._intervals) - size
-        errors = np.abs(size * self._mean - truth)
-        total = np.zeros_like(truth)
+        grid_step = 2.0 / self._intervals
+        errors = np.abs(measured - (self._mean + 1.0) * (size / grid_step)) * grid_step
+        total = np.zeros_like(measured)
         scale = 1.0 if epsilon is None or exact else 1.0 / epsilon
         coins, noise = self._draw(exact, scale, iterations)
         for coin, extra in zip(coins, noise, strict=True):
             i = int(errors.argmax()) if exact else choose(errors / scale, coin, self._noise)
             # Noise joins the whole number, where the sum is exact, and not its image in [-q, q].
-            value = (float(measured[i]) + extra) * (2.0 / self._intervals) - size
+            value = (float(measured[i]) + extra) * grid_step - size
             self._update(i, value, size)
-            errors[i] = abs(size * self._mean[i] - truth[i])
+            errors[i] = abs(measured[i] - (self._mean[i] + 1.0) * (size / grid_step)) * grid_step
             if self._estimate == "average":
                 total += self._mean
         return total / iterations if self._estimate == "average" else self._mean.copy()

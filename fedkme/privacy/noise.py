@@ -36,6 +36,8 @@ class NoiseSource(Protocol):
         """Gaussian with mean 0 and standard deviation `scale`."""
 
 
+LARGEST_LOGIT = 2.0**20
+"""Size to which `choose` cuts scores: what is rounded of them up to there is within CHOICE_SLACK."""
 _LEAST_LOGIT = -700.0
 """Distance below the largest: e^-700 is a normal number, so that no outcome gets probability 0."""
 
@@ -49,11 +51,11 @@ def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     does to a score is a factor within CHOICE_SLACK.
 
     Args:
-        scores: (n,), finite; each at most 2^20 in size.
+        scores: (n,), of which any two neighbours' differ by little; see `choice_weights`.
         coin: uniform on the multiples of 2^-53 in [0, 1).
         noise: of further bits.
     """
-    weights = np.exp(np.maximum(scores - np.maximum.reduce(scores), _LEAST_LOGIT))
+    weights = choice_weights(scores)
     cumulative = weights.cumsum()
     total = float(cumulative[-1])
     blur = (len(weights) + 2) * 2.0**-53 * total
@@ -61,6 +63,16 @@ def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     if first == last < len(weights):
         return int(first)
     return _chosen_exactly(weights, coin, noise)
+
+
+def choice_weights(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights by which `choose` chooses, (n,): each in [e^-700, 1].
+
+    Scores are first cut to LARGEST_LOGIT in size, and what is no number to the least: no score is refused,
+    which would be seen, and cutting brings no two neighbours' scores further apart.
+    """
+    within = np.minimum(np.fmax(scores, -LARGEST_LOGIT), LARGEST_LOGIT)
+    return np.asarray(np.exp(np.maximum(within - np.maximum.reduce(within), _LEAST_LOGIT)))
 
 
 def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
@@ -73,6 +85,17 @@ def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSourc
         if first == last:
             return first
         low, width = low + width * Fraction(float(noise.uniform(1)[0])), width / 2**53
+
+
+def whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Nearest whole numbers, halves up, exactly: with a whole number added the result has it added, too.
+
+    So rounding noise is rounding the sum of it and a count, which is post-processing; `np.rint` is no such
+    function: it takes halves to the even number.
+    """
+    below = np.floor(values)
+    below += values - below >= 0.5  # what is left above the floor may be rounded, but not across 1/2
+    return below.astype(np.int64)
 
 
 def words_of(noise: NoiseSource, size: int) -> NDArray[np.uint64]:

@@ -51,6 +51,18 @@ class _Written(BaseModel):
     """The part of a table of settings that a preset reads, so that what is wrong in it has its whole path."""
 
     privacy: PrivacyTarget = PrivacyTarget()
+    payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+    @property
+    def of_summary(self) -> float:
+        """Part of epsilon that is left for the summary itself.
+
+        Raises:
+            ValueError: payouts get all of it.
+        """
+        if self.payouts and self.payouts >= self.privacy.epsilon:
+            raise ValueError(f"payouts = {self.payouts:g} leaves nothing of privacy.epsilon for the summary")
+        return self.privacy.epsilon - self.payouts
 
 
 def large_epsilons(settings: object, within: str = "") -> list[str]:
@@ -78,7 +90,8 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
             parameters of the preset's own mechanism need not name it.
     """
     filled = dict(values)
-    target = _Written.model_validate(filled).privacy
+    written_target = _Written.model_validate(filled)
+    target, of_summary = written_target.privacy, written_target.of_summary
     if filled.get("preset", "sound") == "published":
         defaults: dict[str, dict[str, Any]] = {
             "target": {"mechanism": "mwem", "estimate": "average"},
@@ -99,14 +112,11 @@ def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
             "broadcast": {
                 "mechanism": "gaussian",
                 "epsilon": row_epsilon(
-                    target.epsilon * (1.0 - target.clock_share), target.delta, 2 * target.group
+                    of_summary * (1.0 - target.clock_share), target.delta, 2 * target.group
                 ),
                 "delta": target.delta,
             },
-            "auction": {
-                "kind": "clock",
-                "epsilon": target.epsilon * target.clock_share / (2.0 * target.group),
-            },
+            "auction": {"kind": "clock", "epsilon": of_summary * target.clock_share / (2.0 * target.group)},
         }
         seed_set = "subtracted"
     filled.setdefault("seed_set", seed_set)

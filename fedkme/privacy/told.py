@@ -18,8 +18,8 @@ ROWS = "rows"
 _ROW = RawRows(1)
 _HASHED = HashedRows(1)
 _SEALED = SealedRows(1)
-MEAN, AUCTION = "mean", "auction"
-"""Words with which the nonces begin."""
+MEAN, AUCTION, PAYOUTS = "mean", "auction", "payouts"
+"""Words with which the nonces begin; that of the noised payouts of a run is the word: they are one line."""
 NOT_TOLD = f"{MEAN} not told"
 """Nonce of releases in the silent rounds at the end of a run, which are in one line: a run ends once."""
 

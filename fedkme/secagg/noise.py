@@ -2,9 +2,11 @@
 
 Every owner adds an independent discrete Gaussian N_Z(0, s^2) to each coordinate of its vector of integers
 (Kairouz, Liu, Steinke 2021, "The distributed discrete Gaussian mechanism"). At most D of n owners drop out
-and at most T tell the curator their shares, so at least m = n - D - T shares stay unknown: all statements are
-about these m; more shares only add to them. Sums are taken modulo 2**k, which is post-processing. The sum of
-m discrete Gaussians is not one, and the two lemmas below say how little it matters. Write, for v > 0,
+and at most T tell the curator their shares. An owner that hears of a total, or of what is made of it, knows
+its own share whether it tells or not. So at least m = n - D - max(T, 1) shares stay unknown to each observer:
+all statements are about these m; more shares only add to them. Sums are taken modulo 2**k, which is
+post-processing. The sum of m discrete Gaussians is not one, and the two lemmas below say how little it
+matters. Write, for v > 0,
 
     h(v) = 2 sum_{j>=1} exp(-2 pi^2 v j^2),    lambda(v) = log((1 + h(v)) / (1 - h(v)))    (h(v) < 1).
 
@@ -51,7 +53,7 @@ from numpy.typing import NDArray
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
-from fedkme.privacy.noise import NoiseSource
+from fedkme.privacy.noise import NoiseSource, whole
 from fedkme.secagg.parameters import Parameters
 
 LEAST_SHARE = 2.0**24
@@ -94,7 +96,7 @@ class NoisePlan:
     share: float
     """Deviation of each owner's noise in each coordinate, in steps."""
     honest: int
-    """m = n - D - T."""
+    """m."""
     length: int
     """d."""
     diameter: float
@@ -162,7 +164,7 @@ def plan_noise(
         delta: in (0, 1).
         owners: n.
         dropouts: D.
-        colluders: T.
+        colluders: shares that an observer knows, max(T, 1).
         length: d.
         diameter: L2 diameter of the sum, in steps.
         releases: r.
@@ -199,7 +201,7 @@ def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> Noise
     Raises:
         ConfigError: it promises nothing.
     """
-    honest = parameters.least_survivors - parameters.colluders
+    honest = parameters.least_survivors - max(1, parameters.colluders)
     return NoisePlan(parameters.noise, honest, parameters.length, diameter, releases)
 
 
@@ -222,4 +224,4 @@ def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]
         raise ConfigError(
             "shares of noise are drawn for deviations of 2**24 to 2**45 steps", "Take another step."
         )
-    return np.rint(noise.gaussian(share, size)).astype(np.int64)
+    return whole(noise.gaussian(share, size))

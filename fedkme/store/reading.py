@@ -73,7 +73,7 @@ def party_of(path: Path) -> str:
     Raises:
         StoreError: the file is no store, or cannot be read.
     """
-    names = _names(path, "SELECT name FROM parties")
+    names = _names(path, "SELECT name FROM parties") if path.stat().st_size else []
     return names[0] if names else ""
 
 

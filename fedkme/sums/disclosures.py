@@ -36,21 +36,36 @@ def vector_disclosure(
     seen = ExactStatistic(f"sums of {vector.length} features") if event is None else event
     sensitivity = None if event is None else vector.diameter
     nonce = f"{SUMS}{number} {vector.digest[:32]}"
-    return Disclosure(invitation.run, number, owner, CURATOR, seen, "replace-one", sensitivity, nonce)
+    helpers = None if event is None or invitation.security is None else invitation.security.colluders
+    return Disclosure(
+        invitation.run, number, owner, CURATOR, seen, "replace-one", sensitivity, nonce, colluders=helpers
+    )
 
 
 def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
     """Cost of the run to an owner's rows towards the consumer, one line an event of its plan.
 
     It bounds all draws of the run, and is written once in it. A run without a plan promises nothing: what is
-    made of the sums is written down as if it were the sums.
+    made of the sums is written down as if it were the sums. Under secure aggregation the noise is of owners,
+    who know their shares of it: the line says how many may tell the observer, itself if it is one.
 
     Raises:
         ProtocolError: an event that no neighbouring relation is given for.
     """
+    helpers = None if invitation.security is None else invitation.security.shares_known
     observers = [invitation.consumer, *([OWNERS] if invitation.protocol in _TOLD_TO_OWNERS else [])]
     return [
-        Disclosure(invitation.run, 1, owner, observer, event, relation_of(event), None, f"release {n}")
+        Disclosure(
+            invitation.run,
+            1,
+            owner,
+            observer,
+            event,
+            relation_of(event),
+            None,
+            f"release {n}",
+            colluders=helpers,
+        )
         for n, event in enumerate(invitation.planned or NO_PROMISE)
         for observer in observers
     ]

@@ -56,7 +56,7 @@ class Axis:
             bent = np.interp(places, np.linspace(0.0, 1.0, len(knots)), self.bend(knots))
         else:
             start, end = self._ends
-            bent = start + places * (end - start)
+            bent = start + np.clip(places, 0.0, 1.0) * (end - start)  # or sinh overflows
         return np.clip(self.unbend(bent), self.low, self.high)
 
     def edges(self, bins: int) -> FloatArray:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fedkme.errors import DataError
-from fedkme.features.maps import MAPS, MapSpec, spec_from_json, spec_to_json
+from fedkme.features.maps import MAPS, ROW_UNIT, MapSpec, spec_from_json, spec_to_json
+from fedkme.features.sums import counted, same_class_distance
 from fedkme.testing.rows import MIXED, corners, random_table
 
 _CORNERS = corners(MIXED)
@@ -35,6 +36,9 @@ class FeatureMapContract:
         squares = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
         assert math.sqrt(squares.max()) <= phi.spread * (1 + 1e-9)
         assert phi.spread <= 2 * phi.norm_bound
+        steps = phi.steps(phi.domain.encode(_CORNERS)) * ROW_UNIT
+        apart = np.sqrt(np.square(steps[:, None] - steps).sum(axis=2))
+        assert apart.max() <= counted(same_class_distance(phi), phi)
 
     def test_a_spec_travels_as_json_and_makes_the_same_map(self, spec: MapSpec) -> None:
         """Two parties make the same phi of what is on the wire."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -12,6 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import WIDTHS, Numbers
 from fedkme.directives import Refusal
 from fedkme.errors import (
     SAME_RELEASE,
@@ -28,7 +28,7 @@ from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event
 from fedkme.protocol import Fill
 from fedkme.tables.row import Row
 from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
-from fedkme.wire.fields import Field, FieldCodec, ValueT
+from fedkme.wire.fields import Field, FieldCodec, ValueT, json_of, number
 from fedkme.wire.v1 import types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=3, newest=3)
@@ -38,6 +38,8 @@ _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
     "paired": types_pb2.FeatureMap.KIND_PAIRED,
     "offset": types_pb2.FeatureMap.KIND_OFFSET,
 }
+MOST_RHO = 2.0**20
+"""Rows of owners for each row of a summary, at most."""
 MOST_DECLARED = 8
 """Events about one request that a consumer may declare."""
 
@@ -186,8 +188,8 @@ def _read_events(
     if len(texts) > most or any(len(text) > _DISCLOSURE for text in texts):
         raise ProtocolError(f"a peer {does} too many events")
     try:
-        return tuple(read(json.loads(text)) for text in texts)
-    except (ValueError, RecursionError):
+        return tuple(read(json_of(text)) for text in texts)
+    except ValueError:
         raise ProtocolError(f"a peer {does} an event that cannot be read") from None
 
 
@@ -293,8 +295,8 @@ def cells_from_wire(cells: Sequence[int]) -> NDArray[np.int64]:
 
 def _book_from_wire(text: str) -> dict[str, Any]:
     try:
-        book = json.loads(text)
-    except (ValueError, RecursionError):
+        book = json_of(text)
+    except ValueError:
         book = None
     if not isinstance(book, dict):
         raise ProtocolError("a plan has no code book", "Check the peer's software.")
@@ -310,7 +312,7 @@ def _menu_from_wire(text: str) -> dict[str, Any] | None:
 
 
 def _kernel_from_wire(gamma: float) -> float:
-    if not 0.0 < gamma < math.inf:
+    if not WIDTHS.low <= gamma <= WIDTHS.high:
         raise ProtocolError("a plan has no kernel", "Check the peer's software.")
     return gamma
 
@@ -331,6 +333,8 @@ CELLS = FieldCodec(
     code_book=Field(_SPELLED, _book_from_wire),
     menu=Field(_menu_to_wire, _menu_from_wire),
     gamma=Field(float, _kernel_from_wire),
+    rho=number(Numbers(0.0, MOST_RHO), "rho of a plan"),
+    sketch_share=number(Numbers(0.0, 1.0), "the sketch's share of a plan"),
     fill=Field(str, _fill_from_wire),
 )
 """Public part of a summary by cells; code book and menu are plain values, which those who use them check."""

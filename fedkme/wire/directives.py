@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedkme import directives as said
+from fedkme.arrays import COORDINATES, Numbers
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable, one_line
 from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
@@ -32,7 +33,7 @@ from fedkme.protocol import (
 )
 from fedkme.wire import codecs, sums
 from fedkme.wire.channel import fitting
-from fedkme.wire.fields import NUMBERS, Field, FieldCodec
+from fedkme.wire.fields import Field, FieldCodec, number, numbers
 from fedkme.wire.heads import COSIGNATURE, HEAD
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
 from fedkme.wire.sealed import GIFT, OFFER
@@ -50,6 +51,7 @@ MOST_PLANNED = {"auction": 32, "cells": 32, "sums": 256}
 """Events that a curator may plan for a run, by its terms."""
 
 
+_PRICES, _SPREAD = numbers(COORDINATES, "prices"), number(Numbers(0.0, COORDINATES.high), "a spread")
 _SECURITY = FieldCodec(Security, pooling_pb2.Security)
 
 
@@ -67,10 +69,10 @@ def _intended_from_wire(message: pb.IntendedSummary) -> IntendedSummary:
 
 _BODIES: dict[str, Codec] = {
     "ask": FieldCodec(said.Ask, pb.Ask),
-    "sell": FieldCodec(said.Sell, pb.Sell),
+    "sell": FieldCodec(said.Sell, pb.Sell, price=number(COORDINATES, "a price")),
     "draw": FieldCodec(said.DrawRows, pb.Draw),
     "histogram": FieldCodec(said.AskHistogram, pb.AskHistogram),
-    "fill_order": FieldCodec(said.FillOrder, pb.FillOrder, shares=NUMBERS),
+    "fill_order": FieldCodec(said.FillOrder, pb.FillOrder, shares=numbers(said.SHARES, "shares of an order")),
     "embed": FieldCodec(said.Embed, pooling_pb2.Embed, query=Field(sums.query_to_wire, sums.query_from_wire)),
     "close": FieldCodec(said.Close, pb.Close),
     "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
@@ -95,7 +97,7 @@ _STEPS: dict[str, Codec] = {
 }
 _ANSWERS: dict[str, Codec] = {
     "accepted": FieldCodec(said.Accepted, pb.Accepted),
-    "bid": FieldCodec(Bid, pb.Bid),
+    "bid": FieldCodec(Bid, pb.Bid, value=number(COORDINATES, "a bid")),
     "dry": FieldCodec(said.Dry, pb.Dry),
     "counts": FieldCodec(
         said.PriceCounts, pb.Counts, at_least=Field(np.ndarray.tolist, codecs.counts_from_wire)
@@ -162,15 +164,14 @@ def directive_from_wire(message: pb.Directive) -> Directive:
 
 
 def _body(message: pb.Directive, question: str) -> Body:
-    number = message.at.round
     match question:
         case "invite":
             return invitation_from_wire(message.invite, message.at.run)
         case "broadcast":
-            return _broadcast(message.broadcast, number)
+            return _broadcast(message.broadcast, message.at.round)
         case "quote":
-            prices = np.array(message.quote.prices, dtype=np.float64)
-            return said.Quote(_broadcast(message.quote.broadcast, number), prices, message.quote.spread)
+            prices, spread = _PRICES.decode(message.quote.prices), _SPREAD.decode(message.quote.spread)
+            return said.Quote(_broadcast(message.quote.broadcast, message.at.round), prices, spread)
         case "aggregate":
             return _step(message.aggregate)
     if question not in _BODIES:

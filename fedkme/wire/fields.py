@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from fedkme.arrays import FloatArray, Numbers
+from fedkme.errors import ConfigError, ProtocolError
 from fedkme.wire.channel import MessageT, fitting
 
 ValueT = TypeVar("ValueT")
@@ -79,7 +82,45 @@ def many(codec: FieldCodec[Any, Any], name: str | None = None) -> Field:
     )
 
 
+def number(domain: Numbers, what: str) -> Field:
+    """A number of a domain; ProtocolError for any other."""
+
+    def decode(value: float) -> float:
+        try:
+            return domain.real(value, what)
+        except ConfigError as error:
+            raise ProtocolError(error.cause, error.remedy) from None
+
+    return Field(float, decode)
+
+
+def numbers(domain: Numbers, what: str) -> Field:
+    """An array of numbers of a domain, (k,) float64; ProtocolError for any other."""
+
+    def decode(values: Sequence[float]) -> FloatArray:
+        try:
+            return domain.array(np.array(values, np.float64), (None,), what)
+        except ConfigError as error:
+            raise ProtocolError(error.cause, error.remedy) from None
+
+    return Field(np.ndarray.tolist, decode)
+
+
+def json_of(text: str) -> Any:
+    """Value of a JSON document of a peer; NaN and infinity, which JSON does not have, are none.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+
+    def no_number(name: str) -> None:
+        raise ValueError(f"{name} is no number of JSON")
+
+    try:
+        return json.loads(text, parse_constant=no_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 TEXTS = Field(tuple, tuple)
 """A tuple of texts, or of bytes."""
-NUMBERS = Field(np.ndarray.tolist, lambda numbers: np.array(numbers, dtype=np.float64))
-"""An array of numbers, (k,) float64."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fedkme.arrays import Numbers
 from fedkme.exchange import ReleaseRequest, StageProgress
 from fedkme.wire import codecs
-from fedkme.wire.fields import FieldCodec
+from fedkme.wire.fields import FieldCodec, number
 from fedkme.wire.v1 import releases_pb2 as pb
 
 
@@ -24,5 +25,7 @@ def request_from_wire(message: pb.ReleaseRequest) -> ReleaseRequest:
     return ReleaseRequest(message.name, message.request_id, message.schema_digest, message.settings)
 
 
-STAGE = FieldCodec(StageProgress, pb.ReleaseProgress)
+STAGE = FieldCodec(
+    StageProgress, pb.ReleaseProgress, fraction=number(Numbers(0.0, 1.0), "the fraction of a stage")
+)
 """Progress of a release."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from fedkme.arrays import COORDINATES, Numbers
 from fedkme.directives import one_line
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryChoice, SummaryRequest
 from fedkme.features.hashes import REFERENCE_HASHES
 from fedkme.tables.row import Row
 from fedkme.wire import codecs
-from fedkme.wire.fields import Field, FieldCodec
+from fedkme.wire.fields import Field, FieldCodec, number, numbers
 from fedkme.wire.rows import hashes_from_wire, hashes_to_wire
 from fedkme.wire.sealed import GIFT, MOST_OFFERED, OFFER, gifts_from_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
@@ -47,7 +47,7 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
     """
     if message.rows < 1 or message.WhichOneof("kernel") is None:
         raise ProtocolError("a request has no rows or no kernel")
-    if not 0.0 <= message.count_deviation < math.inf:
+    if message.count_deviation and not 2.0**-20 <= message.count_deviation <= COORDINATES.high:
         raise ProtocolError("a request names noise on counts that is none")
     return SummaryRequest(
         message.name,
@@ -147,16 +147,20 @@ def offer_from_messages(
     return Offer(target, histogram, validation, disclosures, gifts, reference, picks, classes)
 
 
+_RELATIVE = numbers(Numbers(0.0, COORDINATES.high), "what is expected of a summary")
 CHOICE = FieldCodec(
     SummaryChoice,
     pb.SummaryChoice,
-    relative_mmd2=Field(tuple, lambda numbers: tuple(numbers[:3])),
+    ratio=number(Numbers(0.0, codecs.MOST_RHO), "rows of owners for each of a summary"),
+    relative_mmd2=Field(tuple, lambda said: tuple(_RELATIVE.decode(said[:3]).tolist())),
     line=Field(str, one_line),
     disagrees=Field(str, one_line),
 )
 """Choice of a protocol; its words go to terminals."""
 PROGRESS = FieldCodec(RoundProgress, pb.Progress, points_accessed=Field(int, int, "accessed"))
 """Progress of a run."""
+OPENED = number(Numbers(0.0, 2.0**36), "the time of a run")
+"""Unix seconds at which a run was opened, before the year 4147."""
 OUTCOME = FieldCodec(
     Outcome,
     pb.Outcome,

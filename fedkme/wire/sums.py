@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import Numbers
 from fedkme.cells.projection import ProjectionSpec
 from fedkme.directives import Proposal, SigningKeys
 from fedkme.errors import SAME_RELEASE, ConfigError, FedkmeError, ProtocolError, SecureAggregationError
@@ -36,9 +37,10 @@ from fedkme.secagg.parameters import MAX_LENGTH, MAX_OWNERS
 from fedkme.secagg.signing import KeyBinding
 from fedkme.sums.values import MOST_MAPS, CellCounts, Marginals, SumQuery
 from fedkme.wire.channel import CHUNK_BYTES, fitting
-from fedkme.wire.fields import TEXTS, Field, FieldCodec, many
+from fedkme.wire.fields import TEXTS, Field, FieldCodec, json_of, many
 from fedkme.wire.v1 import pooling_pb2 as pb
 
+_PLACES = Numbers(0, 2**31)
 WORDS_AT_ONCE = CHUNK_BYTES // 8
 """Words in a part of a vector."""
 
@@ -72,17 +74,17 @@ def query_from_wire(message: pb.Query) -> SumQuery:
         raise ProtocolError(f"a question asks for more than {MOST_MAPS} sums", "Ask in parts.")
     try:
         if message.sketch:
-            projection = ProjectionSpec(**json.loads(message.sketch))
+            projection = ProjectionSpec(**json_of(message.sketch))
             return SumQuery((), Layout(message.classes or None), message.counts, sketch=projection)
         if message.marginals:
-            said = json.loads(message.marginals)
-            cliques = tuple(tuple(int(column) for column in clique) for clique in said["cliques"])
-            marginals = Marginals(int(said["bins"]), cliques)
+            said = json_of(message.marginals)
+            cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in said["cliques"])
+            marginals = Marginals(_PLACES.count(said["bins"], "a number of bins"), cliques)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
         if message.cells:
-            cells = _cells_from_json(json.loads(message.cells))
+            cells = _cells_from_json(json_of(message.cells))
             return SumQuery((), Layout(), message.counts, tuple(message.weights), cells=cells)
-        specs = tuple(spec_from_json(json.loads(text)) for text in message.maps)
+        specs = tuple(spec_from_json(json_of(text)) for text in message.maps)
         return SumQuery(specs, Layout(message.classes or None), message.counts, tuple(message.weights))
     except ConfigError as error:
         raise ProtocolError(f"a question cannot be read: {error.cause}", error.remedy) from None
@@ -92,7 +94,7 @@ def query_from_wire(message: pb.Query) -> SumQuery:
 
 def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
     firsts = tuple(str(name) for name in plain["firsts"])
-    return CellCounts(str(plain["code_book"]), int(plain["classes"]), firsts)
+    return CellCounts(str(plain["code_book"]), _PLACES.count(plain["classes"], "a number of classes"), firsts)
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:

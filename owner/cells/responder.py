@@ -11,7 +11,7 @@ from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.counting import Counting
 from fedkme.cells.histogram import HistogramNoise, noisy_counts
 from fedkme.cells.noise import on_integers
-from fedkme.directives import FillOrder
+from fedkme.directives import SHARES, FillOrder
 from fedkme.errors import ConfigError, ProtocolError
 from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
@@ -26,8 +26,8 @@ from owner.cells.pace import Pace, measured
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 
-_WHOLE = 1.0 + 1e-9
-"""The largest share of an order, with room for rounding."""
+_MOST_BOXES = 2**16
+"""Boxes of one order: rows, and those that hold none."""
 
 
 class HistogramResponder:
@@ -157,7 +157,8 @@ class HistogramResponder:
             SealedBoxError: rows are to be sealed, and the keys died with another process.
         """
         invitation, terms, counting = self._begun()
-        if self._ordered or not _fits(order, counting.size, terms.rows):
+        boxes = max(len(self._offered), _MOST_BOXES) if self._is_sealed else terms.rows
+        if self._ordered or not _fits(order, counting.size, min(terms.rows, boxes)):
             raise ProtocolError(
                 f"{self.name} gets an order with a count or shares out of range, or a second order",
                 "Check the curator's software.",
@@ -220,7 +221,7 @@ def _events(terms: CellTerms) -> tuple[Event, ...]:
 def _fits(order: FillOrder, cells: int, most: int) -> bool:
     """Check whether an order is one of so many cells, for at most so many rows."""
     shares = order.shares
-    in_range = shares.shape == (cells,) and bool(((shares >= 0) & (shares <= _WHOLE)).all())
+    in_range = shares.shape == (cells,) and bool(((shares >= 0) & (shares <= SHARES.high)).all())
     return in_range and 0 < order.count <= most and 0 <= order.uniform <= order.count
 
 

@@ -21,7 +21,7 @@ from fedkme.errors import (
 )
 from fedkme.privacy.events import CURATOR, OWNERS, Composed, Disclosure, Event, ExactStatistic, repeated
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.privacy.told import MEAN, NOT_TOLD, mean_nonce, row_disclosures
+from fedkme.privacy.told import MEAN, NOT_TOLD, PAYOUTS, mean_nonce, row_disclosures
 from fedkme.protocol import AuctionTerms, Broadcast, Consider, Invitation, SumTerms
 from fedkme.sums.disclosures import release_disclosures, vector_disclosure
 from fedkme.sums.vector import SumVector
@@ -212,6 +212,8 @@ class OwnerGate:
     def restore_heard(self, round_number: int, what: str) -> None:
         """Take up what another process wrote down of a round."""
         self._heard_until[what] = max(round_number, self._heard_until.get(what, 0))
+        if round_number:
+            self._heard.pop(PAYOUTS, None)  # written with the first round
 
     def close(self, last_round: int) -> None:
         """The run is over: write down what was decided since this owner was last told."""
@@ -278,8 +280,13 @@ class OwnerGate:
         """Lines about what this owner is told of others' rows, in the curator's words; once a round.
 
         A broadcast tells of all rounds since the last one: what was decided in silence could have been said.
-        The first reads the public seed set alone.
+        The first reads the public seed set alone. What noised payouts may tell after the run is charged with
+        the first round, whatever is asked in it: the curator charged it before.
         """
+        paid = self._heard.get(PAYOUTS) if round_number else None
+        return [*([] if paid is None else [paid]), *self._hear_of(round_number, what, nonce)]
+
+    def _hear_of(self, round_number: int, what: str, nonce: str) -> list[Disclosure]:
         about = self._heard.get(what)
         first = 2 if what == MEAN else round_number
         new = round_number + 1 - max(first, self._heard_until.get(what, 0) + 1)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from consumer.releases.estimators import expectation
 from consumer.releases.released import Released, load_release
+from curator.releases.method import RELEASE
 from fedkme.answers.answer import Target
 from fedkme.answers.card import ReleaseVerdict
 from fedkme.answers.folder import AskedFolder
@@ -255,6 +256,8 @@ class ReleaseResult:
 
 
 def _nothing(folder: Path) -> DataError:
+    if (folder / RELEASE).exists():
+        return DataError(f"{folder} has the released numbers alone", f"Run: fedkme report {folder}")
     return DataError(f"{folder} holds no data", "No release was made: `metrics` has status and reason.")
 
 

@@ -7,16 +7,26 @@ fixed before anything is sampled. See `confidence` for what is concluded from th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from sim.attacks.confidence import LowerBound, Scores, smallest_factor, smallest_gaussian_factor, split_bound
+from sim.attacks.confidence import (
+    LowerBound,
+    Scores,
+    fixed_bound,
+    smallest_factor,
+    smallest_gaussian_factor,
+    split_bound,
+)
 from sim.attacks.finding import CheckResult, Claim, Effort
 
 Sample = Callable[[bool, int, np.random.Generator], Scores]
 """Scores of n independent outputs, (n,), in the second world or the first; large means the second."""
+
+USUAL_ALPHA = 0.05
+"""False alarm of the bound that a finding's note has; the verdict's is the audit's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,7 @@ class Experiment:
         trials: per world, when in a hurry.
         gaussian: see `split_bound`.
         note: where it was played.
+        threshold: from which on a score speaks for the second world; None: chosen on half of the trials.
     """
 
     claim: Claim
@@ -38,17 +49,14 @@ class Experiment:
     trials: int
     gaussian: bool = False
     note: str = ""
+    threshold: float | None = None
 
     def __call__(self, effort: Effort) -> CheckResult:
         """Sample both worlds and bound epsilon."""
         trials = effort.trials(self.trials)
-        streams = np.random.SeedSequence([effort.seed, 3]).spawn(2)
-        first, second = (
-            self.sample(world, trials, np.random.Generator(np.random.Philox(stream)))
-            for world, stream in zip((False, True), streams, strict=True)
-        )
+        first, second = (self.sample(world, trials, random) for world, random in self.streams(effort))
         claim, alpha = self.claim, effort.alpha
-        bound = split_bound(first, second, claim.delta, alpha, self.gaussian)
+        bound, usual = (self._bound(first, second, level) for level in (alpha, USUAL_ALPHA))
         return CheckResult(
             "black box",
             self.statistic,
@@ -58,8 +66,20 @@ class Experiment:
             bound.trials,
             alpha,
             self._power(bound, alpha),
-            self.note,
+            f"{self.note}; epsilon >= {usual.epsilon:.3g} at {1.0 - USUAL_ALPHA:.0%}".removeprefix("; "),
         )
+
+    @staticmethod
+    def streams(effort: Effort) -> Iterator[tuple[bool, np.random.Generator]]:
+        """The two worlds, each with its randomness: the same for every game of one effort."""
+        streams = np.random.SeedSequence([effort.seed, 3]).spawn(2)
+        for world, stream in zip((False, True), streams, strict=True):
+            yield world, np.random.Generator(np.random.Philox(stream))
+
+    def _bound(self, first: Scores, second: Scores, alpha: float) -> LowerBound:
+        if self.threshold is None:
+            return split_bound(first, second, self.claim.delta, alpha, self.gaussian)
+        return fixed_bound(first, second, self.threshold, self.claim.delta, alpha, self.gaussian)
 
     def _power(self, bound: LowerBound, alpha: float) -> float | None:
         epsilon, delta = self.claim.epsilon, self.claim.delta

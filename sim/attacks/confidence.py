@@ -79,6 +79,21 @@ def split_bound(
     return LowerBound(max(0.0, found), int(there[0]) / trials, trials)
 
 
+def fixed_bound(
+    first: Scores, second: Scores, threshold: float, delta: float, alpha: float, gaussian: bool = False
+) -> LowerBound:
+    """Bound epsilon by the event "score >= threshold", which was fixed before anything was sampled.
+
+    Arguments as of `split_bound`; all scores count.
+    """
+    bound, trials = (_mu if gaussian else _epsilon), len(first)
+    there, here = (np.array([np.count_nonzero(scores >= threshold)]) for scores in (second, first))
+    found = float(bound(there, here, trials, delta, alpha)[0])
+    if gaussian and found > 0:
+        found = gaussian_epsilon(1.0 / found, delta)
+    return LowerBound(max(0.0, found), int(there[0]) / trials, trials)
+
+
 def smallest_factor(epsilon: float, delta: float, bound: LowerBound, alpha: float) -> float:
     """The least f such that a true epsilon of f times the claimed one would be found with probability 0.9.
 

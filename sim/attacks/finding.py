@@ -12,7 +12,7 @@ Standing = Literal["sound", "published", "none"]
 
 AUDIT_ALPHA = 1e-4
 """Chance that an audit of everything finds a violation where there is none, at most."""
-MOST_STATISTICS = 100
+MOST_STATISTICS = 120
 """Bonferroni: every statistic of an audit of everything gets AUDIT_ALPHA / MOST_STATISTICS."""
 FULL_SCALE = 10.0
 """Trials of a full audit over those of a quick one."""

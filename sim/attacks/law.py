@@ -8,7 +8,8 @@ its own sample size finds.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from fedkme.arrays import FloatArray
 from sim.attacks.finding import CheckResult
 
 Law = Literal["norm", "laplace", "uniform"]
+_WINDOW_BITS = 96.0
 
 _RELATIVE_ERROR = {"norm": math.sqrt(0.5), "laplace": 1.0}  # of the scale, times sqrt(n)
 
@@ -82,7 +84,33 @@ def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str)
     return CheckResult("law", f"rate of {what}", violated, chance, hits / trials, trials, alpha, power=None)
 
 
-def freshness_finding(first: FloatArray, second: FloatArray, what: str) -> CheckResult:
-    """Two sources that a deployment makes alike must not agree: one that does is seeded. Exact."""
-    same = float(np.mean(first == second))
-    return CheckResult("law", f"agreement of {what}", same > 0.5, 0.0, same, power=None)
+def laplace_outcome(drawn: NDArray[np.int64], scale: float, alpha: float, what: str) -> CheckResult:
+    """Chi-square of whole draws against the discrete Laplace law P(k) ~ exp(-|k| / scale)."""
+    reach = 8 * math.ceil(scale)
+    values = np.arange(-reach, reach + 1)
+    stay = math.exp(-1.0 / scale)
+    chances = (1.0 - stay) / (1.0 + stay) * stay ** np.abs(values)
+    chances[[0, -1]] += (1.0 - chances.sum()) / 2.0
+    observed = np.bincount(np.clip(drawn.ravel(), -reach, reach) + reach, minlength=len(values))
+    return outcome_finding(observed, chances, alpha, what)
+
+
+def repeat_finding(streams: Sequence[NDArray[Any]], bits: float, what: str) -> CheckResult:
+    """Look for draws that come again: in a stream, or in two.
+
+    A window of draws has 96 bits or more: a false alarm has a chance below 1e-15 at 10^6 windows.
+
+    Args:
+        streams: draws, each (n,), in the order in which they were made.
+        bits: least entropy of a draw.
+        what: they are.
+    """
+    width = math.ceil(_WINDOW_BITS / bits)
+    windows = [
+        window.tobytes()
+        for stream in streams
+        if len(stream) >= width
+        for window in np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(stream), width)
+    ]
+    again = len(windows) - len(set(windows))
+    return CheckResult("law", f"windows of draws that come again among {what}", again > 0, 0.0, float(again))

@@ -10,14 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.cells.histogram import IntegerNoise
 from fedkme.features.fourier import FourierSpec, Kind, RandomFourier
-from fedkme.party import noise_for
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
+from sim.attacks import sources
 from sim.attacks.finding import Check, CheckResult, Claim, Effort, Subject
-from sim.attacks.law import freshness_finding, scale_finding, shape_finding
+from sim.attacks.law import laplace_outcome, scale_finding, shape_finding
 from sim.attacks.sensitivity import Encoder, FeatureMap, encoding, feature_norm, refusal
+from sim.attacks.sources import Make
 
 _SCHEMA = Schema(
     columns=(
@@ -62,6 +64,8 @@ def _check(rows: NDArray[Any]) -> None:
 
 _Law = Literal["norm", "laplace", "uniform"]
 _SCALES: Sequence[tuple[_Law, float]] = (("laplace", 31623.0), ("norm", 0.7), ("uniform", 1.0))
+_WHOLE = 2.0
+"""Scale of the whole noise on a histogram at epsilon 1."""
 
 
 def simulated_noise(make: Callable[[int], NoiseSource] | None = None) -> Subject:
@@ -71,14 +75,36 @@ def simulated_noise(make: Callable[[int], NoiseSource] | None = None) -> Subject
     return Subject("simulated-noise", "sound", claim, _laws(draw, 1_000_000))
 
 
-def secure_noise(make: Callable[[], NoiseSource] = lambda: noise_for(None, "curator")("audit")) -> Subject:
-    """The source of a deployment: its laws, and that nobody can draw the same numbers again."""
+def secure_noise(make: Make = sources.deployed) -> Subject:
+    """The source of a deployment: where its bits come from, that none comes twice, and its laws.
 
-    def fresh(effort: Effort) -> CheckResult:
-        return freshness_finding(make().uniform(64), make().uniform(64), "two parties' sources")
+    Args:
+        make: makes a source, as a party's process does; a function of a module is called in other processes,
+            too.
+    """
+    here: tuple[Callable[[Make, Effort], CheckResult], ...] = (
+        sources.type_finding,
+        sources.entropy_finding,
+        sources.script_finding,
+        sources.reach_finding,
+        sources.lattice_finding,
+        sources.low_bits_finding,
+        sources.correlation_finding,
+        sources.reuse_finding,
+    )
 
-    claim = Claim(math.nan, 0.0, "laws of the draws; not repeatable")
-    return Subject("secure-noise", "sound", claim, (fresh, *_laws(lambda seed: make(), 30_000)))
+    def whole(effort: Effort) -> CheckResult:
+        source: Any = make()
+        drawn = source.discrete_laplace(_WHOLE, effort.trials(30_000))
+        return laplace_outcome(drawn, _WHOLE, effort.alpha, "whole Laplace noise")
+
+    claim = Claim(math.nan, 0.0, "bits of the operating system, none of them twice; laws of the draws")
+    checks: list[Check] = [*(partial(check, make) for check in here), *_laws(lambda seed: make(), 30_000)]
+    if isinstance(make(), IntegerNoise):
+        checks.append(whole)
+    if "<" not in make.__qualname__:
+        checks.append(partial(sources.processes_finding, make))
+    return Subject("secure-noise", "sound", claim, tuple(checks))
 
 
 def _laws(make: Callable[[int], NoiseSource], draws: int) -> tuple[Check, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedkme.errors import ConfigError
-from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
+from sim.attacks import auctions, cells, cells_run, clock, deployed, h2, joint, means, public
 from sim.attacks.consumers import asks, landmarks, picks
 from sim.attacks.curators import moments, payouts, pooled
 from sim.attacks.finding import Subject
@@ -48,6 +48,9 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "winner-only": auctions.winner_only,
     "ask-everyone": auctions.ask_everyone,
     "uniform": clock.uniform,
+    "deployed-summary": deployed.deployed_summary,
+    "deployed-release": deployed.deployed_release,
+    "deployed-secure-release": lambda: deployed.deployed_release(secure=True),
 }
 """Cheap foundations first; made when asked for."""
 

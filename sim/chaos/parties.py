@@ -21,7 +21,7 @@ from consumer.summary import client as summary_client
 from curator.access.certificates import CertificateCheck
 from curator.owners.members import expected_members
 from curator.party import CuratorParty
-from curator.releases.method import Finished
+from curator.releases.method import Finished, finished
 from curator.runs.context import RunContext
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
@@ -270,11 +270,10 @@ async def compute(work: Callable[[], Any]) -> Any:
     await (turn() if slow is None else asyncio.sleep(slow.amount))
     if isinstance(work, partial) and work.func is asyncio.run:
         return await work.args[0]
-    if isinstance(work, partial) and getattr(work.func, "__name__", "") == "finish":
-        finish: Any = work.func
-        method, release = finish.__self__, work.args[0]
+    if isinstance(work, partial) and work.func is finished:
+        method, release, _ = work.args
         key = type(method), repr(method.settings), release
         if key not in _FINISHED:
-            _FINISHED[key] = method.finish(release, lambda *said: None)
+            _FINISHED[key] = finished(method, release, lambda *said: None)
         return _FINISHED[key]
     return work()

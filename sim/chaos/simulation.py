@@ -293,7 +293,7 @@ def _found(folder: Path, ledgers: Mapping[str, Sequence[str]]) -> Iterator[tuple
         paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="ascii", errors="replace")
     others = [path for name, path in paths.items() if name != "curator" and ledgers[name]]
     try:
-        found = verify(curator, others, partial=True)
+        found = verify(curator, others)
     except FedkmeError as error:
         yield "curator", str(error)
         return

@@ -23,7 +23,13 @@ from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
 from curator.sums.settings import SumSettings
 from fedkme.config import Settings, dump_toml
-from fedkme.errors import ConnectionFailedError, FedkmeError, IncompleteSummaryError, MissingOwnersError
+from fedkme.errors import (
+    ConnectionFailedError,
+    FedkmeError,
+    IncompleteSummaryError,
+    MissingOwnersError,
+    NotMadeError,
+)
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
 from fedkme.wire.tls import LOOPBACK, Authority
@@ -31,7 +37,7 @@ from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.owners import policy_of
-from sim.engines.run_folder import adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
+from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
 from sim.report.families.table import words_of
 from sim.report.progress import Progress
@@ -111,10 +117,16 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 await self._finish()
             finally:
                 await self._stop()
-                adopt_curator_run(self.directory)
-                adopt_owner_journals(self.directory)
-                adopt_consumer_journal(self.directory)
+                self.adopt()
                 self._log.close()
+
+    def adopt(self) -> None:
+        """Leave the record of the only run, and every party's ledger as a file of lines."""
+        adopt_curator_run(self.directory)
+        adopt_owner_journals(self.directory)
+        adopt_consumer_journal(self.directory)
+        if self.authority is not None and (self.directory / "ledger.jsonl").is_file():
+            (self.directory / AUTHORITY).write_bytes(self.authority.pem)  # never its key
 
     async def _stop(self) -> None:
         """The curator first, so that it writes that it was stopped and not that everybody left."""
@@ -158,7 +170,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 for task in done & watched.keys():
                     child = watched.pop(task)
                     status = task.result()
-                    fatal = status and not isinstance(child.failure, IncompleteSummaryError)
+                    fatal = status and not isinstance(child.failure, IncompleteSummaryError | NotMadeError)
                     if fatal and (child.party in ("consumer", "curator") or not self._began.is_set()):
                         raise await self._cause(child, status)
             return future.result()
@@ -278,8 +290,11 @@ class Folders:
             "schema_file": self._schema_file,
         }
 
-    def servers(self, page: str | None = None, **tables: Settings) -> dict[str, list[str]]:
-        """Commands of the curator, with a page and these tables in its configuration, and of every owner."""
+    def servers(self, page: str | None = None, runs: int = 1, **tables: Settings) -> dict[str, list[str]]:
+        """Commands of the curator, which ends after so many runs, and of every owner.
+
+        The curator's configuration has a page, and these tables.
+        """
         curator = CuratorSettings(
             **self.common("curator", LOOPBACK),
             directory=self.directory / "curator",
@@ -289,7 +304,7 @@ class Folders:
             progress_s=self._settings.progress_s,
             grace_s=0.0,
             durability="process",
-            runs=1,
+            runs=runs,
             page=page,
             **tables,
         )

@@ -21,6 +21,8 @@ from fedkme.store.sqlite import BESIDE
 from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
 
+AUTHORITY = "authority.pem"
+"""Certificate of the authority by which heads of a run are signed, in its folder; never its key."""
 UNFINISHED = ".unfinished"
 """Mark of a run that is under way, or whose process died, in its folder."""
 
@@ -75,6 +77,11 @@ SWEEP = "sweep.parquet"
 """Table of a sweep, by which its folder is known."""
 
 
+def is_under_way(directory: Path) -> bool:
+    """Check whether a process carries out the run of a folder."""
+    return (directory / UNFINISHED).exists() and not _died(directory)
+
+
 def _failed(directory: Path) -> bool:
     """Check whether a run that is over failed in a folder."""
     try:
@@ -116,6 +123,8 @@ def write_configuration(directory: Path, settings: SimulationSettings) -> None:
     (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
 
 
+LEDGER = "ledger.jsonl"
+"""Ledger of a curator or consumer, in its folder."""
 SCHEMA = "schema.toml"
 """The public schema of a run's rows, in its folder."""
 
@@ -129,7 +138,7 @@ def write_ledgers(directory: Path, stores: Mapping[str, Store]) -> None:
     """Every party's ledger and heads of a run in one process, in the files that processes would leave."""
     for name, store in stores.items():
         folder = {CURATOR: "", CONSUMER: "consumer"}.get(name, "owners")
-        file = f"{name}.jsonl" if folder == "owners" else "ledger.jsonl"
+        file = f"{name}.jsonl" if folder == "owners" else LEDGER
         (directory / folder).mkdir(exist_ok=True)
         _write(store, directory / folder / file)
 
@@ -168,7 +177,8 @@ def _opened(journal: Path, party: str) -> Store:
 
 
 def _write(store: Store, target: Path) -> None:
-    target.write_text("".join(f"{kept.line}\n" for kept in store.ledger()), encoding="ascii")
+    lines = "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii")
+    durable.replace(target, lines) if target.name == LEDGER else target.write_bytes(lines)
     write_heads(store, target)
 
 

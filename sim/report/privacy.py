@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedkme.privacy.accounting import ONE_ROW
+from fedkme.privacy.accounting import HELP, ONE_ROW
 from fedkme.privacy.events import VALIDATION
 from sim.report.formatting import number
 from sim.report.html import table
@@ -63,6 +63,8 @@ def _line(entry: Mapping[str, Any]) -> str:
     text = f"  {_whose(entry)} against {entry['observer']}, {entry['accountant']}: "
     if _bounded(entry):
         text += f"epsilon {number(entry['epsilon'])} at delta {number(entry['delta'])}"
+        _, helped, rest = str(entry.get("reason")).partition(HELP)
+        text += f", {helped}{rest}" if helped else ""
     else:
         text += f"epsilon inf ({entry['reason']})"
     return f"{text}; rows seen: {entry['raw_points']}" if entry["raw_points"] else text

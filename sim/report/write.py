@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedkme import __version__
 from fedkme.errors import ConfigError
 from fedkme.tables.files import read_arrays
 from sim.report import privacy
@@ -47,6 +49,7 @@ OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
     | dict.fromkeys(("privacy", "faults", "files"), list),
 )
 """Keys that metrics.json of a release must and may have."""
+REPORT = "report.html"
 WIDEST = 100
 """Columns of a terminal that are used, at most."""
 REMEDY = "Give the directory of a run that has ended."
@@ -66,12 +69,35 @@ def write_report(directory: Path) -> Path:
         ConfigError: metrics.json is missing, unreadable or not that of a run.
         DataError: summary.npz is there and cannot be read.
     """
+    target = directory / REPORT
+    target.write_text(_page(directory), encoding="utf-8")
+    return target
+
+
+def fault_of_report(directory: Path) -> tuple[str, str]:
+    """Fault of the page of a run whose metrics.json holds, and why it cannot be told, if it cannot.
+
+    A page has nothing that is not in the folder's files but the time at which they were written.
+
+    Raises:
+        ConfigError: see `write_report`.
+    """
+    text = (directory / REPORT).read_text(encoding="utf-8", errors="replace")
+    made = re.search(r"<footer>fedkme (\S+)</footer>", text)
+    if made is not None and made[1] != __version__:
+        return "", f"fedkme {made[1]}, which made it"
+    if _TIME.sub("", text) != _TIME.sub("", _page(directory)):
+        return "it is not the page of this folder's files, which `fedkme report` makes", ""
+    return "", ""
+
+
+_TIME = re.compile(r"<time [^>]*>[^<]*</time>")
+
+
+def _page(directory: Path) -> str:
     path = directory / "record.json"
     record = read_object(path) if path.exists() else {}
-    page = _release(directory, record) if record.get("kind") == "release" else _summary(directory)
-    target = directory / "report.html"
-    target.write_text(page, encoding="utf-8")
-    return target
+    return _release(directory, record) if record.get("kind") == "release" else _summary(directory)
 
 
 def _summary(directory: Path) -> str:

@@ -114,7 +114,8 @@ SUMMARIES = {
         cells=CellsSettings(code_book="sketch", bits=2, dimension=2),
     ),
 }
-RELEASES = {"trusted": SumSettings(), "secure": SumSettings(security=SecuritySettings(dropouts=1))}
+SECURE = SecuritySettings(dropouts=1, colluders=0)
+RELEASES = {"trusted": SumSettings(), "secure": SumSettings(security=SECURE)}
 RELEASE = release_settings(
     {"kind": "balog1", "points": 12, "gamma": 2.0, "z": {"kind": "gaussian"}, "seed": 3, "epsilon": 5.0}
 )

@@ -281,7 +281,7 @@ ODD: list[Any] = [0, -1, 1, 2**20, 2**31, 2**63, 2**64, 10**400, 1e-320, 1e308, 
 ODD += ["AAAAAAAAAAA=", [], [0], [1e308, 1e308], [0, 0], [5], [-1], "fourier", "points", "range", "model"]
 
 
-@pytest.mark.parametrize("length", [1e150, 1e200])
+@pytest.mark.parametrize("length", [1e11, 1e12])
 @pytest.mark.filterwarnings("error")
 def test_bases_of_odd_lengths(length: float) -> None:
     points = np.random.default_rng(0).random((2, SCHEMA.encoded_width))

@@ -49,7 +49,7 @@ BALOG1: Mapping[str, Any] = {
 """Settings of releases over gRPC: no network is trained."""
 ROWS = 150
 SECURE = SecuritySettings()
-TOLERANT = SecuritySettings(dropouts=1)
+TOLERANT = SecuritySettings(dropouts=1, colluders=0)
 
 
 def scenario(folder: Path, count: int = 400) -> Path:

@@ -38,7 +38,7 @@ async def test_parties_archive_while_they_serve_and_their_ledgers_agree(
         store.close()
         export(str(journal), party, tmp_path / f"{party}.jsonl")
         assert read_ledger(tmp_path / f"{party}.jsonl") == read_ledger(journal)
-    assert not [each.fault for each in verify(tmp_path / "runs", [tmp_path / "a.db"], True) if each.fault]
+    assert not [each.fault for each in verify(tmp_path / "runs", [tmp_path / "a.db"]) if each.fault]
     written = tmp_path / "runs" / "ledger.jsonl"
     assert written.read_bytes().startswith(b'{"archives":')
     files = [written, written.with_suffix(".heads"), tmp_path / "a.jsonl", tmp_path / "a.heads"]

@@ -100,7 +100,9 @@ def test_the_command_says_ok(whole: Path) -> None:
     assert done.exit_code == 0
     *lines, last = done.stdout.splitlines()
     assert all(line.startswith("OK ") for line in lines)
-    assert len(lines) == 13 + 6  # ledgers and pairs; logs of heads of the curator and five owners
+    assert (
+        len(lines) == 13 + 2 + 6
+    )  # ledgers and pairs; figures; logs of heads of the curator and five owners
     written = sum(len(read_ledger(whole / path)) for path in ledgers(whole))
     assert last == f"7 ledgers agree, {written} lines"
 
@@ -148,6 +150,15 @@ def test_an_altered_file_alone_fails(run: Path, path: str, spoilt: str) -> None:
     changed = {"a byte": text.replace(b'"seq":2', b'"seq":3', 1), "all of it": b""}.get(spoilt, text[:-1])
     (run / path).write_bytes(changed)
     done = verified(run / path)
+    if spoilt == "all of it" and path.startswith("consumer"):  # no head beside it says that there was a line
+        assert done.exception.code == 61
+        assert f"nothing to verify: {run / path}" in done.stdout
+        done = verified(run / path, run / "ledger.jsonl", *(run / "owners").glob("*.jsonl"))
+        assert (
+            done.exception.code == 61
+        )  # a file of that name need not be the consumer's, whose lines are missed
+        assert "; not given, hence not compared: consumer" in done.stdout.splitlines()[-1]
+        return
     assert isinstance(done.exception, LedgerError)
     assert done.exception.code == 50
     assert f"FAULT {run / path}: line " in done.stdout
@@ -251,18 +262,19 @@ def test_a_cut_at_the_end_is_found(run: Path, party: str, path: str) -> None:
 def test_a_folder_without_an_owner_s_ledger_is_verified_in_part_when_that_is_said(run: Path) -> None:
     for path in [*run.rglob("*.heads"), run / "owners" / "owner-2.jsonl"]:
         path.unlink()
-    assert verified(run).exception.code == 50
+    assert verified(run).exception.code == 61
     partial = verified(run, "--partial")
     assert partial.exit_code == 0
     assert partial.stdout.splitlines()[-1].endswith("; not given, hence not compared: owner-2")
 
 
 def test_missing_and_misplaced_ledgers(run: Path) -> None:
+    lines = len(read_ledger(run / "owners" / "owner-2.jsonl"))
     (run / "owners" / "owner-2.jsonl").unlink()
     shutil.copy(run / "owners" / "owner-5.jsonl", run / "kept-elsewhere.jsonl")
     (run / "owners" / "owner-5.jsonl").unlink()
     found = [verdict.fault for verdict in verify(run, [run / "kept-elsewhere.jsonl"]) if verdict.fault]
-    assert found == ["there is no ledger of owner-2"]
+    assert found == [f"the ledger beside it is gone, which had {lines} lines"]
     shutil.copy(run / "owners" / "owner-1.jsonl", run / "owners" / "owner-2.jsonl")
     assert "this is the ledger of owner-1" in faults(run)[0].fault
     with pytest.raises(ConfigError, match=r"holds no ledger\.jsonl"):

@@ -149,9 +149,7 @@ async def test_each_consumer_is_an_observer_and_has_its_own_validation_set(tmp_p
     assert not [verdict for verdict in verify(curator, parties) if verdict.fault]
     for missing in parties[1:]:
         there = [party for party in parties if party != missing]
-        assert [v.fault for v in verify(curator, there) if v.fault] == [
-            f"there is no ledger of {missing.stem}"
-        ]
+        assert [v.absent for v in verify(curator, there) if v.absent] == [missing.stem]
     books = read_ledgers([curator / "ledger.jsonl", *parties])
     cells = with_coalition(by_owner(cells_of(books.disclosures()), books.present))
     found = {(row.protected, row.observer): row for row in composed(cells, Sound(), 1e-5)}

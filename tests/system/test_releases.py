@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import ConfigError, DataError
+from fedkme.ledgers.figures import check_figures
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.accountants import Sound, matrix
@@ -26,7 +27,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sound(directory: Path) -> bool:
-    return not [verdict for verdict in verify(directory) if verdict.fault]
+    return not [each for each in (*verify(directory), *check_figures(directory)) if each.fault or each.absent]
 
 
 SECURE = ("pooling.security.dropouts=0",)
@@ -106,7 +107,9 @@ def test_a_line_that_one_side_alone_wrote_is_found(spoiled: Path, path: str, lef
 
 def test_a_ledger_that_is_not_there_is_missed(spoiled: Path) -> None:
     (spoiled / "owners" / "west.jsonl").unlink()
-    assert "there is no ledger of west" in [verdict.fault for verdict in verify(spoiled)]
+    assert "the ledger beside it is gone" in "".join(verdict.fault for verdict in verify(spoiled))
+    (spoiled / "owners" / "west.heads").unlink()
+    assert [verdict.absent for verdict in verify(spoiled) if verdict.absent] == ["west"]
 
 
 def test_what_the_matrix_says_of_a_trusted_curator(whole: Path) -> None:

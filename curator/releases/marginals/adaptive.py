@@ -93,9 +93,8 @@ async def aim(
         pool = _affordable(candidates, {m.clique for m in measured}, sizes, limit)
         weights = np.asarray([candidates[c] for c in pool])
         errors = np.asarray([_error(model, exact[c], c, rows) for c in pool])
-        cells = np.asarray([exact[c].size for c in pool])
-        scores = weights * (errors - math.sqrt(2.0 / math.pi) * sigma * cells)
-        chosen = pool[budget.select(scores, weights, _SELECTION_SHARE * piece, noise)]
+        noisy = math.sqrt(2.0 / math.pi) * sigma * np.asarray([exact[c].size for c in pool])
+        chosen = pool[budget.select(errors, noisy, weights, _SELECTION_SHARE * piece, noise)]
         measure([chosen], sigma)
         before = model
         model = fit(sizes, measured, rows, _ITERATIONS, model)

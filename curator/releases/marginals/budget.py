@@ -25,7 +25,10 @@ h'(0) r.
 **Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
 constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
 directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
-max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.)
+max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute
+differences is rounded by a part of itself, so each is cut to what `choose` would cut it to, before the
+constant is taken off: cutting moves neighbours no further apart, and what rounding adds stays within
+CHOICE_SLACK.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from fedkme.errors import BudgetError
 from fedkme.features.counts import L1_STEP, L2_STEP
 from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Composed, Event, Gaussian
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.noise import NoiseSource, choose
+from fedkme.privacy.noise import LARGEST_LOGIT, NoiseSource, choose
 
 _ROUNDING = 1e-9
 
@@ -68,6 +71,14 @@ def measurement_cost(sigma: float) -> float:
 def measurement_sigma(cost: float) -> float:
     """The noise of one marginal whose `measurement_cost` this is."""
     return L2_STEP / math.sqrt(cost)
+
+
+def selection_logits(
+    errors: NDArray[np.float64], constants: NDArray[np.float64], weights: NDArray[np.float64], span: float
+) -> NDArray[np.float64]:
+    """Logits of a choice of range `span`, the slack of its rounding with it; arguments as of `select`."""
+    rates = weights * (max(span - CHOICE_SLACK, 0.0) / (2.0 * L1_STEP * float(weights.max())))
+    return np.asarray(np.minimum(rates * errors, LARGEST_LOGIT) - rates * constants)
 
 
 class BudgetFilter:
@@ -99,13 +110,19 @@ class BudgetFilter:
         self._events += [Gaussian(sigma / L2_STEP) for sigma in sigmas]
 
     def select(
-        self, scores: NDArray[np.float64], weights: NDArray[np.float64], cost: float, noise: NoiseSource
+        self,
+        errors: NDArray[np.float64],
+        constants: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        cost: float,
+        noise: NoiseSource,
     ) -> int:
         """Pay for and make one choice by the exponential mechanism.
 
         Args:
-            scores: w_S (||M_S - e_S||_1 - constant) of every candidate.
-            weights: w_S, not negative.
+            errors: ||M_S - e_S||_1 of every candidate.
+            constants: what is taken off each, public.
+            weights: w_S, positive.
             cost: mu^2.
             noise: of the one uniform number.
 
@@ -115,7 +132,7 @@ class BudgetFilter:
         span = selection_range(cost)
         self._pay(cost)
         self._events.append(BoundedRange(span))
-        logits = scores * ((span - CHOICE_SLACK) / (2.0 * L1_STEP * float(weights.max())))
+        logits = selection_logits(errors, constants, weights, span)
         return choose(logits, float(noise.uniform(1)[0]), noise)
 
     @property

@@ -8,9 +8,9 @@ import numpy as np
 from typing_extensions import override
 
 from curator.releases.balog import algorithm1
-from curator.releases.method import Finished, Tell
+from curator.releases.method import Making
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, settled_gamma
-from curator.releases.methods.points import finished_points
+from curator.releases.methods.points import make_points
 from curator.releases.subspace import gaussian_points, matched_tolerance, subspace
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError
@@ -67,14 +67,14 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
         return Question((features,), layout, False, release, {"z": self._z})
 
     @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+    def make(self, stored: StoredRelease, making: Making) -> None:
         settings = self.settings
         released = stored.embeddings[0]
         features = released.map_spec.make(self.schema)
         if not isinstance(features, PointsMap) or "z" not in stored.public:
             raise ConfigError("the release has no basis of points", "Take a release of balog1.")
         z = _in_kernel(stored.public["z"], self.schema, settings)
-        tell("weights", f"finding weights over {features.dimension} basis functions", 0.0)
+        making.tell("weights", f"finding weights over {features.dimension} basis functions", 0.0)
         points = algorithm1(
             released,
             features,
@@ -84,8 +84,8 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
             prior=z if settings.prior and len(z) > 1 else None,
             limit=_STEPS if len(z) > _MANY else 5000,
         )
-        tell("weights", f"{len(points)} points, sum |w| = {points.l1:.3g}", 1.0)
-        return finished_points(stored, NAME, points, features, settings)
+        making.tell("weights", f"{len(points)} points, sum |w| = {points.l1:.3g}", 1.0)
+        make_points(stored, NAME, points, features, settings, making)
 
 
 def _in_kernel(rows: FloatArray, schema: Schema, settings: Balog1Settings) -> FloatArray:

@@ -6,9 +6,9 @@ import math
 
 from typing_extensions import override
 
-from curator.releases.method import Finished, Tell
+from curator.releases.method import Making
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, even_rows, settled_gamma
-from curator.releases.methods.points import finished_points
+from curator.releases.methods.points import make_points
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
@@ -46,7 +46,7 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         return Question((self._map,), layout, False, release)
 
     @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+    def make(self, stored: StoredRelease, making: Making) -> None:
         from curator.releases.reduced_set import Step, algorithm2
 
         settings = self.settings
@@ -55,8 +55,8 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
 
         def report(step: Step) -> None:
             done = (step.restart - 1) * step.steps + step.step
-            tell("training", str(step), done / (step.restarts * step.steps))
+            making.tell("training", str(step), done / (step.restarts * step.steps))
 
-        tell("training", "looking for first points", 0.0)
+        making.tell("training", "looking for first points", 0.0)
         points = algorithm2(released, features, settings, settings.seed or 0, report)
-        return finished_points(stored, NAME, points, features, settings)
+        make_points(stored, NAME, points, features, settings, making)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from curator.releases.joint import JointRelease
-from curator.releases.method import Finished, SumOracle, Tell
+from curator.releases.method import Finished, Making, SumOracle, Tell
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import ConfigError, DataError, NotEnoughRowsError
@@ -112,8 +112,8 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         """Question to ask about N rows; another epsilon shows whether it would do, inf: without noise."""
 
     @abstractmethod
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
-        """Post-processing of a release of this method."""
+    def make(self, stored: StoredRelease, making: Making) -> None:
+        """Post-processing of a release of this method; each file is a step of `making`."""
 
     async def ask(self, oracle: SumOracle) -> bytes:
         """Ask the question; nothing is asked where the answer would be noise.
@@ -143,8 +143,9 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
                 f"a release of {stored.protocol} is not one of {self.protocol} in this schema",
                 "Finish it with the method that asked for it.",
             )
-        finished = self.made(stored, tell)
-        return Finished({"release.npz": release, **finished.files}, finished.rows)
+        making = Making(release, tell)
+        making.step("rows of the release", lambda: self.make(stored, making))
+        return making.finished
 
     def _usable(self, rows: int, noise_ratio: float) -> Question:
         epsilon, delta = self.settings.of_row, self.settings.delta

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import Literal, TypeVar
 
 from typing_extensions import override
 
-from curator.releases.files import card_of, distance_to_release, synthetic_files
+from curator.releases.files import card_of, distance_to_release, make_synthetic
 from curator.releases.joint import JointPlan, fit
-from curator.releases.method import Finished, Tell
+from curator.releases.method import Making
 from curator.releases.methods.base import EmbeddingMethod, Question, joint_of
 from curator.releases.progress import Report
 from fedkme.errors import ConfigError
@@ -45,7 +46,7 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         return Question(plan.maps, plan.layout, counts, plan.calibration)
 
     @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+    def make(self, stored: StoredRelease, making: Making) -> None:
         from curator.releases.generators import Training
         from curator.releases.networks import ImageNetwork, Network, TableNetwork
 
@@ -61,15 +62,14 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
             seed=settings.seed or 0,
         )
         plan = self.plan(None)
-        tell("compiling", "the first steps of training", 0.0)
-        heard = _Heard(tell, stored, settings.steps)
+        making.tell("compiling", "the first steps of training", 0.0)
+        heard = _Heard(making, stored, settings.steps)
         trained = fit(plan, joint_of(stored), network, training, progress=heard.report, stepped=heard.stepped)
         rows = settings.rows or stored.rows
-        tell("sampling", f"{rows} rows, and comparing them with the release", 1.0)
+        making.tell("sampling", f"{rows} rows, and comparing them with the release", 1.0)
         table = trained.sample(rows, settings.seed or 0)
-        utility = distance_to_release(stored, table)
-        card = card_of(stored, self.mechanism, len(table), utility)
-        return Finished(synthetic_files(table, card), len(table))
+        near = partial(distance_to_release, stored, table)
+        make_synthetic(table, card_of(stored, self.mechanism, len(table), near, making), making)
 
 
 def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> None:
@@ -91,18 +91,20 @@ def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> Non
 class _Heard:
     """Training as lines, each with how good the rows would be had it ended at the last report."""
 
-    def __init__(self, tell: Tell, stored: StoredRelease, steps: int) -> None:
-        self._tell, self._stored, self._steps = tell, stored, steps
+    def __init__(self, making: Making, stored: StoredRelease, steps: int) -> None:
+        self._making, self._stored, self._steps = making, stored, steps
         self._quality = ""
 
     def stepped(self, step: int) -> None:
         """Tell how many steps are done."""
-        self._tell("training", f"step {step}/{self._steps}{self._quality}", step / self._steps)
+        self._making.tell("training", f"step {step}/{self._steps}{self._quality}", step / self._steps)
 
     def report(self, state: Report) -> None:
         """Tell how good the rows are."""
-        near, noise = distance_to_release(self._stored, state.sample(_EARLY_ROWS)).values()
-        self._quality = (
-            f": {state}; {_EARLY_ROWS} rows now are {near:.3g} from the release (noise {noise:.3g})"
-        )
+
+        def quality() -> str:
+            near, noise = distance_to_release(self._stored, state.sample(_EARLY_ROWS)).values()
+            return f": {state}; {_EARLY_ROWS} rows now are {near:.3g} from the release (noise {noise:.3g})"
+
+        self._quality = self._making.step("the quality of rows in training", quality) or ""
         self.stepped(state.step)

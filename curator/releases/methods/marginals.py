@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.releases.files import synthetic_files
+from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.copies import redrawn, sampled
@@ -21,9 +21,8 @@ from curator.releases.marginals.descent import fit
 from curator.releases.marginals.pooled import PAIR_CELLS, independent
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
-from curator.releases.method import Finished, NoisyTable, SumOracle, Tell
+from curator.releases.method import Finished, Making, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
-from fedkme.answers.card import usual_answers
 from fedkme.answers.counts import CountEvidence
 from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, NotEnoughRowsError
@@ -173,13 +172,21 @@ class MarginalsMethod:
         Raises:
             DataError: the bytes are no release of marginals.
         """
-        stored = counts_from_bytes(release)
+        stored, making = counts_from_bytes(release), Making(release, tell)
+        making.step("rows of the release", lambda: self._make(stored, making))
+        return making.finished
+
+    def _make(self, stored: StoredCounts, making: Making) -> None:
         measured, sizes, rows = stored.fitted, self._binning.sizes, stored.rows
         words = f"{len(measured)} marginals"
-        tell("fitting", words, 0.0)
+        making.tell("fitting", words, 0.0)
         event = self.planned()[0]
         model = fit(
-            sizes, measured, rows, self.settings.iterations, told=lambda share: tell("fitting", words, share)
+            sizes,
+            measured,
+            rows,
+            self.settings.iterations,
+            told=lambda share: making.tell("fitting", words, share),
         )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
@@ -196,17 +203,20 @@ class MarginalsMethod:
             self.settings.delta,
             settings=stored.settings,
             utility_rows="none; the release answers for itself",
-            answers=usual_answers(CountEvidence(stored)),
+            answers=card_answers(lambda: CountEvidence(stored), making),
             notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
         )
-        files = {"release.npz": release, **synthetic_files(table, card)}
-        for number in range(1, self.settings.copies + 1):
-            tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)
+        make_synthetic(table, card, making)
+
+        def copy() -> bytes:
             other = redrawn(stored, generator)
             again = fit(sizes, other.fitted, rows, _COPY_ITERATIONS, model).sample(rows, generator)
-            copy = sampled(self._rows(other, again, generator), generator)
-            files[f"copy-{number}.csv"] = csv_bytes(columns_of(copy, self._schema))
-        return Finished(files, count)
+            copied = sampled(self._rows(other, again, generator), generator)
+            return csv_bytes(columns_of(copied, self._schema))
+
+        for number in range(1, self.settings.copies + 1):
+            making.tell("copying", f"{number} of {self.settings.copies}", (number - 1) / self.settings.copies)
+            making.file(f"copy-{number}.csv", copy)
 
     def _rows(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
         """Rows of codes, in fine bins where numbers were counted so."""

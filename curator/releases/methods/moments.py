@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from typing_extensions import override
 
-from curator.releases.files import card_of, distance_to_release, synthetic_files
+from curator.releases.files import card_of, distance_to_release, make_synthetic
 from curator.releases.joint import JointRelease
-from curator.releases.method import Finished, SumOracle, Tell
+from curator.releases.method import Making, SumOracle
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed
 from curator.releases.moments import rows_of
 from fedkme.errors import NotEnoughRowsError
@@ -96,14 +97,15 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         return await beside(self._both, told, released, scales, oracle.owners)
 
     @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+    def make(self, stored: StoredRelease, making: Making) -> None:
         count = self.settings.rows or stored.rows
-        tell("sampling", f"{count} rows from the moments of {len(stored.public['mean'])} coordinates", 0.0)
+        width = len(stored.public["mean"])
+        making.tell("sampling", f"{count} rows from the moments of {width} coordinates", 0.0)
         table = rows_of(stored).sample(count, self.settings.seed or 0)
-        tell("sampling", "comparing them with the release", 0.9)
-        card = card_of(stored, NAME, count, distance_to_release(stored, table))
-        tell("sampling", f"{count} rows", 1.0)
-        return Finished(synthetic_files(table, card), count)
+        making.tell("sampling", "comparing them with the release", 0.9)
+        card = card_of(stored, NAME, count, partial(distance_to_release, stored, table), making)
+        making.tell("sampling", f"{count} rows", 1.0)
+        make_synthetic(table, card, making)
 
     @property
     def _delta(self) -> float:

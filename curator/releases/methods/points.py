@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from curator.releases.files import card_of, distances, synthetic_files, weighted_files
-from curator.releases.method import Finished
+from curator.releases.files import card_of, distances, make_synthetic, make_weighted
+from curator.releases.method import Making
+from curator.releases.synthetic import DataCard
 from fedkme.embeddings.distribution import distribution, resample
 from fedkme.embeddings.weight_fit import Constraint, fit_weights
 from fedkme.embeddings.weighted_points import WeightedPoints
@@ -22,14 +23,15 @@ _NEAR = 1e-9
 _STEPS = 2000
 
 
-def finished_points(
+def make_points(
     stored: StoredRelease,
     mechanism: str,
     points: WeightedPoints,
     features: EmbeddingMap,
     settings: Balog1Settings | Balog2Settings,
-) -> Finished:
-    """Files of weighted points, and of rows drawn from them where the settings ask for some.
+    making: Making,
+) -> None:
+    """Make the files of weighted points, and of rows drawn from them where the settings ask for some.
 
     Args:
         stored: the release.
@@ -37,23 +39,42 @@ def finished_points(
         points: in the kernel's units.
         features: map of the release.
         settings: of the method.
+        making: takes the files.
     """
     points, table = _on_rows(stored, points, features, settings)
-    beta = one_column(stored.embeddings[0], features)
-    at = features.of_model(to_model(points.points, features)).T @ points.weights
-    utility = distances(float(np.square(at - beta).sum()), len(beta) * stored.embeddings[0].sigma ** 2)
+
+    def utility() -> dict[str, float]:
+        beta = one_column(stored.embeddings[0], features)
+        at = features.of_model(to_model(points.points, features)).T @ points.weights
+        squares = float(np.square(at - beta).sum()), len(beta) * stored.embeddings[0].sigma ** 2
+        return {**distances(*squares), "sum of |weight|": points.l1}
+
     gamma = kernel_units(features)[2]
-    card = card_of(stored, mechanism, len(table), {**utility, "sum of |weight|": points.l1})
-    files = weighted_files(table, points.weights, gamma, card)
-    if settings.rows is None:
-        return Finished(files, len(table))
-    drawn = distribution(points, gamma)
-    seed = settings.seed or 0
-    order = np.random.default_rng(np.random.SeedSequence([seed, 0x0D])).permutation(settings.rows)
-    rows = table.take(resample(drawn.points, settings.rows, seed)[order])
-    card = replace(card, rows=len(rows), utility={**utility, "moved by equal weights": drawn.moved})
+    card = card_of(stored, mechanism, len(table), utility, making)
+    make_weighted(table, points.weights, gamma, card, making)
+    if settings.rows is not None:
+        count = settings.rows
+        making.step(
+            "rows of equal weight", lambda: _make_rows(points, table, gamma, settings, count, card, making)
+        )
+
+
+def _make_rows(
+    points: WeightedPoints,
+    table: Table,
+    gamma: float,
+    settings: Balog1Settings | Balog2Settings,
+    count: int,
+    card: DataCard,
+    making: Making,
+) -> None:
+    """Make rows of equal weight, drawn from the points."""
+    drawn, seed = distribution(points, gamma), settings.seed or 0
+    order = np.random.default_rng(np.random.SeedSequence([seed, 0x0D])).permutation(count)
+    rows = table.take(resample(drawn.points, count, seed)[order])
+    utility = {**card.utility, "moved by equal weights": drawn.moved}
     notes = (f"Rows repeat: they are drawn from {len(table)} weighted points, see weighted.card.md.",)
-    return Finished({**files, **synthetic_files(rows, replace(card, notes=notes))}, len(rows))
+    make_synthetic(rows, replace(card, rows=len(rows), utility=utility, notes=notes), making)
 
 
 def _on_rows(

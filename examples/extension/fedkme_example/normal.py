@@ -12,13 +12,14 @@ A label is left out.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from curator.releases.files import card_of, distance_to_release, synthetic_files
-from curator.releases.method import Finished, Tell
+from curator.releases.files import card_of, distance_to_release, make_synthetic
+from curator.releases.method import Making
 from curator.releases.methods.base import EmbeddingMethod, Question, as_seed
 from fedkme.features.sums import Layout
 from fedkme.privacy.sums import PooledRelease, embedding_query
@@ -47,13 +48,14 @@ class NormalRows(EmbeddingMethod[NormalSettings]):
         return Question((self._map,), layout, False, release)
 
     @override
-    def made(self, stored: StoredRelease, tell: Tell) -> Finished:
+    def make(self, stored: StoredRelease, making: Making) -> None:
         count = self.settings.rows or stored.rows
         generator = np.random.default_rng(self.settings.seed)
         points = self._drawn(stored.embeddings[0].mean[:, 0], count, generator)
         table = Table(self.schema.decode(points))
-        card = card_of(stored, "independent normal columns", count, distance_to_release(stored, table))
-        return Finished(synthetic_files(table, card), count)
+        near = partial(distance_to_release, stored, table)
+        card = card_of(stored, "independent normal columns", count, near, making)
+        make_synthetic(table, card, making)
 
     def _drawn(
         self, moments: NDArray[np.float64], count: int, generator: np.random.Generator

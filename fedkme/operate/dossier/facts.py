@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.errors import ConfigError, LedgerError
+from fedkme.ledgers.figures import check_figures
 from fedkme.ledgers.ledger_set import LedgerSet, read_ledgers
 from fedkme.ledgers.reconcile import verify
 from fedkme.ledgers.statements import statements
@@ -118,10 +119,10 @@ def bound_of(statement: PrivacyStatement) -> str:
 
 
 def _check(folder: Path) -> None:
-    for verdict in verify(folder):
-        if verdict.fault:
+    for verdict in [*verify(folder), *check_figures(folder)]:
+        if verdict.fault or verdict.absent:
             raise LedgerError(
-                f"{verdict.about}: {verdict.fault}",
+                f"{verdict.about}: {verdict.fault or 'it is not given'}",
                 "Papers are written of ledgers that agree: see `fedkme audit verify`.",
             )
 

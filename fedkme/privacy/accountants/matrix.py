@@ -37,6 +37,8 @@ class MatrixCell:
     figure: Bound
     raw_rows: int
     """Rows that the observer sees as they are."""
+    colluders: int | None = None
+    """Owners that may tell the observer all they know: the least of all lines; None: as many as there are."""
 
 
 def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: float) -> list[MatrixCell]:
@@ -113,7 +115,8 @@ def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1)
         else:
             figure = figures[events] = accountant.epsilon(events, delta)
         raw = sum(leaf.count for leaf in leaves(events) if isinstance(leaf, RawRows))
-        rows.append(MatrixCell(protected, observer, relations, figure, raw))
+        helpers = min((d.colluders for d in cell if d.colluders is not None), default=None)
+        rows.append(MatrixCell(protected, observer, relations, figure, raw, helpers))
     return rows
 
 

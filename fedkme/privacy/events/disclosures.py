@@ -77,6 +77,9 @@ class Disclosure:
 
     It costs the same, and is the same event as the other side's line: only its absence there is no fault.
     """
+    colluders: int | None = None
+    """T: the figure holds where at most so many owners tell the observer all they know, itself if it is one;
+    None: whoever tells, since none of the noise is owners' own."""
 
     def __post_init__(self) -> None:
         for name in (self.run, self.protected, self.observer, self.nonce):
@@ -84,6 +87,8 @@ class Disclosure:
                 raise _wrong("without a name")
         if type(self.round) is not int or self.round < 0:
             raise _wrong("with a round that is no count")
+        if self.colluders is not None and (type(self.colluders) is not int or self.colluders < 0):
+            raise _wrong("with colluders that are no count")
         if self.sensitivity is not None:
             if isinstance(self.sensitivity, str | bool) or not 0 < self.sensitivity < math.inf:
                 raise _wrong("with a sensitivity that bounds nothing")
@@ -94,21 +99,25 @@ class Disclosure:
     def to_json(self) -> dict[str, Any]:
         """Plain values; `disclosure_from_json` reads them back."""
         plain = {name: getattr(self, name) for name in _FIELDS} | {"event": self.event.to_json()}
+        if self.colluders is not None:
+            plain["colluders"] = self.colluders
         return plain if self.certain else {"certain": False, **plain}
 
     def canonical(self) -> bytes:
         """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
         # Spelled out, because a party writes one for every row that leaves: a third of what JSON would take.
         doubt = "" if self.certain else '"certain":false,'
+        told = "" if self.colluders is None else f'"colluders":{self.colluders},'
         return (
-            f'{{{doubt}"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
+            f'{{{doubt}{told}"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
             f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
             f'"run":{_quoted(self.run)},"sensitivity":{_number(self.sensitivity)}}}'
         ).encode("ascii")
 
 
-_FIELDS = tuple(each.name for each in fields(Disclosure) if each.name != "certain")
-"""Fields that every line has; `certain` stands only where it is false."""
+_SELDOM = {"certain", "colluders"}
+_FIELDS = tuple(each.name for each in fields(Disclosure) if each.name not in _SELDOM)
+"""Fields that every line has; the others stand only where they say something."""
 
 
 def disclosure_from_json(plain: object) -> Disclosure:
@@ -117,9 +126,9 @@ def disclosure_from_json(plain: object) -> Disclosure:
     Raises:
         ProtocolError: the entry is not one that `to_json` writes.
     """
-    if not isinstance(plain, dict) or plain.keys() - {"certain"} != set(_FIELDS):
+    if not isinstance(plain, dict) or plain.keys() - _SELDOM != set(_FIELDS):
         raise unreadable("a disclosure with other fields than it has")
-    if plain.get("certain", False) is not False:
+    if plain.get("certain", False) is not False or plain.get("colluders", 0) is None:
         raise unreadable("a disclosure that is spelled otherwise than a ledger spells it")
     event = event_from_json(plain["event"])
     try:

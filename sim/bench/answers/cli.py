@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,31 +17,26 @@ from fedkme.errors import ConfigError
 from fedkme.verbs import AsJson, console, print_json
 
 COPIES = "copies"
-Releases = Annotated[int, typer.Option(min=1, help="Releases of each method, of fresh rows.")]
-Rows = Annotated[int, typer.Option(min=100, help="Rows of a release.")]
-Epsilon = Annotated[float, typer.Option(min=0.01, help="Of a release.")]
+Releases = Annotated[int, typer.Option(min=1, help="Releases of each method and kind of tables.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of rows and noise.")]
-First = Annotated[
-    int, typer.Option(min=0, help="Release to go on from: --out has those before it, by the same options.")
-]
 Methods = Annotated[str, typer.Option(help="Methods by comma; default: all.")]
+Kinds = Annotated[str, typer.Option(help="Kinds of tables by comma; default: all.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
 Out = Annotated[
-    Path | None, typer.Option(help="Csv file, a line for each question; other methods in it are kept.")
+    Path | None,
+    typer.Option(help="Csv file, a line for each form of question; other methods in it are kept."),
 ]
 JSON = (
-    "a list: method, question, target, releases, tight, held, noise, noise_held, sampling, sampling_held, "
-    "bounded, bounded_held, none, width"
+    "a list: method, kind, question, target, releases, tight, held, noise, noise_held, sampling, "
+    "sampling_held, bounded, bounded_held, none, width"
 )
 
 
 def answers(
-    releases: Releases = 500,
-    rows: Rows = 20_000,
-    epsilon: Epsilon = 1.0,
+    releases: Releases = 100,
     seed: Seed = 0,
-    first: First = 0,
     methods: Methods = "",
+    kinds: Kinds = "",
     jobs: Jobs = 1,
     out: Out = None,
     as_json: AsJson = False,
@@ -49,53 +44,39 @@ def answers(
     """Measure how often the 95 % intervals of `fedkme ask` hold, by the methods' own code and noise."""
     from sim.bench.answers.copies import covered_by_copies
     from sim.bench.answers.coverage import METHODS, Tallies, covered, in_parts
+    from sim.bench.answers.populations import KINDS, PEOPLE
 
-    known = [*METHODS, COPIES]
-    names = [name.strip() for name in methods.split(",")] if methods else known
-    if strange := [name for name in names if name not in known]:
-        raise ConfigError(f"there is no method '{strange[0]}'", f"Methods: {', '.join(known)}.")
-    kept = _kept(out)
-    lines = [each for each in kept if each["method"] not in names]
+    names = _chosen(methods, [*METHODS, COPIES], "method")
+    tables = _chosen(kinds, list(KINDS), "kind of tables")
+    lines = [each for each in _kept(out) if each["method"] not in names or each["kind"] not in tables]
     screen = console(for_people=not as_json)
-    for name in names:
-        measure: Callable[[range], Tallies] = partial(
-            covered, METHODS.get(name, {}), rows, epsilon, seed=seed
-        )
+    for name, kind in itertools.product(names, tables):
+        if name == COPIES and kind != PEOPLE:
+            continue
+        measure: Callable[[range], Tallies] = partial(covered, METHODS.get(name, {}), kind, seed=seed)
         if name == COPIES:
-            measure = partial(covered_by_copies, rows, epsilon, seed=seed)
+            measure = partial(covered_by_copies, seed=seed)
         own: list[dict[str, Any]] = []
-        before = {(each["question"], each["target"]): each for each in kept if each["method"] == name}
-        if first and {int(each["releases"]) for each in before.values()} != {first}:
-            raise ConfigError(f"--out has not the first {first} releases of {name}", "Leave --first out.")
-        for done, tallies in in_parts(measure, range(first, releases), jobs):
-            screen.print(f"{name}: {done} of {releases} releases")
+        for done, tallies in in_parts(measure, range(releases), jobs):
+            screen.print(f"{name}, {kind}: {done} of {releases} releases")
+            about = {"method": name, "kind": kind}
             own = [
-                {
-                    "method": name,
-                    "question": question,
-                    "target": target,
-                    "releases": done,
-                    **(added(before[question, target], tally.line()) if first else tally.line()),
-                }
+                {**about, "question": question, "target": target, "releases": done, **tally.line()}
                 for (question, target), tally in tallies.items()
             ]
             if out is not None:
                 replace(out, csv_of([*lines, *own]).encode())
         lines += own
-        _show(summaries(lines, [name]), screen)
+    _show(summaries(lines), screen)
     if as_json:
         print_json(lines)
 
 
-def added(before: Mapping[str, Any], further: Mapping[str, int | float]) -> dict[str, int | float]:
-    """Counts of a line of the file and of further releases; of widths, the mean of both medians."""
-    total = {key: int(before[key]) + int(further[key]) for key in (*COUNTED, "none")}
-    intervals = [int(line["tight"]) + int(line["bounded"]) for line in (before, further)]
-    medians = [
-        float(line["width"]) if n else 0.0 for line, n in zip((before, further), intervals, strict=True)
-    ]
-    mean = sum(n * width for n, width in zip(intervals, medians, strict=True)) / (sum(intervals) or math.nan)
-    return {**total, "width": float(f"{mean:.4g}")}
+def _chosen(named: str, known: list[str], what: str) -> list[str]:
+    chosen = [each.strip() for each in named.split(",")] if named else known
+    if strange := [each for each in chosen if each not in known]:
+        raise ConfigError(f"there is no {what} '{strange[0]}'", f"There are: {', '.join(known)}.")
+    return chosen
 
 
 def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -107,48 +88,36 @@ def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def summaries(lines: Iterable[Mapping[str, Any]], methods: Sequence[str]) -> list[tuple[str, ...]]:
-    """Coverage of each method over all its questions, as cells.
+def summaries(lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Coverage of each method, a column, on each kind of tables, with that of the form covered least.
+
+    Forms with fewer than LEAST intervals count in the first figure alone.
 
     Args:
         lines: as `fedkme bench answers` writes them; numbers may be text.
-        methods: in order.
     """
-    found: list[tuple[str, ...]] = []
-    for method in methods:
-        own = [each for each in lines if each["method"] == method]
-        total = {key: sum(int(each[key]) for each in own) for key in COUNTED}
-        shares = [
-            int(each["held"]) / n for each in own if (n := int(each["tight"])) > int(each["releases"]) / 2
-        ]
-        found.append(
-            (
-                method,
-                str(own[0]["releases"]),
-                _share(total["held"], total["tight"]),
-                f"{min(shares):.1%} to {max(shares):.1%}" if shares else "-",
-                str(len(shares)),
-                _share(total["noise_held"], total["noise"]),
-                _share(total["sampling_held"], total["sampling"]),
-                _share(total["bounded_held"], total["bounded"]),
-                str(sum(1 for each in own if int(each["none"]) > int(each["releases"]) / 2)),
-            )
-        )
+    methods = list(dict.fromkeys(each["method"] for each in lines))
+    found = [("tables", *methods)]
+    for kind in dict.fromkeys(each["kind"] for each in lines):
+        cells = [_cell([e for e in lines if (e["method"], e["kind"]) == (m, kind)]) for m in methods]
+        found.append((kind, *cells))
     return found
 
 
-HEADER = (
-    "method",
-    "releases",
-    "hold",
-    "by question",
-    "questions",
-    "noise alone",
-    "sampling alone",
-    "bounded hold",
-    "not in the span",
-)
-COUNTED = ("tight", "held", "noise", "noise_held", "sampling", "sampling_held", "bounded", "bounded_held")
+LEAST = 40
+
+
+def _cell(lines: Sequence[Mapping[str, Any]]) -> str:
+    counts = [[sum(int(e[key]) for key in keys) for keys in _HELD] for e in lines]
+    held, total = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
+    if not total:
+        return "-"
+    forms = [part / whole for part, whole in counts if whole >= LEAST]
+    lowest = f", {min(forms):.0%}" if forms else ""
+    return f"{held / total:.1%}{lowest} of {total}"
+
+
+_HELD = (("held", "bounded_held"), ("tight", "bounded"))
 
 
 def _kept(out: Path | None) -> list[dict[str, Any]]:
@@ -158,15 +127,11 @@ def _kept(out: Path | None) -> list[dict[str, Any]]:
         return list(csv.DictReader(text))
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "-"
-
-
 def _show(rows: Sequence[tuple[str, ...]], screen: Any) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    table = Table(*HEADER, box=SIMPLE)
-    for row in rows:
+    table = Table(*rows[0], box=SIMPLE)
+    for row in rows[1:]:
         table.add_row(*row)
     screen.print(table)

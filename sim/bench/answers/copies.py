@@ -23,7 +23,7 @@ from sim.bench.answers.population import SCHEMA, sampled
 
 Columns = Mapping[str, NDArray[np.str_]]
 COPIES = 5
-_LARGE = 400_000
+_ROWS, _LARGE = 2000, 400_000
 _MEANS: Mapping[str, Callable[[Columns], NDArray[np.float64]]] = {
     "mean(age)": lambda rows: rows["age"].astype(np.float64),
     "mean(income)": lambda rows: rows["income"].astype(np.float64),
@@ -35,16 +35,14 @@ _MEANS: Mapping[str, Callable[[Columns], NDArray[np.float64]]] = {
 }
 
 
-def covered_by_copies(rows: int, epsilon: float, releases: Iterable[int], seed: int) -> Tallies:
+def covered_by_copies(releases: Iterable[int], seed: int) -> Tallies:
     """Intervals for the population of means that an analyst takes in COPIES copies of each release."""
     settings = {"kind": "marginals", "bins": 8, "copies": COPIES, "iterations": 300}
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
     truths = _truths()
     for number in releases:
-        method = make_method(
-            release_settings({**settings, "epsilon": epsilon, "seed": seed + number}), SCHEMA, None, 1
-        )
-        table = sampled(rows, np.random.default_rng([seed, number]))
+        method = make_method(release_settings({**settings, "seed": seed + number}), SCHEMA, None, 1)
+        table = sampled(_ROWS, np.random.default_rng([seed, number]))
         release = asyncio.run(method.ask(FreshNoise(table, SCHEMA, seed * 1_000_003 + number)))
         files = method.finish(release, lambda *_: None).files
         copies = [_read(data) for name, data in files.items() if name.startswith("copy-")]

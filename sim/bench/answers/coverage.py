@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields
-from functools import cache
 from multiprocessing import get_context
 from typing import Any, TypeAlias
 
@@ -25,11 +24,12 @@ from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.intervals import critical
 from fedkme.answers.sums import SumEvidence
+from fedkme.errors import NotEnoughRowsError
 from fedkme.releases.counts import PROTOCOL
 from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import release_settings
 from fedkme.tables.table import Table
-from sim.bench.answers.population import QUESTIONS, SCHEMA, sampled
+from sim.bench.answers.populations import Population, population
 
 METHODS: Mapping[str, dict[str, Any]] = {
     "marginals": {"kind": "marginals"},
@@ -44,8 +44,9 @@ METHODS: Mapping[str, dict[str, Any]] = {
 """Methods with their settings; features are fewer than by default, so that 500 releases take minutes."""
 ADAPTIVE = "moments"
 """Method whose maps follow from an earlier answer: no two of its releases have the same."""
-_LARGE = 2_000_000
-_PART = 25  # a figure is written so often
+OF_TABLE = 5
+"""Releases of one table."""
+_PART = 5  # a figure is written so often
 
 
 Tallies: TypeAlias = "dict[tuple[str, Target], Coverage]"
@@ -89,7 +90,8 @@ class Coverage:
         if math.isnan(answer.low):
             self.unanswered += 1
             return
-        holds = answer.low <= (rows if answer.target == "rows" else population) <= answer.high
+        right = rows if answer.target == "rows" else population
+        holds = answer.low - 1e-9 <= right <= answer.high + 1e-9
         self.widths.append(answer.high - answer.low)
         if BOUNDED in answer.method:
             self.bounded, self.bounded_held = self.bounded + 1, self.bounded_held + holds
@@ -122,48 +124,48 @@ class Coverage:
 
 
 def evidences(
-    settings: Mapping[str, Any], rows: int, epsilon: float, releases: Iterable[int], seed: int
-) -> Iterator[tuple[Table, Evidence]]:
-    """Fresh rows and what a release of them knows, again and again."""
-    method = make_method(release_settings({**settings, "epsilon": epsilon}), SCHEMA, None, 1)
+    settings: Mapping[str, Any], kind: str, releases: Iterable[int], seed: int
+) -> Iterator[tuple[Population, Table, Evidence]]:
+    """Fresh rows and what a release of them knows, again and again; a table is left after OF_TABLE of them.
+
+    What a method refuses to release, having too few rows for its epsilon, is left out.
+    """
     first: SumEvidence | None = None
     for number in releases:
-        table = sampled(rows, np.random.default_rng([seed, number]))
-        kept = asyncio.run(method.ask(FreshNoise(table, SCHEMA, seed * 1_000_003 + number)))
+        own = population(kind, number // OF_TABLE)
+        first = None if number % OF_TABLE == 0 else first
+        method = make_method(release_settings({**settings, "epsilon": own.epsilon}), own.schema, None, 1)
+        table = own.sampled(np.random.default_rng([seed, number]))
+        try:
+            kept = asyncio.run(method.ask(FreshNoise(table, own.schema, seed * 1_000_003 + number)))
+        except NotEnoughRowsError:
+            continue
         if settings["kind"] == PROTOCOL:
-            yield table, evidence_of(kept)
+            yield own, table, evidence_of(kept)
             continue
         stored = from_bytes(kept)
         evidence = SumEvidence(stored) if first is None else first.beside(stored)
-        yield table, evidence
+        yield own, table, evidence
         if settings["kind"] != ADAPTIVE:
             first = first or evidence
 
 
-def covered(
-    settings: Mapping[str, Any],
-    rows: int,
-    epsilon: float,
-    releases: Iterable[int],
-    seed: int,
-    questions: Sequence[str] = QUESTIONS,
-) -> Tallies:
-    """Intervals of every question by one method, each about what it is about by default.
+def covered(settings: Mapping[str, Any], kind: str, releases: Iterable[int], seed: int) -> Tallies:
+    """Intervals of every form of question by one method, each about what it is about by default.
 
     Args:
         settings: of the method.
-        rows: N of each release.
-        epsilon: of each release.
-        releases: numbers of them, which rows and noise follow from.
+        kind: of tables.
+        releases: numbers of them, which tables, rows and noise follow from.
         seed: of rows and noise.
-        questions: to ask.
     """
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
-    of_all = _of_population(tuple(questions))
-    for table, evidence in evidences(settings, rows, epsilon, releases, seed):
-        of_rows = in_rows(list(questions), table, SCHEMA)
-        for answer, *truths in zip(ask(evidence, list(questions)), of_rows, of_all, strict=True):
-            tallies[f"{answer.question} {answer.group}".strip(), answer.target].add(answer, *truths)
+    for own, table, evidence in evidences(settings, kind, releases, seed):
+        questions = list(own.questions)
+        of_rows, of_all = (in_rows(questions, each, own.schema) for each in (table, own.pool))
+        for answer, *truths in zip(ask(evidence, questions), of_rows, of_all, strict=True):
+            if not any(map(math.isnan, truths)):
+                tallies[own.questions[answer.question], answer.target].add(answer, *truths)
     return dict(tallies)
 
 
@@ -178,9 +180,3 @@ def in_parts(
             for key, tally in found.items():
                 tallies[key] += tally
             yield part.stop, dict(tallies)
-
-
-@cache
-def _of_population(questions: tuple[str, ...]) -> list[float]:
-    """Answers of a sample that is a hundred times as large."""
-    return in_rows(list(questions), sampled(_LARGE, np.random.default_rng(99)), SCHEMA)

@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -15,15 +17,16 @@ from curator.releases.marginals.budget import (
     measurement_cost,
     measurement_sigma,
     selection_cost,
+    selection_logits,
     selection_range,
 )
 from fedkme.errors import BudgetError, ConfigError
 from fedkme.features.counts import marginal_counts
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.accountants.pld import bounded_range_delta
-from fedkme.privacy.events import BoundedRange, leaves
+from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, leaves
 from fedkme.privacy.gaussian import gaussian_delta
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import choice_weights, simulated
 
 
 @pytest.mark.parametrize("span", [1e-3, 0.1, 1.0, 4.0, 12.0])
@@ -52,7 +55,7 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
         errors = [
             np.abs(marginal_counts(codes, c, sizes) - m).sum() for c, m in zip(cliques, models, strict=True)
         ]
-        logits = weights * np.array(errors) * span / (4.0 * weights.max())
+        logits = selection_logits(np.array(errors), np.zeros(3), weights, span)
         shares: NDArray[np.float64] = np.exp(logits - logsumexp(logits))
         return shares
 
@@ -71,7 +74,8 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
         np.abs(marginal_counts(table, c, sizes) - m).sum() for c, m in zip(cliques, models, strict=True)
     ]
     drawn = [
-        budget.select(weights * np.array(errors), weights, selection_cost(span), noise) for _ in range(4000)
+        budget.select(np.array(errors), np.zeros(3), weights, selection_cost(span), noise)
+        for _ in range(4000)
     ]
     entered = next(iter(leaves([budget.pieces])))
     assert isinstance(entered, BoundedRange)
@@ -80,13 +84,38 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
     assert np.abs(found - before).max() < 4 * 0.5 / math.sqrt(4000)  # 4 standard deviations
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 10**7), st.integers(-50, 50), st.sampled_from([-2, 2]), st.integers(1, 3)),
+        min_size=2,
+        max_size=5,
+    ),
+    st.sampled_from([0, 10**9, 2**44]),
+    st.sampled_from([1e-12, 1e-3, 1.0, 50.0]),
+    st.integers(0, 10**6),
+)
+def test_a_choice_keeps_to_its_range_whatever_the_size_of_tables(
+    rows: list[tuple[int, int, int, int]], least: int, span: float, seed: int
+) -> None:
+    # Issue 33, item 7: AIM's scores were held to nothing. Errors near each other, or near their constants,
+    # are sums over many cells, which rounding moves by some 2^-50 of themselves.
+    exact, near, steps, weights = (np.array(each, np.float64) for each in zip(*rows, strict=True))
+    constants = least + exact - near
+    rounding = 1.0 + 2.0**-50 * np.random.default_rng(seed).uniform(-1, 1, (2, len(rows)))
+    before = choice_weights(selection_logits((least + exact) * rounding[0], constants, weights, span))
+    other = np.maximum(least + exact + steps, 0.0) * rounding[1]
+    after = choice_weights(selection_logits(other, constants, weights, span))
+    ratio = np.log(after) - np.log(before)
+    assert ratio.max() - ratio.min() <= span * (1.0 + 1e-12) + CHOICE_SLACK * (span < CHOICE_SLACK)
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (4.0, 1e-9)])
 def test_what_is_spent_never_exceeds_the_target_by_the_sound_accountant(epsilon: float, delta: float) -> None:
     budget = BudgetFilter(epsilon, delta)
     noise = simulated(0, "curator", "test")
     piece = budget.total / 12
     for _ in range(6):
-        budget.select(np.array([0.0, 1.0]), np.ones(2), 0.2 * piece, noise)
+        budget.select(np.array([0.0, 1.0]), np.zeros(2), np.ones(2), 0.2 * piece, noise)
         budget.measure([measurement_sigma(0.9 * piece)] * 2)
     sound = Sound()
     assert sound.epsilon([budget.event], delta).epsilon <= epsilon * (1 + 1e-9)
@@ -102,7 +131,9 @@ def test_a_budget_refuses_before_it_pays() -> None:
     with pytest.raises(BudgetError, match="over its epsilon"):
         budget.measure([measurement_sigma(0.6 * budget.total)])
     with pytest.raises(BudgetError):
-        budget.select(np.ones(2), np.ones(2), 0.5 * budget.total, simulated(0, "curator", "test"))
+        budget.select(
+            np.ones(2), np.zeros(2), np.ones(2), 0.5 * budget.total, simulated(0, "curator", "test")
+        )
     assert budget.spent == spent
     assert len(list(leaves([budget.pieces]))) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,12 +18,15 @@ from typing_extensions import override
 
 from curator.releases.joint import JointRelease
 from curator.releases.method import Finished, Method, make_method
+from curator.releases.methods.base import EmbeddingMethod
+from curator.sums.owner_sums import _checked
 from fedkme.errors import ConfigError, DataError, MissingDependencyError
 from fedkme.privacy.events import ExactStatistic
 from fedkme.privacy.sums import PooledRelease
 from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import ReleaseSettings, release_settings
 from fedkme.sums.values import SumQuery
+from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
@@ -266,3 +270,41 @@ def test_a_damaged_release_is_a_data_error() -> None:
     for damaged in (b"", data[:-10], data[:middle], flipped):
         with pytest.raises(DataError):
             from_bytes(damaged)
+
+
+_FAR: Mapping[str, Mapping[str, Any]] = {
+    "balog1": {"points": 12, "units": "table"},
+    "balog1 of eigenvectors": {"kind": "balog1", "points": 12, "units": "table", "basis": "eigen"},
+    "balog2": {"features": 20, "units": "table"},
+    "merf": {"features": 20},
+    "hermite": {"epochs": 1, "sum_order": 5},
+    "moments": {},
+}
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1e8 - 1e-3, 1e8 + 1e-3), (1e15, 1e15 + 1), (-1e-100, 1e-100), (-1e9, 1e9)]
+)
+@pytest.mark.parametrize("name", _FAR)
+def test_a_table_far_from_0_moves_sums_by_what_is_declared(name: str, bounds: tuple[float, float]) -> None:
+    # Issue 33, item 7: balog1 in the table's units had 6.5 times its sensitivity. By brute force: all pairs
+    # of rows at corners, at the public points and next to them, of either class.
+    schema = Schema(
+        columns=(Numeric(name="x", bounds=bounds, count=2),), label=Label(name="y", classes=("no", "yes"))
+    )
+    random = np.random.default_rng(0)
+    seeds = Table(random.uniform(*bounds, (40, 2)), random.integers(0, 2, 40))
+    near = np.nextafter(seeds.values, bounds[1])
+    ends = np.array(list(itertools.product(bounds, repeat=2)))
+    values = np.concatenate([ends, seeds.values, near, ends, ends])
+    labels = np.concatenate([np.zeros(len(values) - 4, np.int64), np.ones(4, np.int64)])
+    method = make_method(release_settings({"kind": name, **_FAR[name]}), schema, seeds, 7)
+    assert isinstance(method, EmbeddingMethod)
+    question = method.question(10_000, 1.0)
+    assert question.release is not None
+    query = weighted(_checked(question.query), schema, question.release)
+    vector = SumVector(query, schema, question.maps)
+    each = [
+        vector.of(Table(values[i : i + 1], labels[i : i + 1])).astype(np.float64) for i in range(len(values))
+    ]
+    assert max(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(each, 2)) <= vector.diameter

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.releases.files import synthetic_files
+from curator.releases.files import make_synthetic
+from curator.releases.method import Making
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes
 from fedkme.errors import DataError
 from fedkme.privacy.events import Gaussian
@@ -52,7 +53,10 @@ def card(rows: int = 3, **other: Any) -> DataCard:
 
 
 def write(folder: Path, table: Table, about: DataCard) -> None:
-    for name, content in synthetic_files(table, about).items():
+    making = Making(b"released", lambda *_: None)
+    make_synthetic(table, about, making)
+    assert not making.losses
+    for name, content in making.finished.files.items():
         (folder / name).write_bytes(content)
 
 
@@ -135,7 +139,7 @@ def test_what_does_not_fit_is_not_written() -> None:
     outside = Table(TABLE.values + 100.0, TABLE.labels)
     for table, about, message in ((outside, card(), "public bounds"), (TABLE, card(4), "other rows")):
         with pytest.raises(DataError, match=message):
-            synthetic_files(table, about)
+            make_synthetic(table, about, Making(b"released", lambda *_: None))
 
 
 def test_dates_are_written_as_dates_and_read_again(tmp_path: Path) -> None:

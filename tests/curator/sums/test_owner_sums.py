@@ -113,7 +113,7 @@ async def shared_noise(
     for owner in owners:
         if owner.name in names:
             exact += vector.of(owner.table)
-    honest = 7 - security.dropouts - security.colluders
+    honest = security.honest(7)
     rows = sum(len(owner.table) for owner in owners if owner.name in names)
     sums, _ = vector.parts(exact)
     for each, block, sigma in zip(found.embeddings, sums, release.sigmas, strict=False):

@@ -159,7 +159,7 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
     deviation = 2.0 * vector.diameter
     totals: list[NDArray[np.int64]] = []
     plan = plan_noise(
-        0.5, 1e-5, owners=4, dropouts=1, colluders=0, length=vector.length, diameter=vector.diameter
+        0.5, 1e-5, owners=4, dropouts=1, colluders=1, length=vector.length, diameter=vector.diameter
     )
     for security, noise in ((None, None), (Security(1), Silence()), (Security(1), None)):
         parties, owners, gate = await opened(4, security, noise=noise)

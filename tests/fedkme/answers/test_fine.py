@@ -114,7 +114,8 @@ def test_means_and_quantiles_are_known_far_better_than_to_half_a_bin() -> None:
     }.items():
         (ours,), (theirs,) = ask(fine, question), ask(coarse, question)
         assert ours.low <= truth <= ours.high, question
-        assert length(ours) < length(theirs) / 4, question
+        # The median is known to one of 16 bins, as all rows of its bin may be on either side of it.
+        assert length(ours) < length(theirs) / (2 if "median" in question else 4), question
 
 
 def test_all_of_it_costs_what_was_planned_and_a_method_without_costs_the_same() -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fedkme.arrays import FloatArray
 from fedkme.cells.asks import costs_of_asks, noise_of_asks, rule_epsilon
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise, histogram_noise, noisy_counts
 from fedkme.errors import ConfigError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events.groups import for_group
-from fedkme.privacy.noise import SecureNoise, simulated
+from fedkme.privacy.noise import SecureNoise, simulated, whole
 from fedkme.privacy.presets import PrivacyTarget
 
 TARGET = PrivacyTarget()
@@ -66,3 +70,28 @@ def test_rules_of_sizes_take_either_law_by_its_deviation() -> None:
     for epsilon in (0.1, 1.0):
         deviation = math.sqrt(histogram_noise(epsilon).variance)
         assert rule_epsilon(deviation) == pytest.approx(epsilon, rel=0.02)
+
+
+class Ties(SecureNoise):
+    """Noise that lies on the quarters around 0, ties with them."""
+
+    def gaussian(self, scale: float, size: int) -> FloatArray:
+        return np.arange(-8, 9) / 4.0
+
+
+def test_rounding_the_noise_is_rounding_the_sum_at_ties_too() -> None:
+    # Issue 33, item 7: with ties to the even number, what is released is no function of count plus noise.
+    noise = Ties().gaussian(1.0, 17)
+    drawn = GaussianNoise(1.0).draw(Ties(), len(noise))
+    released: dict[float, int] = {}
+    for count in range(4):
+        for exact, noisy in zip((count + noise).tolist(), (count + drawn).tolist(), strict=True):
+            assert released.setdefault(exact, noisy) == noisy
+
+
+@given(st.floats(-(2.0**52), 2.0**52), st.integers(-5, 5))
+def test_rounding_commutes_with_whole_numbers(value: float, shift: int) -> None:
+    nearest = int(whole(np.array([value]))[0])
+    assert Fraction(-1, 2) < nearest - Fraction(value) <= Fraction(1, 2)
+    if Fraction(value + shift) == Fraction(value) + shift:
+        assert int(whole(np.array([value + shift]))[0]) == nearest + shift

@@ -215,7 +215,7 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
         plain_book["arrays"]["columns"] = [wrong, [0.0]]
         with pytest.raises(ConfigError, match="do not fit"):
             code_book_from_json(plain_book, WIDE)
-    with pytest.raises(ConfigError, match="do not fit"):
+    with pytest.raises(ConfigError, match="places"):
         menu_from_json({**menu.to_json(), "columns": [-1] * len(menu.columns)})
     with pytest.raises(ConfigError, match="do not fit"):
         scores(replace(menu, columns=(WIDE.encoded_width,) * len(menu.columns)), book, pool)

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 
 from consumer.gate import ConsumerGate
 from curator.cells.disclosures import CellDisclosures
-from curator.payouts.payout import Payout
 from curator.summary.disclosures import SummaryDisclosures
 from curator.sums.disclosures import SumDisclosures
 from fedkme.cells.histogram import CountNoise, GaussianNoise, HistogramNoise, histogram_noise
@@ -29,8 +28,6 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.features.sums import Layout
 from fedkme.ledgers.condensed import condensed
 from fedkme.operate.audit_cli import app
-from fedkme.operate.payout_cli import keep
-from fedkme.operate.payout_inputs import PayoutInputs
 from fedkme.ops.metrics import DELTA, Spending
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.budget import WindowBudget, check_budget, check_owners
@@ -41,15 +38,15 @@ from fedkme.privacy.events import (
     Clock,
     Event,
     Gaussian,
-    Laplace,
     MwemCall,
+    PureDp,
     validation_of,
 )
 from fedkme.privacy.ledger import disclosures_in, merged, read_ledger, stored_ledger
 from fedkme.privacy.means import Cost
 from fedkme.privacy.told import AUCTION
 from fedkme.protocol import AuctionTerms, Broadcast, Invitation, Security, SumTerms
-from fedkme.protocols import PROTOCOLS, SKETCH
+from fedkme.protocols import SKETCH
 from fedkme.store.memory import MemoryStore
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
@@ -119,11 +116,13 @@ def histogram_of_an_owner(books: Books, drawn: Drawn, event: Event) -> None:
     CellDisclosures(RUN, books.curator, CONSUMER).receive_histogram(OWNER, event, drawn)
 
 
-def in_an_auction(books: Books, target: Drawn) -> tuple[SummaryDisclosures, OwnerGate]:
-    """Both sides' gates of a run with this g~."""
+def in_an_auction(
+    books: Books, target: Drawn, paid: Event | None = None
+) -> tuple[SummaryDisclosures, OwnerGate]:
+    """Both sides' gates of a run with this g~, and perhaps an allowance for payouts."""
     curator, owner = SummaryDisclosures(RUN, books.curator, CONSUMER), OwnerGate(OWNER, books.owner)
-    curator.open(CLOCK, target)
-    heard = curator.to_be_heard(MEAN_COST, CLOCK, target)
+    curator.open(CLOCK, target, 1, paid)
+    heard = curator.to_be_heard(MEAN_COST, CLOCK, target, paid)
     terms = AuctionTerms(FourierSpec("paired", 8, 1.0, 3, 0), target, 6, heard)
     owner.restore(Invitation(RUN, "digest", CONSUMER, "clock", (), terms))
     return curator, owner
@@ -156,13 +155,10 @@ def noisy_sums(
     books.curator.extend(curator.came())
 
 
-def payout(books: Books, drawn: Drawn, event: Event) -> None:
-    kept = books.folder / "payout.json"
-    kept.unlink(missing_ok=True)
-    amount = int(drawn[0]) % 1000
-    found = Payout("wins", 1000, {"a": amount, "b": 1000 - amount}, {}, "owners", "little", event)
-    inputs = PayoutInputs(RUN, PROTOCOLS["clock"], 6, ("a", "b"), {}, None, [], {}, released=False)
-    keep(books.folder, kept, inputs, found)
+def payouts(books: Books, drawn: Drawn, event: Event) -> None:
+    _, owner = in_an_auction(books, drawn, event)
+    for _ in range(3):  # a line of the run, however often it is asked
+        owner.pass_counts(RUN, Broadcast(1, 1, drawn))
 
 
 D_V = validation_of(CONSUMER)
@@ -182,7 +178,7 @@ MECHANISMS: dict[str, tuple[Draw, Event, str, str]] = {
     "a sketch": (partial(noisy_sums, protocol=SKETCH), Gaussian(6.0), OWNER, OWNERS),
     "moments": (partial(noisy_sums, protocol="moments"), Gaussian(6.0), OWNER, OWNERS),
     "marginals": (partial(noisy_sums, protocol="marginals"), Gaussian(6.0), OWNER, OWNERS),
-    "payout": (payout, Laplace(4.0), OWNERS, OWNERS),
+    "payouts": (payouts, PureDp(0.25), OWNERS, OWNERS),
 }
 RANK, NOTHING = "an epsilon of inf, by its name, however often", "it draws nothing"
 MEANS = ("g~, Gaussian",)
@@ -211,7 +207,7 @@ DRAWS: dict[str, tuple[str, ...] | str] = {
     "Marginals, AIM": ("of sums as they are", "marginals"),
     "Marginals, noisy rounds": (*SUMS, "marginals"),
     "Secure aggregation": ("sums with noise", "a release"),
-    "Payouts": ("payout",),
+    "Payouts": ("payouts",),
     "Heads of ledgers": NOTHING,
     "Limits, budgets, approvals": NOTHING,
     "Ledgers of both sides": NOTHING,
@@ -244,7 +240,7 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
             for lines in ledgers
             if any((d.protected, d.observer) == (protected, observer) for d in lines)
         ]
-        assert len(told) == 1 + (name != "payout")  # both sides
+        assert len(told) == 2  # both sides
 
         # the matrix, of each ledger, of what an archive leaves of it, and of all of them
         for lines in (*told, *map(condensed, told), merged(ledgers)):  # those in the middle once archived
@@ -275,7 +271,7 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
                 assert exposed(store, protected, observer) == pytest.approx(cost)
 
         # the owner's own history, where no plan says what a run costs
-        if (protected, observer) == (OWNERS, OWNERS) and name != "payout":
+        if (protected, observer) == (OWNERS, OWNERS):
             history = History(OWNER, books.stores[OWNER])
             history.read()
             assert Sound().epsilon(history.cost(RUN), DELTA).epsilon == pytest.approx(cost)

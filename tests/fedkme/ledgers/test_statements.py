@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
 
+from fedkme.errors import ProtocolError
+from fedkme.features.sums import Layout
+from fedkme.ledgers.condensed import condensed
 from fedkme.ledgers.ledger_set import LedgerSet
 from fedkme.ledgers.statements import EACH_OWNER, statements
 from fedkme.privacy.accounting import PrivacyStatement
@@ -21,12 +26,20 @@ from fedkme.privacy.events import (
     MwemCall,
     RawRows,
     SealedRows,
+    disclosure_from_json,
     validation_of,
 )
+from fedkme.protocol import Invitation, Security, SumTerms
+from fedkme.sums.disclosures import release_disclosures, vector_disclosure
+from fedkme.sums.values import SumQuery
+from fedkme.sums.vector import SumVector
+from fedkme.tables.schema import Numeric, Schema
+from sim.report.privacy import lines
 
 D_V = validation_of(CONSUMER)
 NOISY = Gaussian(5.0)
 SUMS = ExactStatistic("sums")
+SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0, 1)),))
 
 
 def told(protected: str, observer: str, event: Event, nonce: str = "n") -> Disclosure:
@@ -129,3 +142,40 @@ def test_consumers_are_named_and_stand_last() -> None:
     lines = [told("a", "north", RawRows(1)), told("a", "south", RawRows(2)), told("a", CURATOR, RawRows(3))]
     observers = [each.observer for each in of(*lines, owners=("a",))]
     assert observers == ["other owners", CURATOR, "consumers together", "north", "south"]
+
+
+@pytest.mark.parametrize(("colluders", "words"), [(0, "no owner's noise"), (2, "at most 2 owners' noise")])
+def test_a_figure_that_owners_noise_carries_says_of_how_many_it_holds(colluders: int, words: str) -> None:
+    # Issue 33, item 7: T stood in no line of a ledger; of several lines the least T counts.
+    secure, trusted = replace(told("a", CURATOR, NOISY), colluders=colluders), told("a", CURATOR, NOISY, "m")
+    more = replace(told("a", CURATOR, NOISY, "k"), colluders=3)
+    assert disclosure_from_json(json.loads(secure.canonical())) == secure
+    assert disclosure_from_json(secure.to_json()) == secure != told("a", CURATOR, NOISY)
+    about = found(secure, trusted, more)["a", CURATOR]
+    assert about.reason == f"exact Gaussian, if it knows {words}"
+    (line,) = [each for each in lines([about.to_json()]) if CURATOR in each]
+    assert line.endswith(f"if it knows {words}")
+    (condensed_line,) = [line for line in condensed([secure, secure]) if line.colluders is not None]
+    assert condensed_line.colluders == colluders
+
+
+@pytest.mark.parametrize("colluders", [-1, True, 1.0, "1", None])
+def test_a_line_of_colluders_that_are_no_count_is_refused(colluders: object) -> None:
+    plain = json.loads(told("a", CURATOR, NOISY).canonical()) | {"colluders": colluders}
+    with pytest.raises(ProtocolError):
+        disclosure_from_json(plain)
+
+
+def test_lines_of_secure_sums_say_how_many_owners_may_tell() -> None:
+    # The observer "owners" knows one owner's noise, its own, where none sides with the curator either.
+    vector = SumVector(SumQuery((), Layout(), counts=True), SCHEMA)
+    for security, curator, others in (
+        (Security(0, 0), 0, 1),
+        (Security(0, 1), 1, 1),
+        (Security(0, 2), 2, 2),
+        (None,) * 3,
+    ):
+        asked = Invitation("run-1", SCHEMA.digest(), CONSUMER, "marginals", (NOISY,), SumTerms(security))
+        event = None if security is None else NOISY
+        assert vector_disclosure("a", asked, 1, vector, event).colluders == curator
+        assert {line.colluders for line in release_disclosures("a", asked)} == {others}

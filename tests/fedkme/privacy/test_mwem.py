@@ -12,8 +12,10 @@ from scipy import stats
 
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
+from fedkme.privacy import mwem
+from fedkme.privacy.events import CHOICE_SLACK
 from fedkme.privacy.mwem import Mwem, grid_intervals, quantize, tilted_mean
-from fedkme.privacy.noise import simulated
+from fedkme.privacy.noise import choice_weights, simulated
 
 
 class ScriptedNoise:
@@ -239,3 +241,27 @@ def test_how_far_the_paper_s_iterations_get() -> None:
         slopes[estimate] = mwem.iterate(index_sum, m, None, 1656) @ truth / (truth @ truth)
     assert 0.55 < slopes["average"] < 0.72
     assert 0.80 < slopes["last"] < 0.93
+
+
+def test_a_selection_keeps_to_its_range_however_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Issue 33, item 7: a replaced row moves e psi by 2 e at most, and rounding by CHOICE_SLACK in all: by a
+    # part of the scores, and not of the number of rows that they are a difference of. Sums of rows on both
+    # sides of 2^44, where a float64 changes its step from 2^-9 to 2^-8, are near what the state expects.
+    offered: list[FloatArray] = []
+
+    def chosen(scores: FloatArray, coin: float, noise: object) -> int:
+        offered.append(choice_weights(scores))
+        return 0
+
+    monkeypatch.setattr(mwem, "choose", chosen)
+    rows, intervals, epsilon, generator = 3 * 2**42, 20, 1.0, np.random.default_rng(0)
+    turn = 2**44 * intervals // 2
+    for _ in range(200):
+        index_sum = turn + generator.integers(-20, 0, 6)
+        means = (turn + 45.0) * (2.0 / intervals) / rows - 1.0 + np.zeros(6)
+        for each in (index_sum, index_sum + generator.choice([-20, 20], 6)):
+            algorithm = Mwem(6, scripted(2, 1), grid_step=2 / intervals)
+            algorithm._mean = means.copy()
+            algorithm.iterate(each, rows, epsilon, 1)
+        ratio = np.log(offered[-1]) - np.log(offered[-2])
+        assert ratio.max() - ratio.min() <= 4 * epsilon + CHOICE_SLACK

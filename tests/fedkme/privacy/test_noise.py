@@ -1,14 +1,21 @@
 """Noise sources: laws, streams by name, and what a deployment may use."""
 
+import math
+import re
 from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedkme.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, choose, simulated
+from fedkme.privacy.events import CHOICE_SLACK
+from fedkme.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, choice_weights, choose, simulated
 
 # False alarm of one Kolmogorov-Smirnov test: 1e-9. The simulated stream is fixed, the secure one is not.
 FALSE_ALARM = 1e-9
@@ -122,3 +129,41 @@ def test_no_outcome_is_impossible() -> None:
     assert choose(scores, 0.5, Bits(*[0.0] * 30)) == 1
     assert choose(scores, 0.5, Bits(0.5)) == 2
     assert choose(scores, 0.5 - 2.0**-53, Bits(0.5)) == 0
+
+
+EXTREME = [0.0, 5e-324, 1.0, 700.0, 2.0**20, 2.0**53 + 2.0, 1e154, 1e300, 1.8e308, math.nan]
+"""And their negatives: scores that no caller should have."""
+
+
+@given(st.lists(st.sampled_from([*EXTREME, *(-each for each in EXTREME)]), min_size=1, max_size=5))
+def test_a_choice_is_made_of_any_scores(scores: list[float]) -> None:
+    # Issue 33, item 7: what `choose` needs of scores is not its callers' to hold, and never an error.
+    assert 0 <= choose(np.array(scores), 0.3, simulated(0, "a", "bits")) < len(scores)
+
+
+@given(
+    st.lists(
+        st.tuples(st.fractions(-(2**60), 2**60) | st.fractions(-50, 50), st.sampled_from([-1, 1])),
+        min_size=2,
+        max_size=6,
+    ),
+    st.sampled_from([Fraction(0), Fraction(2**20), Fraction(10**15), Fraction(-(2**45))]),
+)
+def test_a_choice_has_the_range_that_is_charged_however_large_its_scores(
+    rows: list[tuple[Fraction, int]], base: Fraction
+) -> None:
+    # Scores move by 1 at most, so the log ratios of two neighbours' chances lie in an interval of length 2,
+    # and CHOICE_SLACK for rounding: of scores at 2^45 alone it would be 2^-8.
+    scores, moved = ([float(base + a + side * b) for a, b in rows] for side in (0, 1))
+    before, after = (choice_weights(np.array(each)) for each in (scores, moved))
+    ratios = np.log(after) - np.log(before)
+    assert ratios.max() - ratios.min() <= 2.0 + CHOICE_SLACK
+
+
+def test_no_draw_is_rounded_but_by_whole() -> None:
+    # Issue 33, item 7: other roundings are no function of a count and its noise.
+    rounds = re.compile(r"(rint|round|around|trunc|ceil)\((?=.*(gaussian|laplace)\()")
+    roles = [Path(__file__).parents[3] / name for name in ("fedkme", "owner", "curator", "consumer")]
+    sources = [path for role in roles for path in role.rglob("*.py")]
+    assert len(sources) > 300
+    assert not [path for path in sources if rounds.search(path.read_text(encoding="utf-8"))]

@@ -19,6 +19,7 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.gaussian import gaussian_delta, gaussian_epsilon
 from fedkme.privacy.noise import SecureNoise, simulated
+from fedkme.protocol import Security
 from fedkme.secagg.noise import (
     LEAST_SHARE,
     NoisePlan,
@@ -251,3 +252,17 @@ def test_a_sum_wraps_with_a_probability_below_what_is_stated() -> None:
     assert agreed.largest_total == 10 * agreed.bound + agreed.noise_tail
     with pytest.raises(ConfigError, match="they need 36"):
         parameters(owners=10, dropouts=1, length=1000, bits=35, noise=2.0**30)
+
+
+@pytest.mark.parametrize("security", [Security(0, 0), Security(0, 1), Security(1, 1), Security(0, 2)])
+def test_an_owner_that_knows_its_own_share_is_covered_by_what_is_planned(security: Security) -> None:
+    # Issue 33, item 7: of three owners, with none that sides with the curator, epsilon 1 was 1.25 to an owner
+    # that hears of the total, and to the curator with one owner.
+    owners = 5
+    known = {"dropouts": security.dropouts, "colluders": security.shares_known}
+    plan = plan_noise(1.0, 1e-6, owners=owners, length=3, diameter=1e9, **known)
+    unknown = owners - security.dropouts - max(1, security.colluders)
+    assert gaussian_epsilon(math.sqrt(unknown) * plan.share / plan.diameter, 1e-6) <= 1.0 + 1e-9
+    proposed = parameters(owners, security.dropouts, security.colluders, bits=64, noise=plan.share)
+    assert plan_of(proposed, plan.diameter).epsilon(1e-6) <= 1.0 + 1e-9
+    assert plan_of(proposed, plan.diameter).honest == unknown

@@ -54,7 +54,7 @@ def invitation(run: str = "r", **changes: Any) -> Invitation:
     return Invitation(run, terms=terms, **given)
 
 
-def share(multiplier: float, diameter: float, honest: int = 2) -> float:
+def share(multiplier: float, diameter: float, honest: int = 1) -> float:
     """Deviation of an owner's noise under which so many have this multiplier."""
     return math.sqrt(((multiplier * diameter) ** 2 + 16.0) / honest)
 

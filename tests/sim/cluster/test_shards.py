@@ -167,7 +167,7 @@ async def _show(connection: Any) -> None:
 
 
 def test_a_release_over_shards_is_that_of_one_process() -> None:
-    def released(market: SimulatedMarket) -> tuple[dict[str, bytes], Any]:
+    def released(market: SimulatedMarket) -> tuple[Mapping[str, bytes], Any]:
         records = KeptRecords()
         settings = '{"kind": "marginals", "epsilon": 1.0, "delta": 1e-5, "seed": 3}'
         asyncio.run(release_in_process(market, settings, SumSettings(), records))
