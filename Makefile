@@ -47,11 +47,12 @@ chaos-sim: venv
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/fedkme sim chaos --schedules $(N) --seed $(SEED) --jobs $(CORES)
 
 # `make test` replays every case with fewer neighbours and attacks with fewer trials; this is the audit that
-# docs/privacy.md speaks of. CI runs both.
+# docs/privacy.md speaks of, and the share of planted faults that it finds. CI runs both.
 audit: venv
 	rm -rf build/audit  # of an earlier state of the code
 	$(BIN)/fedkme audit attack all --quick --jobs 2 --out build/audit
 	$(BIN)/fedkme audit replay all --quick
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.sim.replay.faults
 
 lint: venv
 	$(BIN)/ruff format --check .

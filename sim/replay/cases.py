@@ -12,9 +12,10 @@ from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.errors import ConfigError
 from fedkme.privacy.events import CURATOR
-from fedkme.protocols import ALGORITHM3, PROTOCOLS, SKETCH
+from fedkme.protocols import ALGORITHM3, PROTOCOLS, SKETCH, fault_of_protocol
+from fedkme.tables.schema import Schema, rows_of_person
 from owner.settings import PeriodBudget, PolicySettings
-from sim.replay.neighbours import HOLDER
+from sim.replay.neighbours import HOLDER, IMAGES, PERSONS, SCHEMA, UNLABELLED
 
 Engine = Literal["loopback", "grpc"]
 Values = Mapping[str, Any]
@@ -45,6 +46,10 @@ class Case:
         by_hand: whether the holder approves runs by hand: the first is refused, then approved, and asked for
             again.
         finish: whether the files of a release are made, which takes a compiler a while.
+        requests: how often the consumer asks for it, of the same parties.
+        table: kind of the rows.
+        exercises: what must have happened in some run of the case, by the names of `exercised.CHECKS`; else
+            the case shows nothing.
     """
 
     protocol: str
@@ -65,6 +70,44 @@ class Case:
     tight: bool = False
     by_hand: bool = False
     finish: bool = False
+    requests: int = 1
+    table: Literal["mixed", "persons", "images"] = "mixed"
+    exercises: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        """Public schema of all rows."""
+        if not self.labels:
+            return UNLABELLED
+        return {"mixed": SCHEMA, "persons": PERSONS, "images": IMAGES}[self.table]
+
+    @property
+    def group(self) -> int:
+        """Rows for which the settings promise their epsilon together."""
+        if self.release is not None:
+            return int(self.release.get("group", 1))
+        return 1 if self.summary is None else self.summary.privacy.group
+
+    @property
+    def must(self) -> tuple[str, ...]:
+        """All that must have happened."""
+        always = ["an end as foreseen", "lines of every party's log"]
+        if self.dies:
+            always.append("a death of an owner")
+        if self.curator_dies is not None:
+            always.append("a death of the curator")
+        costs = self.release is not None or PROTOCOLS[self.protocol].family != "uniform"
+        if self.by_hand or (costs and self.policies.get(HOLDER) == _POLICIES["a small budget"][HOLDER]):
+            always.append("a refusal")
+        if self.pooling.security is not None:
+            always.append("masks")
+        elif self.release is not None or "sketch" in self.note:
+            always.append("sums in the clear")
+        if self.requests > 1:
+            always.append("another run")
+        if rows_of_person(self.schema) > 1:
+            always.append("persons")
+        return (*always, *self.exercises)
 
     @property
     def name(self) -> str:
@@ -103,6 +146,11 @@ _POLICIES: Mapping[str, Mapping[str, PolicySettings]] = {
 }
 
 
+_OTHER: Values = {"epsilon": 3.0, "delta": 1e-7, "group": 3}
+"""A promise for a group of rows, at another delta."""
+_OF_PERSONS: Values = {"epsilon": _EPSILON, "group": 2}
+
+
 def _summary(protocol: str, note: str, *, request: Values | None = None, **more: Any) -> Case:
     """A summary by a protocol of the table."""
     row = PROTOCOLS[protocol]
@@ -115,10 +163,10 @@ def _summary(protocol: str, note: str, *, request: Values | None = None, **more:
         **more,
     }
     if row.family == "auction":
-        values = {"auction": _AUCTIONS[row.base], **values, "protocol": ALGORITHM3}
+        values = {"auction": _auction(row.base), **values, "protocol": ALGORITHM3}
     else:
         values |= {"protocol": row.base}
-    asked = {"p": ROWS, "kernel": {"gamma": 1.0}, "privacy": {"epsilon": _EPSILON}, **(request or {})}
+    asked = {"p": ROWS, "kernel": {"gamma": 1.0}, "privacy": values["privacy"], **(request or {})}
     return Case(
         protocol,
         note,
@@ -128,12 +176,14 @@ def _summary(protocol: str, note: str, *, request: Values | None = None, **more:
     )
 
 
-_AUCTIONS: Mapping[str, Values] = {
-    "ask-everyone": {"kind": "ask-everyone"},
-    "winner-only": {"kind": "winner-only"},
-    "privauction": {"kind": "privauction"},
-    "clock": {"kind": "clock", "epsilon": 0.5, "block": 2, "step": 0.5},
-}
+_CLOCK: Values = {"kind": "clock", "epsilon": 0.5, "block": 2, "step": 0.5}
+
+
+def _auction(kind: str) -> Values:
+    """Settings of an auction, of this package or another: its defaults, but for a clock's."""
+    return _CLOCK if kind == "clock" else {"kind": kind}
+
+
 _SEEDS: Values = {"code_book": "seeds", "bits": 3, "rho": 4.0}
 _MOST: Values = {"rho": 10.0, "uniform": 0.5}
 _MWEM: Values = {"mechanism": "mwem", "iterations": 3, "epsilon": 0.1}
@@ -148,6 +198,10 @@ def _summaries(protocol: str) -> list[Case]:
     death = 15 if row.family == "auction" else 8
     cases.append(_summary(protocol, "the curator dies and comes back", curator_dies=death))
     cases.append(_summary(protocol, "over gRPC", engine="grpc"))
+    cases.append(_summary(protocol, "asked for twice", requests=2))
+    ended = {"auction": {"kind": "clock", "block": 2, "step": 0.5}} if row.base == "clock" else {}
+    cases.append(_summary(protocol, "a group of three at another delta", privacy=_OTHER, **ended))
+    cases.append(_summary(protocol, "persons of two rows", privacy=_OF_PERSONS, table="persons", **ended))
     cases.append(_summary(protocol, "gamma of D_v", request={"kernel": {"gamma": "median-validation"}}))
     if not row.hashed:
         cases.append(_summary(protocol, "D_v is shared", request={"share": "rows"}))
@@ -156,7 +210,7 @@ def _summaries(protocol: str) -> list[Case]:
         if not row.sealed:
             cases.append(_summary(protocol, "g~ by landmarks", landmarks=12))
         if row.base == "clock":
-            often = {**_AUCTIONS["clock"], "block": 1}
+            often = {**_CLOCK, "block": 1}
             cases.append(_summary(protocol, "a clock each round", auction=often, request={"p": 6}))
         if not row.sealed:
             by_h2: dict[str, Any] = {
@@ -200,7 +254,9 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
         picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
-        cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **picked))
+        asked = {"privacy": {"epsilon": 200.0}}  # so large that far directions are picked
+        both: dict[str, Any] = {"exercises": ("a second pick",), "request": asked, **picked}
+        cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **both))
         cases.append(
             _summary(
                 protocol,
@@ -258,7 +314,7 @@ def _release(protocol: str, note: str, **more: Any) -> Case:
         "epsilon": RELEASE_EPSILON,
         "seed": 5,
         "rows": 6,
-        **_RELEASES[protocol],
+        **_RELEASES.get(protocol, {}),
         **more,
     }
     return Case(protocol, note, release=values, **case_fields)
@@ -276,42 +332,48 @@ def _releases(protocol: str) -> list[Case]:
         _release(protocol, "an owner dies and comes back", dies={HOLDER: 2}, **quick),
         _release(protocol, "over gRPC", engine="grpc", **quick),
         _release(protocol, "noise of owners", pooling=_SECURE, policies=noisy, **tables),
+        _release(protocol, "asked for twice", requests=2, **quick),
+        _release(protocol, "a group of three at another delta", delta=1e-7, group=3, **quick),
+        _release(protocol, "persons of two rows", group=2, table="persons", **quick),
     ]
+    if protocol == "moments":
+        cases.append(_release(protocol, "edges of images", edges=True, table="images", exercises=("edges",)))
+        secure_edges: dict[str, Any] = {"pooling": _SECURE, "policies": noisy}
+        cases.append(
+            _release(
+                protocol,
+                "edges of images, noise of owners",
+                edges=True,
+                table="images",
+                exercises=("edges",),
+                **secure_edges,
+            )
+        )
     for after, when in ((13, "before"), (18, "as")):
         if when == "as" or not tables:  # fits no model
             secure: dict[str, Any] = {"pooling": _SECURE, "policies": noisy, "curator_dies": after}
             note = f"the curator dies {when} a secure sum is opened"
             cases.append(_release(protocol, note, **secure, **tables))
     if protocol == "marginals":
-        cases.append(_release(protocol, "noisy rounds", **tables))
+        cases.append(_release(protocol, "noisy rounds", exercises=("several questions",), **tables))
+        cases.append(_release(protocol, "copies", copies=2, finish=True, exercises=("copies",), **quick))
         cases.append(_release(protocol, "the curator dies between questions", curator_dies=11, **tables))
     return cases
 
 
 def cases_of(protocol: str) -> list[Case]:
-    """Cases of a protocol.
+    """Cases of a protocol of the table, of this package or another.
 
     Raises:
         ConfigError: there is none of the name.
     """
+    if fault := fault_of_protocol(protocol):
+        raise ConfigError(f"there is no protocol to replay: {fault}", "Choose one, or all.")
     if protocol == SKETCH:
         return [case for case in _summaries("cells") if "sketch" in case.note]
-    if protocol in _RELEASES:
-        return _releases(protocol)
-    row = PROTOCOLS.get(protocol)
-    if row is None or row.family == "sums" or (row.family == "auction" and row.base not in _AUCTIONS):
-        raise ConfigError(
-            f"there is no protocol '{protocol}' to replay", f"Choose one of: all, {', '.join(replayed())}."
-        )
-    return _summaries(protocol)
+    return _releases(protocol) if PROTOCOLS[protocol].family == "sums" else _summaries(protocol)
 
 
 def replayed() -> list[str]:
-    """Protocols that are replayed: all of this package."""
-    return [
-        name
-        for name, row in PROTOCOLS.items()
-        if name == SKETCH
-        or name in _RELEASES
-        or (row.family != "sums" and row.base in (*_AUCTIONS, row.base))
-    ]
+    """Protocols that are replayed: all of the table."""
+    return list(PROTOCOLS)

@@ -17,6 +17,8 @@ from sim.replay.cases import Case, cases_of, replayed
 from sim.replay.neighbours import KINDS
 from sim.replay.pairs import Replayed, replay
 
+SEEDS = 5
+"""Seeds that a case is played with; in a quick replay one of them, they take turns from case to case."""
 QUICK_KINDS = 2
 """Neighbours of a case in a quick replay, of a release one: they take turns from case to case."""
 
@@ -26,8 +28,8 @@ EVERY_S = 10.0
 
 def replay_runs(
     name: Annotated[str, typer.Argument(help="A protocol, a method of release, or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer neighbours a case.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of rows and noise.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer neighbours and one seed a case.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of rows and noise; the first of five.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run protocols twice, with one row replaced and declared disclosures frozen; the rest must be equal."""
@@ -64,9 +66,11 @@ def replay_runs(
 
 
 def replay_case(case: Case, quick: bool, seed: int, number: int) -> Replayed:
-    """Replay a case, with all neighbours or with those whose turn it is."""
-    if not quick:
-        return replay(replace(case, finish=True), KINDS, seed)
-    count = QUICK_KINDS if case.release is None else 1
-    kinds = tuple(KINDS[(number + turn) % len(KINDS)] for turn in range(count))
-    return replay(case, kinds, seed)
+    """Replay a case with all neighbours and seeds, or with those whose turn it is."""
+    if quick:
+        count = QUICK_KINDS if case.release is None else 1
+        kinds = tuple(KINDS[(number + turn) % len(KINDS)] for turn in range(count))
+        return replay(case, kinds, seed + number % SEEDS)
+    results = [replay(replace(case, finish=True), KINDS, seed + turn) for turn in range(SEEDS)]
+    found = tuple(dict.fromkeys(line for result in results for line in result.found))
+    return Replayed(case.name, sum(result.pairs for result in results), found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from curator.metrics import CuratorMetrics
 from fedkme.ops.metrics import DELTA, timed
@@ -48,6 +48,10 @@ class Exported:
         registries = {name: metrics.registry for name, metrics in self.owners.items()}
         registries[CURATOR] = self.curator.registry
         return {name: figures(registry) for name, registry in registries.items()}
+
+    def beside(self) -> Sequence[Figure]:
+        """Figures in the registry of the process, which no party of this package uses."""
+        return [each for each in figures(REGISTRY) if not each[0].startswith(("python_", "process_"))]
 
 
 def figures(registry: CollectorRegistry) -> Sequence[Figure]:

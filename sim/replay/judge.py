@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedkme.privacy.accountants import Sound, paid
 from fedkme.privacy.events import (
     CONSUMER,
@@ -23,18 +20,19 @@ from fedkme.privacy.events import (
     is_validation,
 )
 from fedkme.privacy.told import NOT_TOLD
-from fedkme.secagg.messages import Advertisement
 from fedkme.wire.summaries import offer_to_messages, request_to_wire
 from sim.replay.cases import Case
 from sim.replay.declared import VALIDATION, declared, disagreements, infinite
 from sim.replay.figures import spent
-from sim.replay.recorder import Exchanged, Recorder, Visible, visible
+from sim.replay.promises import broken
+from sim.replay.recorder import Exchanged, Visible, visible
 from sim.replay.seams import BROADCAST
+from sim.replay.secrets import exposed, repeated
 from sim.replay.strength import called, far, misuse, weak
 from sim.replay.tracked import NoiseRequest, Site
 from sim.replay.world import Played
 
-What = Literal["bytes", "noise", "distance", "ledgers", "budget", "secrets"]
+What = Literal["bytes", "noise", "distance", "ledgers", "budget", "secrets", "nothing shown"]
 _ROUNDING = 1.0 + 1e-6
 
 
@@ -64,6 +62,9 @@ def of_one(case: Case, played: Played) -> list[Undeclared]:
         for draw in played.recorder.draws
         for line in misuse(draw, draw.site[0] in case.mortal)
     ]
+    found += [Undeclared("budget", "anybody", "anybody", line) for line in broken(case, played)]
+    found += [Undeclared("noise", "anybody", "anybody", line) for line in _repeated(case, played)]
+    found += [Undeclared("secrets", "anybody", "anybody", line) for line in exposed(played)]
     told: set[Site] = set()
     for protected in (*sorted(set(played.ledgers) - {CURATOR, CONSUMER}), VALIDATION):
         for observer in (OWNERS, CURATOR, CONSUMER):
@@ -85,7 +86,6 @@ def of_pair(case: Case, first: Played, second: Played, protected: str, observer:
     found += [("bytes", line) for line in _differences(case, first, second, protected, observer)]
     for site, about in lines.items():
         found += [("distance", f"{called(site)}: {line}") for line in far(case, first, second, site, about)]
-    found += [("secrets", line) for line in _kept_secrets(first.recorder, second.recorder)]
     return [Undeclared(what, protected, observer, line) for what, line in dict.fromkeys(found)]
 
 
@@ -116,15 +116,14 @@ def _once(exchanged: Iterable[Exchanged]) -> dict[Visible, Exchanged]:
 
 def of_noise(first: Played, other: Played) -> list[Undeclared]:
     """Findings in runs of equal rows and other noise: noise that comes again, lines that look alike."""
-    found = []
-    streams = [
-        {(draw.site, draw.number, draw.law): draw for draw in each.recorder.draws if draw.uses}
-        for each in (first, other)
+    numbers = [
+        {draw.drawn: draw.site for draw in each.recorder.draws if draw.drawn} for each in (first, other)
     ]
-    for key in streams[0].keys() & streams[1].keys():
-        one, again = (stream[key] for stream in streams)
-        if np.array_equal(_noise(one), _noise(again)) and one.size > 1:
-            found.append(Undeclared("noise", key[0][0], "anybody", f"{called(key[0])}: noise comes again"))
+    found = [
+        Undeclared("noise", site[0], "anybody", f"{called(site)}: noise comes again")
+        for site in {numbers[0][key] for key in numbers[0].keys() & numbers[1].keys()}
+    ]
+    found += [Undeclared("secrets", "anybody", "anybody", line) for line in repeated(first, other)]
     for party in sorted(first.ledgers):
         nonces = [{line.nonce for line in each.ledgers[party] if _is_drawn(line)} for each in (first, other)]
         for nonce in sorted(nonces[0] & nonces[1]):
@@ -133,9 +132,16 @@ def of_noise(first: Played, other: Played) -> list[Undeclared]:
     return found
 
 
-def _noise(draw: NoiseRequest) -> NDArray[np.float64]:
-    assert draw.released is not None, "it was used"
-    return draw.released.astype(np.float64) - np.asarray(draw.exact, dtype=np.float64)
+def _repeated(case: Case, played: Played) -> Iterator[str]:
+    """Draws of a run whose numbers are those of another draw; a seeded stream that died begins anew."""
+    numbers: dict[bytes, NoiseRequest] = {}
+    for draw in played.recorder.draws:
+        if (
+            draw.drawn
+            and draw.site[0] not in case.mortal
+            and numbers.setdefault(draw.drawn, draw) is not draw
+        ):
+            yield f"{called(draw.site)}: the numbers of draw {draw.number + 1} are those of another"
 
 
 def _is_drawn(line: Disclosure) -> bool:
@@ -158,12 +164,11 @@ def _differences(case: Case, first: Played, second: Played, protected: str, obse
             refused = (each.recorder.refused.get(name) for each in (first, second))
             yield from _unlike(f"refusals of {name}", *(each or [] for each in refused))
             yield from _of_figures(first, second, name)
+            yield from _of_process(first, second, name)
+        if case.engine == "loopback":
+            yield from _unlike("the order of questions", first.recorder.order, second.recorder.order)
     elif observer == CONSUMER:
-        for name in sorted({*first.files, *second.files}):
-            yield from _unlike(f"the file {name}", [first.files.get(name)], [second.files.get(name)])
-        yield from _unlike("record.json", [_plain(first)], [_plain(second)])
-        yield from _unlike("the outcome", [first.fault], [second.fault])
-        yield from _unlike("progress", first.recorder.said, second.recorder.said)
+        yield from _of_records(first, second)
     elif is_validation(protected):
         yield from _of_consumer(first, second)
     else:
@@ -174,18 +179,24 @@ def _of_consumer(first: Played, second: Played) -> Iterator[str]:
     """Parts of a request and an offer that differ."""
     if infinite(line.event for line in first.told(CONSUMER, VALIDATION, CURATOR)):
         return
+    yield from _of_records(first, second)
     sides = []
     for recorder in (first.recorder, second.recorder):
         request, offer = recorder.request, recorder.offer
         asked = [] if request is None else [request_to_wire(replace(request, request_id=bytes(16)))]
         sides.append(visible([*asked, *([] if offer is None else offer_to_messages(offer))]))
     yield from _unlike("the consumer's messages", *sides)
-    yield from _unlike("the curator's log", first.recorder.said, second.recorder.said)
     yield from _of_figures(first, second, CURATOR)
 
 
 def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
-    """Parts of an owner's answers that differ, up to the first of which no finite cost is claimed."""
+    """Parts of what an owner gives the curator that differ, up to the first that has no finite cost.
+
+    What processes say beside their messages is compared whatever lines say, but for the curator's, which may
+    see rows: no line is of that.
+    """
+    for party in sorted({*first.recorder.observed, *second.recorder.observed} - {CURATOR}):
+        yield from _of_process(first, second, party)
     here, there = (each.recorder.exchanged.get(protected, []) for each in (first, second))
     for number, (one, other) in enumerate(zip(here, there, strict=False)):
         about = [line for line in one.lines if (line.protected, line.observer) == (protected, CURATOR)]
@@ -200,9 +211,26 @@ def _of_owner(first: Played, second: Played, protected: str) -> Iterator[str]:
         yield f"{protected} is asked {len(here)} and {len(there)} times"
     refused = (each.recorder.refused.get(protected) or [] for each in (first, second))
     yield from _unlike(f"refusals of {protected}", *refused)
-    yield from _unlike("the curator's log", first.recorder.said, second.recorder.said)
+    yield from _unlike(f"waits of {protected}", *([e.wait_s for e in each] for each in (here, there)))
+    yield from _of_records(first, second)
     for party in (CURATOR, protected):
         yield from _of_figures(first, second, party)
+
+
+def _of_records(first: Played, second: Played) -> Iterator[str]:
+    """Records and files that differ, and what processes say; an owner's own says no more than it told."""
+    for name in sorted({*first.files, *second.files}):
+        yield from _unlike(f"the file {name}", [first.files.get(name)], [second.files.get(name)])
+    yield from _unlike("record.json", [_plain(first)], [_plain(second)])
+    yield from _unlike("the outcome", [first.fault], [second.fault])
+    for party in sorted({*first.recorder.observed, *second.recorder.observed}):
+        yield from _of_process(first, second, party)
+
+
+def _of_process(first: Played, second: Played, party: str) -> Iterator[str]:
+    """Lines of logs at any level, of standard output, files and sleeps of a party that differ."""
+    here, there = (each.recorder.observed.get(party, []) for each in (first, second))
+    yield from _unlike(f"the log of {party}", here, there)
 
 
 def _of_figures(first: Played, second: Played, party: str) -> Iterator[str]:
@@ -255,23 +283,6 @@ def _over_budget(case: Case, played: Played) -> Iterator[Undeclared]:
                     yield Undeclared(
                         "budget", name, observer, f"{cost:.4g} is spent and {budget.epsilon:.4g} allowed"
                     )
-
-
-def _kept_secrets(first: Recorder, second: Recorder) -> Iterator[str]:
-    """Keys of an aggregation that were used in another."""
-    keys = [
-        {key for exchanged in recorder.exchanged.values() for each in exchanged for key in _fresh(each)}
-        for recorder in (first, second)
-    ]
-    if keys[0] & keys[1]:
-        yield "a key of one aggregation is used in another"
-
-
-def _fresh(exchanged: Exchanged) -> Iterable[bytes]:
-    answer = exchanged.answer
-    if isinstance(answer, Advertisement):
-        return answer.cipher_key, answer.mask_key, answer.commitment
-    return ()
 
 
 def _plain(played: Played) -> str:

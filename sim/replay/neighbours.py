@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.schema import Category, Label, Numeric, Person, Schema
 from fedkme.tables.table import Table
 
 Kind = Literal["corner", "last of a class", "winner", "tie", "decider", "empty cell", "random"]
@@ -35,6 +35,9 @@ SCHEMA = Schema(
     label=Label(name="ill", classes=CLASSES),
 )
 UNLABELLED = SCHEMA.model_copy(update={"label": None})
+PERSONS = SCHEMA.model_copy(update={"person": Person(column="who", rows=2)})
+IMAGES = Schema(columns=(Numeric(name="pixel", bounds=(0.0, 1.0), count=64),), label=SCHEMA.label)
+"""Rows that are images of eight times eight numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,33 +48,36 @@ class World:
         owners: by name.
         validation: D_v.
         seeds: public rows.
+        schema: of all rows.
     """
 
     owners: Mapping[str, Table]
     validation: Table
     seeds: Table
+    schema: Schema
 
 
-def make_world(seed: int, times: int = 1) -> World:
+def make_world(seed: int, times: int = 1, schema: Schema = SCHEMA) -> World:
     """Rows of a market; every number follows from the seed. Owners have `times` as many as usual."""
     random = np.random.default_rng([seed, zlib.crc32(b"world")])
-    owners = {name: random_table(random, times * size) for name, size in zip(OWNERS, _SIZES, strict=True)}
+    sizes = zip(OWNERS, _SIZES, strict=True)
+    owners = {name: random_table(random, times * size, schema) for name, size in sizes}
     held = owners[HOLDER]
     values, labels = held.values.copy(), _labels(held)
     labels[labels == 2] = 0
     for table in owners.values():  # the holder alone has the third class, once, and its corner
         others = _labels(table)
         others[others == 2] = 1
-    labels[4], values[4] = 2, _corner(2)
+    labels[4], values[4] = 2, _corner(domain_of(schema), 2)
     values[6] = owners["south"].values[0]  # two owners bid the same
     labels[6] = _labels(owners["south"])[0]
     owners[HOLDER] = Table(values, labels)
-    validation = random_table(random, _VALIDATION)
-    return World(owners, validation, random_table(random, _SEEDS))
+    validation, seeds = (random_table(random, size, schema) for size in (_VALIDATION, _SEEDS))
+    return World(owners, validation, seeds, schema)
 
 
-def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int = 0) -> World:
-    """The world in which one row of the protected set is another.
+def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int = 0, group: int = 1) -> World:
+    """The world in which one row of the protected set is another, or all rows of a group are.
 
     Args:
         world: the first.
@@ -79,19 +85,24 @@ def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int 
         kind: which row, and by which it is replaced.
         seed: of what is drawn.
         decider: the row that a first run was decided by.
+        group: rows that are replaced.
     """
     random = np.random.default_rng([seed, zlib.crc32(b"neighbour"), KINDS.index(kind)])
-    if protected not in world.owners:
-        changed = _replaced(world.validation, kind, random, 0)
-        return replace(world, validation=changed)
-    table = _replaced(world.owners[protected], kind, random, decider)
-    return replace(world, owners={**world.owners, protected: table})
+    of_owner = protected in world.owners
+    table = world.owners[protected] if of_owner else world.validation
+    for turn in range(group):
+        table = _replaced(table, kind, random, decider if of_owner else 0, turn, world.schema)
+    if of_owner:
+        return replace(world, owners={**world.owners, protected: table})
+    return replace(world, validation=table)
 
 
-def _replaced(table: Table, kind: Kind, random: np.random.Generator, decider: int) -> Table:
+def _replaced(
+    table: Table, kind: Kind, random: np.random.Generator, decider: int, turn: int, schema: Schema
+) -> Table:
     values, labels = table.values.copy(), None if table.labels is None else table.labels.copy()
     places = {"last of a class": 4, "empty cell": 4, "tie": 6, "decider": decider, "winner": decider + 1}
-    place = places.get(kind, 1) % len(table)
+    place = (places.get(kind, 1) + turn) % len(table)
     if kind == "random":
         place = int(random.integers(len(table)))
     match kind:
@@ -101,12 +112,12 @@ def _replaced(table: Table, kind: Kind, random: np.random.Generator, decider: in
         case "winner":  # one more that is as good
             new, label = values[decider], None if labels is None else int(labels[decider])
         case "random":
-            drawn = random_table(random, 1)
-            new, label = drawn.values[0], int(_labels(drawn)[0])
+            new, label = _drawn(random, 1, schema)[0], int(random.integers(0, 2))
         case "empty cell":
             new, label = values[0], None if labels is None else int(labels[place])
         case _:
-            new = _opposite(values[place])
+            domain = domain_of(schema)
+            new = np.where(values[place] > domain.mean(axis=0), *domain)
             label = None if labels is None else (int(labels[place]) + 1) % len(CLASSES)
     values[place] = new
     if labels is not None and label is not None:
@@ -114,34 +125,39 @@ def _replaced(table: Table, kind: Kind, random: np.random.Generator, decider: in
     return Table(values, labels)
 
 
-def random_table(random: np.random.Generator, rows: int) -> Table:
+def domain_of(schema: Schema) -> NDArray[np.float64]:
+    """Bounds of each column of a table, low and high, (2, c)."""
+    bounds = [
+        (0.0, len(column.categories) - 1.0) if isinstance(column, Category) else column.bounds
+        for column in schema.columns
+        for _ in column.names
+    ]
+    return np.array(bounds, dtype=np.float64).T
+
+
+def random_table(random: np.random.Generator, rows: int, schema: Schema = SCHEMA) -> Table:
     """Draw rows, of which up to three are in corners of the domain, of the first two classes."""
-    values = np.column_stack(
-        [100.0 * random.random(rows), random.uniform(-1.0, 1.0, (rows, 2)), random.integers(0, 3, rows)]
-    )
+    values = _drawn(random, rows, schema)
     for place in range(min(3, rows)):
-        values[place] = _corner(int(random.integers(4)))
+        values[place] = _corner(domain_of(schema), int(random.integers(4)))
     return Table(values, random.integers(0, 2, rows))
 
 
-def _corner(number: int) -> NDArray[np.float64]:
-    """A corner of the domain."""
-    low, high = (0.0, -1.0, -1.0, 0.0), (100.0, 1.0, 1.0, 2.0)
-    corners = (low, high, (100.0, -1.0, 1.0, 1.0), (0.0, 1.0, -1.0, 2.0))
-    return np.array(corners[number % len(corners)])
+def _drawn(random: np.random.Generator, rows: int, schema: Schema) -> NDArray[np.float64]:
+    """Rows from all of the domain, (m, c)."""
+    low, high = domain_of(schema)
+    values = random.uniform(low, high, (rows, len(low)))
+    whole = [isinstance(column, Category) for column in schema.columns for _ in column.names]
+    values[:, whole] = np.floor(random.uniform(low[whole], high[whole] + 1.0, (rows, sum(whole))))
+    return values
 
 
-def _opposite(row: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The corner of the domain that is furthest from a row, in every column."""
-    age, first, second, kind = row.tolist()
-    return np.array(
-        [
-            0.0 if age > 50.0 else 100.0,
-            -1.0 if first > 0.0 else 1.0,
-            -1.0 if second > 0.0 else 1.0,
-            0.0 if kind > 0.0 else 2.0,
-        ]
-    )
+def _corner(domain: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """A corner of the domain: where all is low, or high, or by turns."""
+    turns = np.arange(domain.shape[1]) % 2
+    high = (turns < 0, turns >= 0, turns == 0, turns == 1)[number % 4]
+    corner: NDArray[np.float64] = np.where(high, domain[1], domain[0])
+    return corner
 
 
 def _labels(table: Table) -> NDArray[np.int64]:

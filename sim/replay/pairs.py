@@ -14,6 +14,7 @@ from fedkme.tables.row import Row
 from owner.settings import PolicySettings
 from sim.replay.cases import Case
 from sim.replay.declared import VALIDATION, declared
+from sim.replay.exercised import missing
 from sim.replay.judge import Undeclared, of_death, of_noise, of_one, of_pair
 from sim.replay.neighbours import HOLDER, Kind, World, make_world, neighbour
 from sim.replay.recorder import Recorder
@@ -53,12 +54,13 @@ def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
         kinds: of neighbours.
         seed: of rows and of noise.
     """
-    world = make_world(seed, case.times)
+    world = make_world(seed, case.times, case.schema)
     if case.tight:
         sold = len(next(_sales(play(case, world, Recorder(seed))), ()))
         case = replace(case, policies={HOLDER: PolicySettings(most_rows_per_run=max(1, sold))})
     first = play(case, world, Recorder(seed))
-    found = of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
+    found = [Undeclared("nothing shown", "anybody", "anybody", line) for line in missing(case, first)]
+    found += of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
     if case.goes_on_as_before:
         found += of_death(case, first, play(replace(case, curator_dies=None), world, Recorder(seed)))
     pairs = 0
@@ -80,7 +82,7 @@ def again(
         frozenset(declared(first, protected, observer)),
         protected if observer == CURATOR and not is_validation(protected) else "",
     )
-    changed = neighbour(world, protected, kind, seed, _decider(world, first))
+    changed = neighbour(world, protected, kind, seed, _decider(world, first), case.group)
     return play(case, changed, recorder)
 
 

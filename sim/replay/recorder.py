@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,10 +25,8 @@ MASKED = "aggregate"
 """The question whose answers are under masks and keys."""
 Visible = tuple[bytes, ...]
 """One message, or the parts of one, as an observer can tell them apart."""
-_UNDER_KEYS = {
-    *("gift", "gifts", "aggregate", "aggregated", "offer", "offers", "box"),
-    *("show_head", "keep_head", "head", "cosigned"),  # of ledgers, blinded by fresh bytes
-}
+_SECRETS = frozenset({"gift", "gifts", "aggregate", "aggregated", "offer", "offers", "box"})
+_UNDER_KEYS = _SECRETS | {"show_head", "keep_head", "head", "cosigned"}  # of ledgers, blinded by fresh bytes
 """Fields whose bytes are fresh secrets or come from them."""
 
 
@@ -65,6 +63,8 @@ class Exchanged:
         answer: as the owner gave it.
         answered: the answer as the curator can see it.
         lines: of the owner's ledger that were written for it.
+        hidden: bytes on both ways that are to look like random ones, each with the name of its field.
+        wait_s: seconds that the answer waits before it leaves, had it taken a hundredth of one.
     """
 
     directive: Directive
@@ -72,6 +72,8 @@ class Exchanged:
     answer: Answer | None
     answered: Visible
     lines: tuple[Disclosure, ...]
+    hidden: tuple[tuple[str, bytes], ...] = ()
+    wait_s: float = 0.0
 
 
 @dataclass(eq=False)
@@ -86,7 +88,9 @@ class Recorder:
         draws: of all parties.
         choices: likewise.
         exchanged: by owner.
-        said: lines of logs, the curator's.
+        order: owners and questions as they were asked, where one process is all of them.
+        reopened: owners whose process died and came back.
+        observed: by party, what its process says and leaves behind beside its messages.
         refused: by owner, what its own log says of refusals.
         request: the consumer's.
         offer: likewise.
@@ -100,7 +104,9 @@ class Recorder:
     draws: list[NoiseRequest] = field(default_factory=list)
     choices: list[Decision] = field(default_factory=list)
     exchanged: dict[str, list[Exchanged]] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    order: list[tuple[str, str]] = field(default_factory=list)
+    reopened: set[str] = field(default_factory=set)
+    observed: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
     request: SummaryRequest | None = None
     offer: Offer | None = None
@@ -119,6 +125,11 @@ class Recorder:
 
         return functools.cache(source)
 
+    def observe(self, party: str, line: str) -> None:
+        """Write down what a party's process says or leaves behind."""
+        with self._lock:
+            self.observed.setdefault(party, []).append(line)
+
     def restart(self, party: str) -> None:
         """Begin anew with a party whose process died: its seeded streams do."""
         with self._lock:
@@ -127,6 +138,7 @@ class Recorder:
 
     def resume(self, party: str) -> None:
         """Let a party decide again what it decided, as it takes its noise from what it kept."""
+        self.reopened.add(party)
         with self._lock:
             for key in [key for key in self._numbers if key[0][0] == party and key[1] not in LAWS]:
                 del self._numbers[key]
@@ -176,10 +188,16 @@ class Recorder:
             self.odd.append(f"{_called(site)}: choice {number + 1} comes out otherwise when it is made again")
         return chosen
 
+    def note_logits(self, site: Site, logits: Numbers) -> None:
+        """Write down the numbers that a choice of a mechanism is made by."""
+        given = np.array(logits, dtype=np.float64, copy=True)
+        self.choices.append(Decision(site, self._next(site, "logits"), "logits", given, {}, None, 0))
+
     def pass_answer(self, owner: str, exchanged: Exchanged) -> Answer | None:
         """Write an exchange down; gives the answer that goes on to the curator."""
         mine = self.exchanged.setdefault(owner, [])
         mine.append(exchanged)
+        self.order.append((owner, exchanged.directive.question))
         if self.first is None or owner != self.bound or exchanged.directive.question == MASKED:
             return exchanged.answer
         theirs = self.first.exchanged.get(owner, [])
@@ -270,3 +288,20 @@ def _blank(message: Any, masked: bool, secret: bool) -> None:
             setattr(message, part.name, bytes(len(value)))
         elif part.name == "words" and masked:
             value[:] = [0] * len(value)
+
+
+def hidden(messages: Iterable[Message]) -> Iterator[tuple[str, bytes]]:
+    """Bytes of messages that are as good as random, each with the name of its field."""
+    for message in messages:
+        yield from _hidden(message, False)
+
+
+def _hidden(message: Any, secret: bool) -> Iterator[tuple[str, bytes]]:
+    for part, value in message.ListFields():
+        under = secret or part.name in _SECRETS
+        if part.type == part.TYPE_MESSAGE:
+            if not part.message_type.GetOptions().map_entry:
+                for each in (value,) if isinstance(value, Message) else value:
+                    yield from _hidden(each, under)
+        elif under and isinstance(value, bytes) and part.name != "context":  # the hash of public parameters
+            yield part.name, value

@@ -12,22 +12,21 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from consumer.party import ConsumerParty
-from curator.releases.marginals.budget import BudgetFilter, selection_range
+from curator.releases.marginals import budget
+from curator.releases.marginals.budget import BudgetFilter
 from curator.releases.method import Finished
 from curator.runs.journal import JournaledNoise, RunJournal
 from curator.runs.preparation import Preparation
 from curator.runs.release_run import ReleaseRun
-from curator.summary.auctions.ask_everyone import AskEveryone
+from curator.summary.auctions.base import RankAuction
 from curator.summary.auctions.clock import Clock
-from curator.summary.auctions.privauction import PrivAuction
-from curator.summary.auctions.winner_only import WinnerOnly
 from fedkme.cells import directions
-from fedkme.features.counts import L1_STEP
-from fedkme.privacy.events import CURATOR
+from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.means import ExactMean
 from fedkme.privacy.mwem import Mwem
 from fedkme.privacy.settings import ExactSettings
 from fedkme.wire.summaries import offer_to_messages
+from sim.replay.observed import acting
 from sim.replay.recorder import Recorder, visible
 from sim.replay.tracked import RecordedNoise, Site
 
@@ -46,15 +45,21 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
     """
     places: list[tuple[Any, str, Wrap]] = [
         (Clock, "stop", lambda stop: _clock(recorder, stop)),
-        *((kind, "asked", lambda asked: _asked(recorder, asked)) for kind in _RANKED),
+        *(
+            (kind, "asked", lambda asked: _asked(recorder, asked))
+            for kind in _ranked(cast(type[Any], RankAuction))
+        ),
         (Mwem, "iterate", lambda iterate: _h2(recorder, iterate)),
         (ExactSettings, "make", _exact_of),
         (ExactMean, "release", lambda release: _exact(recorder, release)),
         (BudgetFilter, "select", lambda select: _selection(recorder, select)),
+        *((place, "choose", lambda choose: _logits(recorder, choose)) for place in (budget, directions)),
         (directions, "choose_one", lambda choose_one: _pick(recorder, choose_one)),
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
         (ConsumerParty, "offer", lambda offer: _offered_again(recorder, offer)),
+        (ConsumerParty, "ask", _by_consumer),
+        (ConsumerParty, "document", _by_consumer),
         (RunJournal, "keep_draw", lambda keep_draw: _kept(recorder, keep_draw)),
         (RunJournal, "draw", lambda draw: _drawn_before(recorder, draw)),
         *([] if finish else [(ReleaseRun, "_finish", _unfinished)]),
@@ -71,13 +76,21 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
 
 def _offered_again(recorder: Recorder, offer: Callable[..., Any]) -> Callable[..., Any]:
     def offered(self: Any, kept: Any, plan: Any) -> Any:
-        made = offer(self, kept, plan)
-        again = offer(self, kept, plan)
+        with acting(CONSUMER):
+            made, again = (offer(self, kept, plan) for _ in range(2))
         if visible(offer_to_messages(again)) != visible(offer_to_messages(made)):
             recorder.odd.append("the consumer offers something else when it is asked again")
         return again
 
     return offered
+
+
+def _by_consumer(ask: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(*arguments: Any) -> Any:
+        with acting(CONSUMER):
+            return ask(*arguments)
+
+    return asked
 
 
 def _kept(recorder: Recorder, keep_draw: Callable[..., None]) -> Callable[..., None]:
@@ -109,7 +122,15 @@ def _unfinished(finish: Callable[..., Any]) -> Callable[..., Any]:
     return finished
 
 
-_RANKED: tuple[type[Any], ...] = (AskEveryone, PrivAuction, WinnerOnly)
+_RANK: type[Any] = cast(type[Any], RankAuction)
+
+
+def _ranked(kind: type[Any]) -> Iterator[type[Any]]:
+    """Auctions by the order of bids, of this package and others."""
+    for each in kind.__subclasses__():
+        if "asked" in vars(each):
+            yield each
+        yield from _ranked(each)
 
 
 def _clock(recorder: Recorder, stop: Callable[..., int]) -> Callable[..., int]:
@@ -169,16 +190,21 @@ def _exact(recorder: Recorder, release: Callable[..., Any]) -> Callable[..., Any
 
 def _selection(recorder: Recorder, select: Callable[..., int]) -> Callable[..., int]:
     def selected(self: Any, scores: Any, weights: Any, cost: float, noise: Any) -> int:
-        rate = selection_range(cost) / (2.0 * L1_STEP * float(weights.max()))
         return recorder.choose(
-            noise.site,
-            "selection",
-            scores * rate,
-            lambda: select(self, scores, weights, cost, noise),
-            cost=cost,
+            noise.site, "selection", scores, lambda: select(self, scores, weights, cost, noise), cost=cost
         )
 
     return selected
+
+
+def _logits(recorder: Recorder, choose: Callable[..., int]) -> Callable[..., int]:
+    """Look at the numbers that a choice is really made by."""
+
+    def chosen(logits: Any, coin: float, noise: Any) -> int:
+        recorder.note_logits(_site_of(noise), logits)
+        return choose(logits, coin, noise)
+
+    return chosen
 
 
 def _pick(recorder: Recorder, choose_one: Callable[..., int]) -> Callable[..., int]:

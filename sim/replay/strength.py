@@ -9,17 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from curator.releases.marginals.budget import selection_cost
-from fedkme.directives import Embed, Proposal
 from fedkme.features.fixed_point import FEATURE_UNIT
 from fedkme.features.maps import ROW_UNIT
 from fedkme.privacy.events import CURATOR, BoundedRange, Disclosure, Event, Gaussian, MwemCall, PureDp
 from fedkme.secagg.noise import SMOOTHING
-from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
 from sim.replay.cases import Case
 from sim.replay.declared import infinite
+from sim.replay.exercised import queries
 from sim.replay.neighbours import OWNERS as NAMES
-from sim.replay.neighbours import SCHEMA, UNLABELLED
 from sim.replay.recorder import Decision, Recorder
 from sim.replay.seams import AUCTION, BROADCAST
 from sim.replay.tracked import NoiseRequest, Site
@@ -147,20 +145,20 @@ def _weak_release(
     if not draws:
         return
     allowed = sum(event.count / event.noise_multiplier**2 for event in events if isinstance(event, Gaussian))
-    spent = sum(choice.parameters["cost"] for choice in choices)
-    queries = _queries(played)
-    query = queries[0]
+    spent = sum(choice.parameters["cost"] for choice in choices if choice.what == "selection")
+    asked = queries(played)
+    query = asked[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
         spent += sum(2.0 / draw.scale**2 for draw in draws)
     elif query.sketch is not None:
-        vector = SumVector(query, SCHEMA if case.labels else UNLABELLED)
+        vector = SumVector(query, case.schema)
         first, *counts = draws  # where coalitions count, in the same stream
         spent += (vector.diameter / first.scale) ** 2 + sum(2.0 / draw.scale**2 for draw in counts)
     else:
-        schema = SCHEMA if case.labels else UNLABELLED
+        schema = case.schema
         moves = [
             (distance, 1.0 if block == len(each.specs) else ROW_UNIT)
-            for each in queries
+            for each in asked
             for block, distance in enumerate(SumVector(replace(each, weights=()), schema).distances)
         ]
         blocks = [(distance, unit, draw) for (distance, unit), draw in zip(moves, draws, strict=False)]
@@ -172,21 +170,15 @@ def _weak_release(
         yield f"noise allows moves of {math.sqrt(spent / allowed):.4g} times what the plan says"
 
 
-def _queries(played: Played) -> list[SumQuery]:
-    """Questions that an owner was asked, each once, in their order."""
-    owner = min(name for name, exchanged in played.recorder.exchanged.items() if exchanged)
-    bodies = [exchanged.directive.body for exchanged in played.recorder.exchanged[owner]]
-    return list(dict.fromkeys(body.query for body in bodies if isinstance(body, Embed | Proposal)))
-
-
 def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:
     """Inputs of a mechanism that moved by more than its lines pay for."""
     events = [line.event for line in lines]
     if infinite(events):
         return
     if site == AUCTION:
-        yield from _far_clock(first.recorder, second.recorder)
+        yield from _far_clock(first.recorder, second.recorder, case.group * case.requests)
         return
+    rows = case.group
     shares = math.sqrt(_honest(case)) if site[1] == "sums" else 1.0
     pairs = [
         (one, other)
@@ -207,24 +199,33 @@ def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[D
         else:
             absolute += float(np.abs(move).sum()) / one.scale
     for before, after in _paired_choices(first.recorder, second.recorder, site):
+        if after.given.shape != before.given.shape:
+            yield f"a {before.what} is between others"
+            continue
         move = after.given - before.given
-        if before.what == "selection" and move.size:
-            squared += selection_cost(float(move.max() - move.min()))
+        if before.what == "logits":
+            span = float(np.ptp(move))
+            if any(isinstance(event, BoundedRange) for event in events):
+                most = rows * max(event.epsilon for event in events if isinstance(event, BoundedRange))
+                if span > most * _ROUNDING + 1e-9:
+                    yield f"a choice's logits moved by {span:.4g}, declared is {most:.4g}"
+            else:
+                squared += selection_cost(span)
         elif before.what in ("h2", "pick"):
             most = max((line.sensitivity or 0.0) for line in lines)
-            if float(np.abs(move).max()) > most * _ROUNDING:
-                yield f"a number moved by {float(np.abs(move).max()):.4g}, declared is {most:.4g}"
+            if float(np.abs(move).max()) > rows * most * _ROUNDING:
+                yield f"a number moved by {float(np.abs(move).max()):.4g}, declared is {rows * most:.4g}"
     if any(isinstance(event, Gaussian) for event in events):
-        allowed = sum(e.count / e.noise_multiplier**2 for e in events if isinstance(e, Gaussian))
+        allowed = sum(e.count * (rows / e.noise_multiplier) ** 2 for e in events if isinstance(e, Gaussian))
         if squared > allowed * _ROUNDING:
             yield f"its input moved by {math.sqrt(squared / allowed):.4g} times what is declared"
-    allowed = sum(e.count * e.epsilon for e in events if isinstance(e, PureDp))
+    allowed = rows * sum(e.count * e.epsilon for e in events if isinstance(e, PureDp))
     if absolute > allowed * _ROUNDING and absolute:
         yield f"its input moved by {absolute:.4g} scales, declared are {allowed:.4g}"
 
 
-def _far_clock(first: Recorder, second: Recorder) -> Iterator[str]:
-    """Clocks by which more is seen of a replaced row than its two worths: each is seen at one stop alone."""
+def _far_clock(first: Recorder, second: Recorder, rows: int) -> Iterator[str]:
+    """Clocks by which more is seen of replaced rows than two worths each: each is seen at one stop alone."""
     seen = 0
     for one, other in _paired_choices(first, second, AUCTION):
         if one.what != "clock":
@@ -233,11 +234,11 @@ def _far_clock(first: Recorder, second: Recorder) -> Iterator[str]:
             yield "a clock has other prices"
             continue
         move = np.abs(other.given - one.given)
-        if move.size and float(move.max()) > 1.0:
-            yield f"counts at a price moved by {float(move.max()):.0f}, a row is one"
+        if move.size and float(move.max()) > rows:
+            yield f"counts at a price moved by {float(move.max()):.0f}, replaced are {rows}"
         seen += bool(np.any(move[: int(one.chosen) + 1]))
-    if seen > 2:
-        yield f"{seen} clocks count a replaced row, two pay for it"
+    if seen > 2 * rows:
+        yield f"{seen} clocks count replaced rows, {2 * rows} pay for them"
 
 
 def _paired_choices(first: Recorder, second: Recorder, site: Site) -> list[tuple[Decision, Decision]]:

@@ -13,13 +13,19 @@ from typing_extensions import override
 from curator.owners.connection import Traffic
 from fedkme.cells.disclosures import sketch_of
 from fedkme.directives import Answer, Directive, Dismiss, Limits, Refusal
+from fedkme.errors import FedkmeError
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.wire.directives import answer_to_wire, directive_to_wire
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from sim.engines.loopback import Loopback, LoopbackMembers
 from sim.replay.figures import Exported
-from sim.replay.recorder import MASKED, Exchanged, Recorder, Visible, visible
+from sim.replay.observed import acting
+from sim.replay.recorder import MASKED, Exchanged, Recorder, Visible, hidden, visible
+
+_TAKEN_S = 0.01
+_ANEW = ("offer_keys", "consider", "show_head", "keep_head")
+"""Questions whose answer is made anew each time: keys, a head under fresh bytes, what would be refused."""
 
 
 class Tap(RunManager):
@@ -52,18 +58,44 @@ class Tap(RunManager):
         self._read = len(self._store.ledger())
 
     def answer(self, directive: Directive) -> Answer | None:
-        """Answer as the owner does; a directive that comes again after a death gets the same bytes."""
+        """Answer as the owner does; one that comes again gets the same bytes, after a death or not."""
+        with acting(self._name):
+            return self._answer_and_note(directive)
+
+    def _answer_and_note(self, directive: Directive) -> Answer | None:
         answer = self._answered(directive)
         self._count(directive, answer)
         if isinstance(directive.body, Dismiss):
             return answer
         lines, seen = self._new_lines(), self._visible(directive, answer)
+        self._ask_twice(directive, answer)
         if self._dies_after is not None and self._heir is None:
             self._dies_after -= 1
             if self._dies_after == 0:
                 answer, seen = self._die(directive, answer, seen)
-        said = visible([directive_to_wire(directive)])
-        return self._recorder.pass_answer(self._name, Exchanged(directive, said, answer, seen, lines))
+        came = [directive_to_wire(directive)]
+        left = () if answer is None else answer_to_wire(answer, directive)
+        secret, wait_s = tuple(hidden([*came, *left])), super().wait_s(directive, _TAKEN_S)
+        exchanged = Exchanged(directive, visible(came), answer, seen, lines, secret, wait_s)
+        return self._recorder.pass_answer(self._name, exchanged)
+
+    def _ask_twice(self, directive: Directive, answer: Answer | None) -> None:
+        """Ask again what was just answered, as over a new stream: the same bytes, and nothing is drawn."""
+        if directive.question in _ANEW or isinstance(answer, Refusal):
+            return
+        drawn, before = len(self._recorder.draws), _bytes(directive, answer)
+        try:
+            again = _bytes(directive, self._answered(directive))
+        except FedkmeError:
+            return  # it says that it cannot: nothing leaves
+        if again != before:
+            self._recorder.odd.append(
+                f"{self._name} answers {directive.question!r} otherwise over a new stream"
+            )
+        if len(self._recorder.draws) > drawn or self._new_lines():
+            self._recorder.odd.append(
+                f"{self._name} draws or writes for {directive.question!r} that it answered"
+            )
 
     def _count(self, directive: Directive, answer: Answer | None) -> None:
         """Count an exchange as `owner.agent.attend` does."""
@@ -92,6 +124,7 @@ class Tap(RunManager):
     ) -> tuple[Answer | None, Visible]:
         """Put the next process in this one's place, and ask it what was just answered."""
         self._recorder.restart(self._name)
+        self._recorder.reopened.add(self._name)
         self._heir = self._reopen()
         again = self._heir.answer(directive)
         self._count(directive, again)
@@ -115,6 +148,12 @@ class Tap(RunManager):
         if answer is None:
             return ()
         return visible(answer_to_wire(answer, directive), masked=directive.question == MASKED)
+
+
+def _bytes(directive: Directive, answer: Answer | None) -> list[bytes]:
+    """An answer as it goes over the wire, fresh secrets included."""
+    parts = () if answer is None else answer_to_wire(answer, directive)
+    return [part.SerializeToString(deterministic=True) for part in parts]
 
 
 class DyingCurator(LoopbackMembers):

@@ -7,6 +7,7 @@ second's. So the mechanisms need no hook: every addition of noise in the product
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -41,6 +42,7 @@ class NoiseRequest:
         uses: how often it was added to something.
         altered: functions that the noise went through before it was added, and that change it.
         decides: part of a choice, which is looked at as a whole.
+        drawn: bytes of the numbers; empty where chance may give the same again.
     """
 
     site: Site
@@ -53,6 +55,7 @@ class NoiseRequest:
     uses: int = 0
     altered: list[str] = field(default_factory=list)
     decides: bool = False
+    drawn: bytes = b""
 
     @property
     def request(self) -> tuple[str, float, int]:
@@ -123,8 +126,9 @@ class RecordedNoise:
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         """Uniform numbers, which decide and hide nothing: they come as they are."""
-        self._note(self.site, "uniform", 1.0, size)
-        return self._source.uniform(size)
+        request, drawn = self._note(self.site, "uniform", 1.0, size), self._source.uniform(size)
+        request.drawn = drawn.tobytes()
+        return drawn
 
     def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
         """Laplace noise that is followed."""
@@ -143,4 +147,15 @@ class RecordedNoise:
     def _followed(self, drawn: Numbers, law: str, scale: float) -> Numbers:
         found = drawn.view(Drawn)
         found.draw, found.released = self._note(self.site, law, float(scale), drawn.size), self._released
+        if drawn.dtype.kind == "f" or _collision_bits(float(scale)) * drawn.size > _SURE_BITS:
+            found.draw.drawn = drawn.tobytes()
         return found
+
+
+_SURE_BITS = 64.0
+
+
+def _collision_bits(scale: float) -> float:
+    """Bits by which two draws of whole Laplace noise, one number each, are unlikely to be equal."""
+    q = math.exp(-1.0 / scale)
+    return -math.log2((1.0 - q) * (1.0 + q * q) / (1.0 + q) ** 3)

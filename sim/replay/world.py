@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.metrics import timed
-from fedkme.privacy.events import CURATOR, Disclosure
+from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure
 from fedkme.privacy.ledger import disclosures_in
 from fedkme.tables.table import Table
 from owner.consent.approvals import approve, asked_in
@@ -32,12 +32,13 @@ from sim.engines.inprocess import (
 from sim.engines.streams import over_grpc
 from sim.replay.cases import Case
 from sim.replay.figures import Exported, Figure
-from sim.replay.neighbours import HOLDER, SCHEMA, UNLABELLED, World
+from sim.replay.neighbours import HOLDER, World
+from sim.replay.observed import acting, observing
 from sim.replay.recorder import Recorder
 from sim.replay.seams import watching
 from sim.replay.tap import DyingCurator, open_tapped
 
-_OURS = ("consumer", "curator", "fedkme", "owner", "sim")
+CANARY = "a line at the lowest level"
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # asyncio.run spells its result out, a quarter of the time
@@ -69,14 +70,21 @@ class Played:
 
 def play(case: Case, world: World, recorder: Recorder) -> Played:
     """Run a case over the rows of a world."""
-    with watching(recorder, case.finish), _heard(recorder), tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        observing(recorder.observe),
+        watching(recorder, case.finish),
+    ):
+        for party in (*world.owners, CURATOR, CONSUMER):
+            with acting(party):
+                logging.getLogger("fedkme.replay").debug(CANARY)
         return asyncio.run(_play(case, world, recorder, Path(folder)))
 
 
 async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -> Played:
-    schema, exported = SCHEMA if case.labels else UNLABELLED, Exported()
+    exported = Exported()
     market = open_market(
-        schema,
+        case.schema,
         {name: _bare(table, case.labels) for name, table in world.owners.items()},
         _bare(world.seeds, False) if case.seeds else None,
         recorder.seed,
@@ -90,16 +98,20 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
 
     def hear(event: str, **fields: Any) -> None:
         if event != "round":  # said when it is time to, and of what record.json has
-            recorder.said.append(f"{event} {fields}")
+            recorder.observe(CURATOR, f"{event} {fields}")
 
     async with _reached(case, market) as reached:
         try:
             await _carried_out(case, world, recorder, reached, records, hear)
+            for _ in range(case.requests - 1):
+                await _asked(case, world, reached, records, hear)
             if case.by_hand:
                 _approve(market, approvals)
                 await _asked(case, world, reached, records, hear)
         except FedkmeError as error:
             fault = f"{error.code} {error.cause} {error.remedy}"
+    for figure in exported.beside():
+        recorder.observe("a process", f"exports {figure}")
     figures = exported.shown()  # when every owner was told that the run is over
     ledgers = {
         name: disclosures_in(kept.line for kept in store.ledger()) for name, store in market.stores().items()
@@ -168,29 +180,3 @@ async def _reached(case: Case, market: InProcessMarket) -> AsyncIterator[InProce
 
 def _bare(table: Table, labels: bool) -> Table:
     return Table(table.values, table.labels if labels else None)
-
-
-class _Lines(logging.Handler):
-    """Lines that any module logs."""
-
-    def __init__(self, said: list[str]) -> None:
-        super().__init__(logging.INFO)
-        self._said = said
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line of this package's; libraries log what their threads come to."""
-        if record.name.partition(".")[0] in _OURS:
-            self._said.append(f"{record.name}: {record.getMessage()}")
-
-
-@contextlib.contextmanager
-def _heard(recorder: Recorder) -> Iterator[None]:
-    handler, root = _Lines(recorder.said), logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.setLevel(level)
-        root.removeHandler(handler)

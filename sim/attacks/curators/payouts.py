@@ -26,8 +26,8 @@ _TOTAL = 10**9
 _WINS = ({"a": 40, "b": 60}, {"a": 41, "b": 59})
 """A row replaced may take one win from an owner and give it to another."""
 _CLIP, _ROUNDS = 1.0, 3
-_GAINS = ({"a": [1.0, 1.0], "b": [1.0]}, {"a": [0.0, 0.0], "b": [0.0]})
-"""Gains, with a clip and no broadcasts at hand: the declared sensitivity allows any change of them."""
+_GAINS = ({"a": [50.0, 50.0], "b": [50.0]}, {"a": [0.0, 0.0], "b": [0.0]})
+"""Gains over the clip, and no broadcasts at hand: the declared sensitivity allows them any change."""
 
 
 def wins(epsilon: float = _CLAIM.epsilon) -> Subject:

@@ -23,7 +23,6 @@ from fedkme.answers.answer import ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.folder import evidence_of
 from fedkme.answers.grammar import CALLS, parse
-from fedkme.answers.quantities import Moment, parts_of
 from fedkme.arrays import FloatArray
 from fedkme.errors import FedkmeError, NotMadeError
 from fedkme.ops.derivation import Derivation
@@ -228,16 +227,6 @@ def test_no_released_number_leaves_a_release_without_rows_or_card(name: str) -> 
         assert not made.losses, f"{name}, seed {seed}: {[str(loss) for loss in made.losses]}"
         assert made.rows > 0
         assert {"npz", "csv", "card.md", "card.json"} <= {each.partition(".")[2] for each in made.files}
-
-
-def test_a_correlation_of_a_column_that_noise_leaves_no_variance_has_no_bound() -> None:
-    # It was `math domain error`, from the card of a release that all owners had paid for, and 1 / 0.
-    (part,) = parts_of(parse("corr(age, share)"), EVERYTHING)
-    assert isinstance(part.quantity, Moment)
-    for own in (0.02, 0.0, -0.02):
-        means = np.array([0.0, 0.0, 0.0, own, 0.1, 1.0])
-        assert part.quantity.curved(means, [0.01, 0.01], [0.05, 0.01]) == math.inf
-    assert np.isnan(part.quantity.slope(np.array([0.0, 0.0, 0.0, 0.0, 0.1, 1.0]))).all()
 
 
 @pytest.mark.parametrize("name", [name for name, (_, _, needs_jax) in METHODS.items() if not needs_jax])

@@ -1,27 +1,26 @@
-"""`fedkme audit replay`: undeclared disclosures that were planted are found (issue 12, item 9)."""
+"""The list of planted faults: `make audit` measures all of it, here a part by each kind of column."""
 
 from __future__ import annotations
 
 import pytest
 
-from sim.replay.cases import Case, cases_of
-from sim.replay.pairs import replay
+from sim.attacks.subjects import SUBJECTS
 from tests.sim.replay.faults import FAULTS
+from tests.sim.replay.faults.__main__ import case_of, measured
+
+PART = 8
+"""One fault of so many is planted here: a column that is no longer true may be seen in `make audit` alone."""
 
 
-def case_of(protocol: str, note: str) -> Case:
-    """The first case of a protocol with a note."""
-    return next(case for case in cases_of(protocol) if note in case.note)
+def test_every_fault_says_what_a_colleague_did_and_who_finds_it() -> None:
+    for name, fault in FAULTS.items():
+        assert fault.says, name
+        assert fault.case or fault.game or fault.attack or fault.test, name
+        assert not fault.attack or fault.attack in SUBJECTS, name
+        if fault.case is not None:
+            case_of(*fault.case)
 
 
-def test_there_are_fifty() -> None:
-    # "50 planted undeclared disclosures of our own found".
-    assert len(FAULTS) >= 50
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_disclosure_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fault = FAULTS[name]
-    fault.plant(monkeypatch)
-    found = replay(case_of(*fault.case), fault.kinds, 1).found
-    assert found, name
+@pytest.mark.parametrize("name", list(FAULTS)[::PART])
+def test_a_planted_fault_is_found_by_the_layers_of_its_columns(name: str) -> None:
+    assert measured(name).missed == ()

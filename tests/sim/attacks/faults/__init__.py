@@ -13,7 +13,7 @@ from fedkme.privacy.noise import simulated
 from sim.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
 from sim.attacks.consumers import asks, landmarks, picks
 from sim.attacks.curators import payouts, pooled
-from sim.attacks.finding import Subject
+from sim.attacks.finding import Layer, Subject
 from sim.attacks.owners import books, coalitions, limits, timing
 from tests.sim.attacks.faults.auction_faults import (
     AnswersEarly,
@@ -63,7 +63,7 @@ from tests.sim.attacks.faults.mean_faults import (
     round_up,
 )
 
-FAULTS: Mapping[str, tuple[str, Callable[[], Subject]]] = {
+FAULTS: Mapping[str, tuple[Layer, Callable[[], Subject]]] = {
     "a budget that is looked at when the bytes have left": ("recount", lambda: books.budgets(unbudgeted)),
     "lines towards the curator left out by an owner": (
         "recount",

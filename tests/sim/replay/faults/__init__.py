@@ -1,16 +1,62 @@
-"""Undeclared disclosures planted in the product, each with the case in which replay must find it."""
+"""Faults planted in the product: one list, with a column for each layer of the audit that finds them.
+
+Columns are measured (`python -m tests.sim.replay.faults`, which `make audit` runs): a fault is found by
+replay in its case, by an attack on its subject, by a test. Those that are parts of an attack's subject are
+planted there; the same fault planted in the product is its twin, one entry with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from tests.sim.replay.faults import algorithm3, cells, consumers, deaths, sums
+from tests.sim.attacks.faults import FAULTS as PARTS
+from tests.sim.replay.faults import algorithm3, careless, cells, consumers, deaths, sums
 from tests.sim.replay.faults.planting import Fault
+from tests.sim.replay.faults.stories import STORIES
 
-FAULTS: Mapping[str, Fault] = {
-    **consumers.FAULTS,
-    **cells.FAULTS,
-    **algorithm3.FAULTS,
-    **sums.FAULTS,
-    **deaths.FAULTS,
+_TWINS: Mapping[str, str] = {
+    "a budget that is looked at when the bytes have left": "a budget that is looked at after the bytes left",
+    "Laplace scale half of what is claimed": "h2 with half of the noise",
+    "fewer iterations declared than made": "h2 with more iterations than declared",
+    "the same noise at every release": "broadcasts with the same noise each time",
+    "a release with half of its noise": "a release with half of the noise, at the curator",
+    "AIM that measures with half of its noise": "AIM measures with half of its noise",
+    "noise planned for all owners": "noise of owners planned for all of them",
+    "clock without xi": "a clock without patience",
+    "counts with half of the noise": "an owner's counts with half of the noise",
+    "no noise in one cell": "an owner's counts with one cell as it is",
+    "an owner that leaves where a sale goes over its limit": "an owner that leaves for what its rows are",
+    "rows counted again after they were sent": "rows counted in every clock, sent or not",
+    "directions picked at twice the epsilon": "directions picked at twice their epsilon",
+    "directions picked beside a histogram of the whole epsilon": "picks that the histogram does not pay for",
+    "scores of D_v by terms that are not cut": "scores that are cut after their noise",
+    "counts of D_v of which a row is in two": "D_v counted twice in its cell",
+    "lines towards the curator left out by an owner": "no line towards the curator on either side",
+    "Gaussian counts of D_v with 5 % too little noise": "Gaussian counts of D_v with half of the noise",
+    "sketch with 4 % too little noise": "half of the noise in a sketch",
 }
+"""Faults that are parts of an attack's subject, and the same faults where they are planted in the product."""
+
+
+def _all() -> dict[str, Fault]:
+    found = {
+        **consumers.FAULTS,
+        **cells.FAULTS,
+        **algorithm3.FAULTS,
+        **sums.FAULTS,
+        **deaths.FAULTS,
+        **careless.FAULTS,
+    }
+    for name, game in PARTS.items():
+        twin = _TWINS.get(name)
+        if twin is None:
+            found[name] = Fault(None, lambda patch: None, game=game)
+        else:
+            found[twin] = replace(found[twin], game=game)
+    return {
+        name: fault if fault.says else replace(fault, says=STORIES[name]) for name, fault in found.items()
+    }
+
+
+FAULTS: Mapping[str, Fault] = _all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sim.attacks.finding import Layer, Subject
 from sim.replay.neighbours import Kind
 
 Patch = pytest.MonkeyPatch
@@ -18,17 +20,25 @@ Plant = Callable[[Patch], None]
 
 @dataclass(frozen=True)
 class Fault:
-    """Planted disclosure.
+    """Planted fault, with a column for each layer of the audit that is to find it.
 
     Attributes:
-        case: protocol, and a part of the case's note.
+        case: of replay: protocol, and a part of the case's note; none: replay does not find it.
         plant: puts it into the product.
         kinds: neighbours by which it shows.
+        says: what a careless colleague did, a sentence.
+        attack: name of the subject of `fedkme audit attack` that finds it; none: attacks do not.
+        test: a test, `path::name`, that finds it; none known: empty.
+        game: layer of an attack, and its subject with the fault as a part, where the fault is planted so.
     """
 
-    case: tuple[str, str]
+    case: tuple[str, str] | None
     plant: Plant
     kinds: tuple[Kind, ...] = ("corner",)
+    says: str = ""
+    attack: str = ""
+    test: str = ""
+    game: tuple[Layer, Callable[[], Subject]] | None = None
 
 
 def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
@@ -42,6 +52,32 @@ def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
             return change(before, *arguments, **named)
 
         patch.setattr(place, name, changed)
+
+    return plant
+
+
+def forget_caches() -> None:
+    """Clear what functions of ours remember, before a fault is planted and after it was."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
+            for value in list(vars(module).values()):
+                if callable(clear := getattr(value, "cache_clear", None)):
+                    clear()
+
+
+def everywhere(function: Any, change: Callable[..., Any]) -> Plant:
+    """Put `change(before, *arguments)` in the place of a function, wherever a module of ours has its name."""
+
+    def plant(patch: Patch) -> None:
+        @functools.wraps(function)
+        def changed(*arguments: Any, **named: Any) -> Any:
+            return change(function, *arguments, **named)
+
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
+                for key, value in list(vars(module).items()):
+                    if value is function:
+                        patch.setattr(module, key, changed)
 
     return plant
 

@@ -1,0 +1,95 @@
+"""Things that a case must have done: a run in which they did not happen shows nothing about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from fedkme.directives import Embed, Proposal, Refusal, Rows
+from fedkme.errors import QuorumError, SecureAggregationError
+from fedkme.moments.features import SecondMomentsSpec, ShellsSpec
+from fedkme.privacy.events import CONSUMER, CURATOR
+from fedkme.sums.values import SumQuery
+from sim.replay.cases import Case
+from sim.replay.neighbours import HOLDER, OWNERS
+from sim.replay.recorder import MASKED, Exchanged
+from sim.replay.world import CANARY, Played
+
+
+def missing(case: Case, played: Played) -> Iterator[str]:
+    """Things that did not happen in a run of a case, and an end that nobody foresaw."""
+    for what in case.must:
+        if not CHECKS[what](case, played):
+            end = f": {played.fault}" if played.fault else ""
+            yield f"the case shows nothing of {what}{end}"
+
+
+def queries(played: Played) -> list[SumQuery]:
+    """Questions that an owner was asked, each once, in their order."""
+    asked = (exchanged for each in sorted(played.recorder.exchanged.items()) for exchanged in each[1])
+    bodies = [exchanged.directive.body for exchanged in asked]
+    return list(dict.fromkeys(body.query for body in bodies if isinstance(body, Embed | Proposal)))
+
+
+def _ends(case: Case, played: Played) -> bool:
+    if "dies as" in case.note:  # it may have been opened, and cannot be opened again
+        return played.fault.startswith(f"{SecureAggregationError.code} the curator stopped")
+    if case.note == "budgets" and played.fault:  # of an auction that no epsilon covers
+        refused = played.fault.startswith(f"{QuorumError.code} 0 owners may take part")
+        return refused and not any(played.ledgers.values())
+    rows = case.summary is None or any(isinstance(each.answer, Rows) for each in _exchanged(played))
+    return played.fault == "" and rows
+
+
+def _exchanged(played: Played) -> Iterator[Exchanged]:
+    for each in played.recorder.exchanged.values():
+        yield from each
+
+
+def _picks(played: Played) -> int:
+    return sum(choice.what == "pick" for choice in played.recorder.chosen((CONSUMER, "picks")))
+
+
+def _asked(played: Played, *questions: str) -> list[Exchanged]:
+    return [each for each in _exchanged(played) if each.directive.question in questions]
+
+
+def _edges(case: Case, played: Played) -> bool:
+    specs = [spec for query in queries(played) for spec in query.specs]
+    of_images = [spec for spec in specs if isinstance(spec, ShellsSpec | SecondMomentsSpec)]
+    return bool(of_images) and all(spec.edges for spec in of_images)
+
+
+def _heard(played: Played) -> bool:
+    parties = (*OWNERS, CURATOR, CONSUMER)
+    return all(any(CANARY in line for line in played.recorder.observed.get(p, [])) for p in parties)
+
+
+CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
+    "an end as foreseen": _ends,
+    "lines of every party's log": lambda case, played: _heard(played),
+    "a death of an owner": lambda case, played: HOLDER in played.recorder.reopened,
+    "a death of the curator": lambda case, played: CURATOR in played.recorder.reopened,
+    "a refusal": lambda case, played: (
+        bool(played.recorder.refused.get(HOLDER))
+        or any(isinstance(each.answer, Refusal) for each in _exchanged(played))
+    ),
+    "masks": lambda case, played: bool(_asked(played, MASKED)),
+    "sums in the clear": lambda case, played: bool(_asked(played, "embed")),
+    "another run": lambda case, played: (
+        len({each.directive.run.partition("/")[0] for each in _asked(played, "invite")}) > 1
+    ),
+    "persons": lambda case, played: played.facts.get("rows_of_person", 1) > 1,
+    "several rounds": lambda case, played: (
+        max((each.directive.round for each in _asked(played, "ask", "sell", "broadcast", "quote")), default=0)
+        > 1
+    ),
+    "several questions": lambda case, played: len(queries(played)) > 1,
+    "a pick": lambda case, played: _picks(played) > 0,
+    "a second pick": lambda case, played: _picks(played) > 1,
+    "edges": _edges,
+    "copies": lambda case, played: "copy-1.csv" in played.files,
+    "boxes": lambda case, played: any(
+        each.hidden for each in _asked(played, "fill_order", "draw", "sell", "ask")
+    ),
+}
+"""Check of a run by what must have happened in it."""
