@@ -1,7 +1,7 @@
 """A consumer's requests for summaries, in its store: what leaves of D_v is charged once, before it leaves.
 
 A request makes one offer in its life. Its lines in the ledger, the offer and the keys of its run are one
-transaction; whoever asks again gets those bytes, for that plan, or none (docs/decisions/011).
+transaction; whoever asks again gets those bytes, for that plan, or none (docs/decisions/004).
 """
 
 from __future__ import annotations

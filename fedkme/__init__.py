@@ -2,7 +2,7 @@
 
 `import fedkme as fk` is the Python API, too: `fk.summarize`, `fk.release`, `fk.simulate`, `fk.sweep`,
 `fk.select`, `fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema` (docs/python.md). Each is looked up when
-it is first used (docs/decisions/021).
+it is first used (docs/decisions/018).
 """
 
 import importlib

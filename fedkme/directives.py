@@ -168,7 +168,7 @@ class Proposal:
         """Parameters of the aggregation of vectors whose length is by the reader's own reckoning.
 
         Raises:
-            ProtocolError: parameters under which docs/decisions/006 promises nothing.
+            ProtocolError: parameters under which docs/decisions/005 promises nothing.
         """
         try:
             as_proposed = {name: getattr(self, name) for name in _AS_PROPOSED}

@@ -34,18 +34,18 @@ class AuctionTerms:
 
 Fill = Literal["design", "herding"]
 """Rule by which owners pick rows that fill an order by cells: so that their span holds D_v, for a summary
-with weights, or so that their mean does (docs/decisions/018)."""
+with weights, or so that their mean does (docs/decisions/008)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellTerms:
-    """Terms of a summary by cells (docs/decisions/008).
+    """Terms of a summary by cells (docs/decisions/007).
 
     Attributes:
         code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
         gamma: of the exact kernel.
         scale: b of the discrete Laplace noise on each count; 0: no owner is asked to count, for coalitions
-            have (docs/decisions/019).
+            have (docs/decisions/007).
         rows: that all owners will be asked for together, rho p.
         classes: of the label by which each cell is counted; 0 for cells alone.
         fill: how owners pick rows that fill an order.
@@ -61,7 +61,7 @@ class CellTerms:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Secure aggregation (docs/decisions/006): the curator sees totals with owners' noise in them alone.
+    """Secure aggregation (docs/decisions/005): the curator sees totals with owners' noise in them alone.
 
     Of the owners D may be missing at the end, and T may side with the curator.
     """
@@ -115,7 +115,7 @@ class Consider:
 
 @dataclass(frozen=True, slots=True)
 class SumTerms:
-    """Terms of a run of sums (docs/decisions/007).
+    """Terms of a run of sums (docs/decisions/006).
 
     Without security the curator is trusted with plain sums. An `ahead` of None is that of a release, or of an
     earlier curator.

@@ -4,7 +4,7 @@ A row says what an owner agrees to by the protocol's name: the family it belongs
 asks between the beginning and the end of a run, what of a row may leave, and the words in which people are
 told of it. Variants in which the curator handles sealed or hashed rows are derived. Owners' policies, the
 wire, settings, the audit, metrics, reports and `--help` read this table; there is no second one
-(docs/decisions/010).
+(docs/decisions/011).
 
 To add a protocol, write its folder at each party and one row here. An auction or a release method that
 another package brings adds its row by an entry point (docs/extending.md).
@@ -34,7 +34,7 @@ owners in which the owners' noise is already, by secure aggregation."""
 
 NO_EXACT_TOTALS = (
     "is withdrawn: the difference of two exact totals, over other owners or of nearly the same question, was "
-    "one owner's exact sums (docs/decisions/014)"
+    "one owner's exact sums (docs/decisions/005)"
 )
 """Reason why secure aggregation without owners' noise is no setting any more."""
 
@@ -254,7 +254,7 @@ PROTOCOLS: Mapping[str, Protocol] = _Table()
 ALGORITHM3 = "algorithm3"
 """The word in settings of summaries that stands for the protocol of the auction that they name."""
 AUTO = "auto"
-"""The word in settings of summaries that leaves the protocol to the plan (docs/decisions/018)."""
+"""The word in settings of summaries that leaves the protocol to the plan (docs/decisions/008)."""
 SKETCH = "sketch"
 """The protocol of sums by which a summary by cells makes its public code book."""
 

@@ -1,6 +1,6 @@
 """Many owners in one process: a connection, a journal and a policy each.
 
-docs/decisions/034-many-owners.md says what they share, which is little.
+docs/decisions/024-many-owners-and-clusters.md says what they share, which is little.
 """
 
 from __future__ import annotations

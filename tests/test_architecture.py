@@ -55,7 +55,7 @@ WINGS = {
         *("pages", "watch", "wire"),
     },
 }
-"""Rooms of fedkme/ by what they are for (docs/decisions/025)."""
+"""Rooms of fedkme/ by what they are for (docs/decisions/008)."""
 FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
@@ -281,7 +281,7 @@ def test_an_installation_without_pytest_has_all_verbs() -> None:
 
 
 def test_messages_of_the_wire_are_read_by_codecs_services_and_streams() -> None:
-    # docs/decisions/010: everything else, up to the owner's handlers and the curator's runs, sees values.
+    # docs/decisions/011: everything else, up to the owner's handlers and the curator's runs, sees values.
     readers = {
         name_of(path).removeprefix("fedkme.wire.")
         for package in MAY_IMPORT
@@ -316,7 +316,7 @@ def test_a_class_name_has_one_meaning() -> None:
 
 
 def test_one_file_of_fedkme_knows_the_roles_by_name() -> None:
-    # docs/decisions/021: the names of the Python API, looked up when they are first used.
+    # docs/decisions/018: the names of the Python API, looked up when they are first used.
     module = rf"({'|'.join(PRODUCT[1:])})(\.\w+)+"
     naming = {
         path.name

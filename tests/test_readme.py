@@ -17,7 +17,13 @@ from tests.parties import subcommands
 from tests.places import ROOT
 
 README = ROOT / "README.md"
-DOCUMENTS = sorted([README, *(ROOT / "docs").rglob("*.md"), ROOT / "CHANGELOG.md"])
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *PAGES, *(ROOT / "lab").rglob("*.md")])
+OF_READERS = [path for path in PAGES if path.parent.name not in ("decisions", "reference")]
+"""Pages for who uses fedkme; decisions say why it is so, and the reference is generated."""
+BEGINNING = 12
+"""Lines within which a page shows what it is about."""
+MOST_WORDS = 40_000
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -57,6 +63,29 @@ def test_files_that_documents_link_to_are_there(document: Path) -> None:
 
 def test_links_are_found() -> None:
     assert linked_in("[a](nowhere.md#part) [b](https://example.org)") == {"nowhere.md"}
+
+
+@pytest.mark.parametrize("page", OF_READERS, ids=lambda path: path.name)
+def test_a_page_begins_with_a_command_or_a_picture(page: Path) -> None:
+    title, *lines = page.read_text(encoding="utf-8").splitlines()[:BEGINNING]
+    assert title.startswith("# ")
+    assert begins_with_something_to_see("\n".join(lines))
+
+
+def begins_with_something_to_see(text: str) -> bool:
+    """Check for a command in a block or a row of a table, or for a picture."""
+    return re.search(r"^(```(ba)?sh.*\n.|\| `|!\[)", text, re.MULTILINE) is not None
+
+
+def test_a_page_that_begins_with_words_is_found() -> None:
+    assert not begins_with_something_to_see("What `fedkme` is.\n\n| a | b |\n|---|---|\n```text\nwords\n```")
+    assert begins_with_something_to_see("```bash\nfedkme plan digits\n```")
+
+
+def test_pages_have_few_words() -> None:
+    # Issue 34, item 10: "docs/: 92,000 words become at most 40,000"; the reference is generated.
+    words = {path: len(path.read_text(encoding="utf-8").split()) for path in PAGES}
+    assert sum(many for path, many in words.items() if path.parent.name != "reference") <= MOST_WORDS
 
 
 def test_the_page_of_concepts_has_the_table_of_protocols() -> None:

@@ -16,7 +16,7 @@ from fedkme.extensions import AUCTIONS, FEATURE_MAPS, MECHANISMS, RELEASES
 from tests.places import ROOT, tree
 
 PACKAGES = ("fedkme", "curator", "owner", "consumer", "sim", "tests", "tools")
-FOLDERS = (*PACKAGES, "protos", "docs", "examples", "deploy")
+FOLDERS = (*PACKAGES, "protos", "docs", "lab", "examples", "deploy")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 NO_CODE = {
     **{str(group): "group of entry points" for group in (AUCTIONS, FEATURE_MAPS, MECHANISMS, RELEASES)},
@@ -164,7 +164,7 @@ def test_a_stale_reference_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "`fedkme.privacy.ledger.Ledger.extend` in fedkme/privacy/ledger.py, docs/decisions/009, decision 19.",
+        "`fedkme.privacy.ledger.Ledger.extend` in fedkme/privacy/ledger.py, docs/decisions/010, decision 19.",
         "fedkme doctor owner.toml; curator.example.org; protos/fedkme/v1/owners.proto; `fedkme.v1.Owners`",
         "docs/*.md, tests/sim/{chaos,replay}, import fedkme as fk; fk.load(...)",
     ],

@@ -66,6 +66,10 @@ def test_the_search_knows_every_page(site: Path) -> None:
     assert set(PAGES[1:]) <= places
     names = [entry["title"] for entry in index["docs"] if entry["location"].startswith("reference/python")]
     assert any("summarize" in name for name in names)
+    # A user who searched for missing values found exit codes.
+    assert "own-data/" in {
+        entry["location"].partition("#")[0] for entry in index["docs"] if "Missing values" in entry["title"]
+    }
 
 
 @needs_chromium
@@ -74,7 +78,11 @@ def test_the_search_finds_a_page_in_a_browser(address: str, tmp_path: Path) -> N
         page.show(1200)
         page.open(f"{address}/start/")
         page.wait("document.querySelector('.md-search__input')")
-        for words, place in (("approve runs by hand", "owners/"), ("kernel gamma", "reference/")):
+        for words, place in (
+            ("approve runs by hand", "owners/"),
+            ("missing values", "own-data/"),
+            ("kernel gamma", "reference/"),
+        ):
             page.value(
                 "(() => { const input = document.querySelector('.md-search__input'); input.focus();"
                 f"input.value = {words!r}; input.dispatchEvent(new Event('input', {{bubbles: true}}));"

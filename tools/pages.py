@@ -83,8 +83,8 @@ def cells(path: Path) -> Iterator[tuple[str, list[str]]]:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the decisions into the navigation, in the order of their numbers."""
     for entry in config.nav or []:
-        if "Decisions" in entry:
-            entry["Decisions"] = [f"decisions/{path.name}" for path in DECISIONS]
+        if "Why it is so" in entry:
+            entry["Why it is so"] += [f"decisions/{path.name}" for path in DECISIONS]
     return config
 
 
@@ -108,6 +108,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     A link that is named by its file is named by its page.
     """
-    if page.file.src_uri.startswith(("decisions/", "results")) or page.file.src_uri == "changelog.md":
+    if page.file.src_uri.startswith("decisions/") or page.file.src_uri == "changelog.md":
         page.meta["search"] = {"boost": 0.3}
     return re.sub(r"\[(?:docs/)?([\w-]+)\.md\]\(", lambda found: f"[{found[1].replace('-', ' ')}](", markdown)

@@ -13,7 +13,7 @@ It holds h1 of rows in fixed point, the public part of the map, and no draw.
    many rows are hashed this shows rows approximately, without the draw and without one known pair.
 
 That distances are all there is to learn (the proposition in `fedkme.sealed.secret_fourier`) is no comfort
-where distances are enough. docs/results-hashes.md has the figures.
+where distances are enough. lab/results/hashes.md has the figures.
 """
 
 from __future__ import annotations

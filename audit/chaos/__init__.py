@@ -1,1 +1,1 @@
-"""Schedules of faults in a world of real parties, virtual time and one seed (docs/decisions/039)."""
+"""Schedules of faults in a world of real parties, virtual time and one seed (docs/decisions/016)."""

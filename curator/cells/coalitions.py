@@ -1,4 +1,4 @@
-"""Orders where owners counted in coalitions: each coalition's order, split over its members (decision 019).
+"""Orders where owners counted in coalitions: each coalition's order, split over its members (decision 007).
 
 Both lie on a line: a coalition's members, each as long as its rows, and the cells of its order, each as long
 as the rows ordered of it. Of n rows, every n / LEAST_ORDER-th place of the first line names a member, and the

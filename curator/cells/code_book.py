@@ -1,6 +1,6 @@
 """The public code book of a run: of the seed set, or of a noisy sketch of owners' rows.
 
-docs/decisions/008. A sketch is a question to the pool under the name RUN/cells, before the run itself: the
+docs/decisions/007. A sketch is a question to the pool under the name RUN/cells, before the run itself: the
 book is public from then on, D_v is counted in it, and owners' histograms are too.
 """
 

@@ -1,6 +1,6 @@
 """A summary by cells: one histogram of each owner, one order to each, and the rows that fill it.
 
-docs/decisions/008 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
+docs/decisions/007 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
 histograms do not. Nothing here is asked twice: an owner that sends fewer rows than were ordered, which is
 never more than it has, deviates; others are not asked for them, and not told. The run ends for an owner with
 its own answer, before anybody prunes.

@@ -4,7 +4,7 @@
 
 with c_j an owner's noisy counts by cell, s_j^2 the variance of the noise on each, v the distribution over
 cells that is nearest to D_v's noisy counts: without the noise on c_j, the squared distance of two
-distributions over cells, which stands for the squared MMD of rows (docs/results-summaries.md has how well).
+distributions over cells, which stands for the squared MMD of rows (lab/results/summaries.md has how well).
 
 Everything read is public or the output of a private release that the run has paid for: **post-processing,
 cost 0**, for every owner and for D_v. It may be told to anybody. Two owners whose intervals overlap cannot be

@@ -1,4 +1,4 @@
-"""Choice of a release's method where nobody names one: `auto`, by public facts alone (docs/decisions/028).
+"""Choice of a release's method where nobody names one: `auto`, by public facts alone (docs/decisions/021).
 
 The rule looks at the schema and at what is asked; sizes, epsilon and trust tell the error to expect. Nothing
 private is read, so a plan may be told to everybody.
@@ -116,7 +116,7 @@ def _marginals_error(facts: ReleaseFacts) -> float:
 def _moments_error(facts: ReleaseFacts) -> float:
     """The noise of z_i z_j, 3/2 m for each class, over its variance within classes, 1/(k reach) or less.
 
-    `_WITHIN` is how much less: 1.3 to 2.5 on six tables (docs/decisions/028).
+    `_WITHIN` is how much less: 1.3 to 2.5 on six tables (docs/decisions/021).
     """
     classes, multiplier = len(facts.schema.classes) or 1, facts.multiplier
     if not multiplier:

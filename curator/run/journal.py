@@ -2,7 +2,7 @@
 
 A run at the curator is a function of what was asked, of owners' answers and losses, and of noise. A curator
 that starts again runs the same code from its first line; this module gives it the same inputs until they
-end, and keeps its ledger from being written twice. docs/decisions/005 has the argument.
+end, and keeps its ledger from being written twice. docs/decisions/004 has the argument.
 """
 
 from __future__ import annotations

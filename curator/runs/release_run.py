@@ -3,7 +3,7 @@
 What owners gave, with noise, is written down together with the ledger's lines before anything follows from
 it: each answer that the next question is made from, and the release, which lies in the run's folder, too.
 From there everything is post-processing: a step that fails costs its own files (`curator.releases.method`),
-a curator that starts again takes all steps again (docs/decisions/007), and so does one that is asked again
+a curator that starts again takes all steps again (docs/decisions/006), and so does one that is asked again
 for a release of which something is missing (`curator.run.release_record.completed`).
 """
 

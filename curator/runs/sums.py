@@ -1,6 +1,6 @@
 """Sums over owners in one run: owners are asked once, and what came is in the ledger whatever comes of it.
 
-docs/decisions/007: the ledger's lines and what was made of the sums are on disk in one transaction, before
+docs/decisions/006: the ledger's lines and what was made of the sums are on disk in one transaction, before
 anybody hears of it. The lines that owners may have written are kept before the first vector of a question
 can come. Under secure aggregation an attempt that dies after that counts as opened; in the clear it is asked
 again, and who does not answer again is charged for what it may have sent. A curator that is told to stop

@@ -12,7 +12,7 @@ from fedkme.protocol import Fill
 
 
 class CellsSettings(Settings):
-    """Settings of a summary by cells that the curator decides (docs/decisions/008)."""
+    """Settings of a summary by cells that the curator decides (docs/decisions/007)."""
 
     rho: float = Field(2.0, ge=1, le=10)
     """Rows that owners send for each row of the summary; the best are kept, and nobody is told which."""
@@ -20,7 +20,7 @@ class CellsSettings(Settings):
     """Share of these rows that owners draw uniformly, whatever histograms say: a summary with weights is then
     never worse than one of so many uniform rows alone. None: a quarter where D_v is small beside its
     noise, else half where it looks like the pool, else 0; its share in cells that no owner has rows of where
-    that is more (docs/decisions/044)."""
+    that is more (docs/decisions/008)."""
     fill: Fill = "design"
     """Rule by which owners pick rows that fill an order: `design`, for a summary with weights; `herding`, for
     one whose rows all count alike."""
@@ -31,13 +31,13 @@ class CellsSettings(Settings):
     bits: int | None = Field(None, ge=2, le=8)
     """The code book has 2^bits cells; none: as many as the noise of the histograms allows."""
     coalitions: bool | None = None
-    """Counts of whole coalitions in place of each owner's own histogram (docs/decisions/019); they need a
+    """Counts of whole coalitions in place of each owner's own histogram (docs/decisions/007); they need a
     sketch. None: where owners are many and small, by sizes that they say when they join."""
     picks: int | None = Field(None, ge=0, le=MOST_PICKS)
-    """Directions that D_v chooses for the first sign bits of a sketch's code book (docs/decisions/020), where
+    """Directions that D_v chooses for the first sign bits of a sketch's code book (docs/decisions/009), where
     owners count by themselves. None: two where epsilon |D_v| is at least 75 and rows are not projected
     (`dimension` is no less than their columns, encoded), or have categories and not too many numbers
-    (docs/decisions/042); else 0."""
+    (docs/decisions/009); else 0."""
     pick_share: float | None = Field(None, gt=0, le=0.5)
     """Share of D_v's epsilon for each; its histogram gets the rest. None: 25 / (epsilon |D_v|), half as
     much again where rows are projected, at most .25, and at most half of it for all."""

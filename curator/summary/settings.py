@@ -45,15 +45,15 @@ class SummarySettings(Settings):
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
     protocol: Annotated[str, AfterValidator(_known_protocol)] = AUTO
-    """`auto`: what the plan takes by public facts when owners are here (docs/decisions/018); `cells` or
+    """`auto`: what the plan takes by public facts when owners are here (docs/decisions/008); `cells` or
     `uniform`, and Algorithm 3 as published with that preset. By name:
     `algorithm3`: rounds by the auction. `cells`: owners fill an order by cells of a public code book, in
-    one round (docs/decisions/008).
+    one round (docs/decisions/007).
     `uniform` draws p/K rows from each owner and looks at nothing."""
     content: Literal["rows", "hashed"] = "rows"
     """Part of a row that the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone
     can open, with h1 under a draw that the curator does not know where it is to choose
-    (docs/decisions/009)."""
+    (docs/decisions/010)."""
     uniform_ratio: float = Field(1.0, ge=1, le=20)
     """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best of
     them, exactly, and tells nobody which: it costs rows, and no epsilon of owners."""
@@ -67,7 +67,7 @@ class SummarySettings(Settings):
     takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
     landmarks: int = Field(0, ge=0, le=MOST)
     """Public seed rows in whose kernels Algorithm 3 has D_v's mean measured; 0: h1's coordinates. Worth it
-    where the seeds are rows of D_v's kind and D_v is small (docs/decisions/004). Where h1 is secret it
+    where the seeds are rows of D_v's kind and D_v is small (docs/decisions/003). Where h1 is secret it
     stays so, and there are none."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""

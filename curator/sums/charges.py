@@ -1,7 +1,7 @@
 """Charges of one run of sums: on disk before owners are asked, and in the ledger once it is known what came.
 
 A process that dies, or whose disk fails, between the two leaves them to the next one, which asks again; a run
-that ends in any other way has them charged (docs/decisions/007).
+that ends in any other way has them charged (docs/decisions/006).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Disclosures that came to the curator in a run of sums, in the words in which owners write them down.
 
-Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/007).
+Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/006).
 What came counts also where nothing is made of it, so lines are written when a run fails, too. So does what
 may have left an owner and never came: of each that was asked, in this attempt or an earlier one, and did not
 refuse. It is charged in lines that say that they are not certain.

@@ -2,7 +2,7 @@
 
 A trusted curator has the exact total and adds the noise of `curator.releases.joint`: the same bits for any
 partition of the rows among owners. Under secure aggregation the total comes with the noise of all survivors
-in it (docs/decisions/014). It is planned for that of m = n - D - max(T, 1) owners alone, so what comes is at
+in it (docs/decisions/005). It is planned for that of m = n - D - max(T, 1) owners alone, so what comes is at
 least as private as planned, and noisier by up to n / m in variance.
 """
 
@@ -176,7 +176,7 @@ class OwnerSums:
         return answered_release(await self.answers.of(question, ask), query)
 
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
-        """Second moments of all rows with noise, docs/decisions/008.
+        """Second moments of all rows with noise, docs/decisions/007.
 
         The multiplier is the noise's deviation over the sketch's sensitivity (0: no noise); owners' shares
         are planned for its epsilon and delta.

@@ -2,7 +2,7 @@
 
 An owner that is lost, refuses, or sends what does not fit is out of the run for good, with a line. A plain
 total is that of the owners that answered. Under secure aggregation at most D of those that agreed on the
-parameters may be missing at the end (docs/decisions/006); with more the question fails and nothing is opened.
+parameters may be missing at the end (docs/decisions/005); with more the question fails and nothing is opened.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class SumRound:
         return self._total(await self._ask(number, add, vector), total)
 
     async def secure_total(self, vector: SumVector, security: Security, plan_for: PlanFor) -> SumTotal:
-        """Ask for the total alone, in the phases of docs/decisions/006.
+        """Ask for the total alone, in the phases of docs/decisions/005.
 
         Args:
             vector: what is asked for.

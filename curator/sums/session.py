@@ -1,6 +1,6 @@
 """The session through which a run of sums reaches an owner, whatever the connection.
 
-No answer is kept: sums are not for the curator's disk (docs/decisions/007).
+No answer is kept: sums are not for the curator's disk (docs/decisions/006).
 """
 
 from __future__ import annotations

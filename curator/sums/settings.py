@@ -12,7 +12,7 @@ from fedkme.protocols import NO_EXACT_TOTALS
 
 
 class SecuritySettings(Settings):
-    """Secure aggregation, docs/decisions/006: the curator sees totals with owners' noise in them alone."""
+    """Secure aggregation, docs/decisions/005: the curator sees totals with owners' noise in them alone."""
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""

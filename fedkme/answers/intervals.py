@@ -2,7 +2,8 @@
 
 A figure that was computed of a release is no bound: it is off by its noise, whatever it is a figure of. So it
 is a `ReleasedFigure`, which has no arithmetic and no order; `most` and `least` make a `DoubtfulBound` of it,
-which says how likely it is wrong; and `ends` makes the interval hold with 95 % after all such chances are taken off.
+which says how likely it is wrong; and `ends` makes the interval hold with 95 % after all such chances are
+taken off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Coalitions: owners whose rows are counted together, with noise once for all of them (docs/decisions/019).
+"""Coalitions: owners whose rows are counted together, with noise once for all of them (docs/decisions/007).
 
 Relation: replace one row (with its label) of one owner, all m_j public. The vector has one block of counts
 for each coalition, and an owner has zeros in all but its own: the row leaves one cell and enters another of

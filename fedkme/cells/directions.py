@@ -1,4 +1,4 @@
-"""Directions that D_v chooses for the first sign bits of a code book (docs/decisions/020).
+"""Directions that D_v chooses for the first sign bits of a code book (docs/decisions/009).
 
 A plan names a public menu. A direction u of it has a cut c, a width w > 0 and a level e, and with the origin
 o of the code book

@@ -11,16 +11,16 @@ the two values are where the axis' values are, about. From them: the cut half wa
 value falls, and the pool's share of ones from its noisy mean, whose deviation is that of the sketch over N.
 
 **An axis of a number** is offered as other directions are, by how far D_v's mean is, and with cuts in its
-tails (docs/decisions/031): where D_v is what lies beyond a threshold, a cut at the pool's mean leaves half of
+tails (docs/decisions/009): where D_v is what lies beyond a threshold, a cut at the pool's mean leaves half of
 the pool with it. A cut is t deviations from the pool's noisy mean, its level the share beyond it of the beta
-law on the number's domain with that mean and deviation (docs/decisions/042); of a number whose noisy
+law on the number's domain with that mean and deviation (docs/decisions/009); of a number whose noisy
 deviation is more than its mean allows, of which most rows are 0, that is its mean. Without categories h is
 not known, and the law is normal; by Cantelli's inequality the pool's own share is at most 1 / (1 + t^2)
 whatever its law is, which bounds how far a D_v like the pool can seem. Cuts beyond what a number can be (1/2
 over the least length of a centred row) are not offered. Two cuts on one side of one number do not say the
 same: both may be picked, and D_v's part of the axis is in cells of its own.
 
-**Projected rows** have columns of the encoded row on the menu (docs/decisions/042), where values are known:
+**Projected rows** have columns of the encoded row on the menu (docs/decisions/009), where values are known:
 0 and sqrt 1/2 for a category, 0 to 1 for a number, cut at PARTS. Their means are decoded from the noisy mean
 of z, d numbers for n columns: with k the mean of 1/length, E z is about k (E x - centre) R / sqrt d, E x is
 not negative, and shares of one category add up to 1. So: least squares over y = k E x >= 0 and k, a row for

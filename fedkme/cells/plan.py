@@ -36,7 +36,7 @@ LARGE_SHARE = 0.7
 CLASS_NOISE = 0.15
 """Length of the noise on a class mean of z, where z has length 1, beyond which a sketch gets LARGE_SHARE."""
 MOST_CELLS_THAT_HELP = 104.0
-"""A larger book is no better (docs/results-summaries.md, "Larger code books")."""
+"""A larger book is no better (lab/results/summaries.md, "Larger code books")."""
 LABELLED_ROWS = 84.0
 """Rows for each unit of the sketch's deviation from which on classes are used: 2,000 rows at epsilon 1."""
 

@@ -86,7 +86,7 @@ def _count(rows: Rows) -> int:
 
 
 def domain_gamma(distance: float) -> float:
-    """Find gamma from public bounds and categories alone (docs/decisions/025).
+    """Find gamma from public bounds and categories alone (docs/decisions/008).
 
     Args:
         distance: mean squared distance of two rows drawn uniformly from the domain.

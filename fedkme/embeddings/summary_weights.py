@@ -20,7 +20,7 @@ model that is trained on them learns other shares. So where D_v has labels a cla
 coordinates (`beside_classes`), in which rows of two classes are so far apart that the kernel falls to `ALIKE`
 of what it is, k((x, y), (x', y')) = k(x, x') ALIKE^[y != y'], and to `STRANGE` of it where one of them is a
 class that no row of D_v has. It is an RBF kernel of longer rows: all of the above holds in it
-(docs/decisions/043).
+(docs/decisions/008).
 
 Nothing is released: the solver runs where D_v is, and nobody is told of its result.
 """

@@ -62,7 +62,7 @@ class FourierMapSpec(_Draw):
 
     kind: Literal["fourier"] = "fourier"
     gamma: FiniteFloat = Field(gt=0, le=2.0**700)
-    """Parameter of the kernel, in a table's own units perhaps: `FourierMap` bounds what it means in model space."""
+    """Parameter of the kernel, perhaps in a table's own units: `FourierMap` bounds it in model space."""
     units: Units = "model"
     """Units of gamma."""
 

@@ -1,4 +1,4 @@
-"""Archiving of runs that are over, with the ledger's lines until then (docs/decisions/030-archive.md)."""
+"""Archiving of runs that are over, with the ledger's lines until then (docs/decisions/012-archives.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of data that a party's runs were over, and which of them are apart (docs/decisions/024).
+"""Files of data that a party's runs were over, and which of them are apart (docs/decisions/014).
 
 A budget of the file in hand counts every run but those over files that are *apart* from it. Two files are
 apart where the party declared it of one of them and no unit was in both: a row, or a person where the schema

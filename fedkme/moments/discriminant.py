@@ -25,7 +25,7 @@ from fedkme.releases.file import StoredRelease
 Shape = Literal["quadratic", "linear"]
 """A covariance for each class, or one for all."""
 SPREAD_SHAPE = 3.0
-"""Shape of the law of squared distances by class: that of six normal numbers. docs/decisions/026."""
+"""Shape of the law of squared distances by class: that of six normal numbers. docs/decisions/022."""
 _BLOCK = 4096
 
 

@@ -267,7 +267,7 @@ def _share_heap() -> None:
     """Let all threads to come allocate from one heap.
 
     glibc gives each of many threads a heap of its own, and what one frees is of no use to the others: what
-    a party held grew from run to run (docs/decisions/046).
+    a party held grew from run to run (docs/decisions/012).
     """
     with contextlib.suppress(AttributeError):  # another system's library
         ctypes.CDLL(None).mallopt(_MOST_HEAPS, 1)

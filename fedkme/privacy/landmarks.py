@@ -12,7 +12,7 @@ its noise is larger than what a target is expected to differ by there, and sum_i
 sum_i w_i h1(z_i), which is what everybody else computes with.
 
 It is no default: what of D_v is not in the span is lost, and the rows of a curator's seed set may be of
-another kind than D_v (docs/decisions/004, "g~ by landmarks").
+another kind than D_v (docs/decisions/003, "g~ by landmarks").
 """
 
 from __future__ import annotations

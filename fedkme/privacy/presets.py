@@ -39,7 +39,7 @@ class PrivacyTarget(Settings):
     group: int = Field(1, ge=1)
     """Rows that epsilon holds for together, such as those of one person (docs/decisions/017)."""
     clock_share: float = Field(0.5, gt=0, lt=1)
-    """Part of epsilon that the auction gets; the rest is for the broadcasts. Measured: docs/decisions/004."""
+    """Part of epsilon that the auction gets; the rest is for the broadcasts. Measured: docs/decisions/003."""
 
     @property
     def of_row(self) -> float:

@@ -1,4 +1,4 @@
-"""Method of a release where nobody names one: `auto`, by the public schema alone (docs/decisions/028).
+"""Method of a release where nobody names one: `auto`, by the public schema alone (docs/decisions/021).
 
 Sizes, epsilon and trust do not decide, so that a consumer's choice and a curator's plan are the same.
 """
@@ -19,7 +19,7 @@ MOST_COLUMNS = 32
 """Columns up to which marginals are taken of any table."""
 MOST_MIXED = 64
 """Columns up to which marginals are taken where a tenth of them are categories or more: on such tables of 33
-to 57 they were better than moments (decisions 041, 050)."""
+to 57 they were better than moments (decision 021)."""
 MOST_CELLS = 1 << 21
 """Cells of all pairs of columns together, beyond which a table is not taken for narrow."""
 

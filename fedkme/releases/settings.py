@@ -315,7 +315,7 @@ class MarginalsSettings(ReleaseSettings):
 
 
 class MomentsSettings(ReleaseSettings):
-    """Noisy second moments of public coordinates by class; rows are sampled from them (docs/decisions/026).
+    """Noisy second moments of public coordinates by class; rows are sampled from them (docs/decisions/022).
 
     `rows`: synthetic rows, by default as many as owners have.
     """

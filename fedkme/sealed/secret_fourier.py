@@ -19,7 +19,7 @@ Rounding is post-processing. So whoever does not know the draw, nor any row with
 hashes what the distances between rows say and nothing else, up to the generator's security and the last bits
 of floating-point angles. Distances it does learn: h1(x) . h1(y) estimates exp(-gamma ||x - y||^2). That is
 much: with public rows of the same distribution it can be enough to see rows approximately. Nothing here
-is differentially private. docs/decisions/009-hashed-curators.md says what is proven; audit/attacks/hashes.py
+is differentially private. docs/decisions/010-hashed-rows.md says what is proven; audit/attacks/hashes.py
 attacks.
 """
 

@@ -1,7 +1,7 @@
 """Graph of an aggregation: who shares masks and secrets with whom; every party computes it for itself.
 
 The order of owners is that of hashes of their names under the root, which nobody chooses: it is the hash of
-what everybody advertised (docs/decisions/032). Without neighbours (`Parameters.neighbours` is 0) everybody
+what everybody advertised (docs/decisions/005). Without neighbours (`Parameters.neighbours` is 0) everybody
 shares with everybody.
 """
 

@@ -1,7 +1,7 @@
 """Number of neighbours with whom an owner shares masks: few enough for a thousand owners, none left alone.
 
 Bell, Bonawitz, Gascon, Lepoint, Raykova 2020, "Secure single-server aggregation with (poly)logarithmic
-overhead"; docs/decisions/032 says what differs and why. Of n owners D drop out and T side with the curator.
+overhead"; docs/decisions/005 says what differs and why. Of n owners D drop out and T side with the curator.
 Places 0 to n - 1 are joined in a circulant graph M of even degree k; owners are put on places in an order
 that nobody chooses (`fedkme.secagg.graph`). A circle is an owner with its k neighbours, q = k + 1; t of a
 circle open each secret of its owner; a committee of q owners, the first of the order, endorses the

@@ -22,7 +22,7 @@ class Parameters:
     """The aggregation of one vector of each owner.
 
     Raises:
-        ConfigError: on construction, for parameters under which no statement of docs/decisions/006 holds.
+        ConfigError: on construction, for parameters under which no statement of docs/decisions/005 holds.
     """
 
     run: str
@@ -46,7 +46,7 @@ class Parameters:
     """Worth of one step; a power of two, so that scaling rounds nothing."""
     noise: float
     """Standard deviation of the noise that each owner adds to each coordinate, in steps; without any, two
-    totals over other owners would tell one owner's vector (docs/decisions/014)."""
+    totals over other owners would tell one owner's vector (docs/decisions/005)."""
     neighbours: int = 0
     """k: owners with whom each one shares masks (`fedkme.secagg.neighbours`); 0: all with all."""
 
@@ -167,5 +167,5 @@ def _positive(value: object) -> bool:
 
 def _wrong(what: str) -> ConfigError:
     return ConfigError(
-        f"secure aggregation is asked for with {what}", "See docs/decisions/006-secure-aggregation.md."
+        f"secure aggregation is asked for with {what}", "See docs/decisions/005-secure-aggregation.md."
     )

@@ -2,7 +2,7 @@
 
 A. Shamir, "How to share a secret", 1979. The prime is 2**521 - 1, the field of NIST's curve P-521: it
 holds every secret of 32 bytes. Python's integers do not run in constant time; whoever measures a party's
-time that closely sits on its host and could read its memory (docs/decisions/006).
+time that closely sits on its host and could read its memory (docs/decisions/005).
 """
 
 from __future__ import annotations

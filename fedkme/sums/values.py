@@ -1,6 +1,6 @@
 """The values of a run of sums, free of any transport; `fedkme.wire.sums` makes messages of them and back.
 
-docs/decisions/007 has the protocol: an invitation, then one question after another.
+docs/decisions/006 has the protocol: an invitation, then one question after another.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Marginals:
 
 @dataclass(frozen=True, slots=True)
 class CellCounts:
-    """Counts of rows by the cells of a code book, one block for each coalition of owners (decision 019).
+    """Counts of rows by the cells of a code book, one block for each coalition of owners (decision 007).
 
     The question is the same to all owners, and its size does not grow with their number: coalitions are
     neighbours in the order of names.
@@ -93,7 +93,7 @@ class SumQuery:
         layout: columns of every sum.
         counts: whether the number of rows of each column is asked for too.
         weights: what each block is multiplied by, so that one noise on the vector is the right one for each
-            (docs/decisions/007); empty for 1.
+            (docs/decisions/006); empty for 1.
         sketch: in place of maps and counts: the second moments of this projection (fedkme.cells.sketch),
             with sums by class where the layout has classes.
         marginals: in place of maps and counts; each is a block with a weight.

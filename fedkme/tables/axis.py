@@ -1,4 +1,4 @@
-"""Public scale of a number: where its values lie in [0, 1], and the bins between (docs/decisions/038).
+"""Public scale of a number: where its values lie in [0, 1], and the bins between (docs/decisions/019).
 
 A value is bent (by a logarithm, or not at all), then stretched piece by piece so that each piece between two
 cuts is as long. Both are increasing, so bins keep their order. Nothing is learnt from rows.

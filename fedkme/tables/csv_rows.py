@@ -1,6 +1,6 @@
 """Rows of a .csv file, as text, a part at a time, each with the line it begins on.
 
-By the csv module: docs/decisions/022 says why not by pyarrow.
+By the csv module: docs/decisions/019 says why not by pyarrow.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `Watched` holds no row, no bid, no gain and no name of a row, whoever looks. `seen_by` builds the views of
 owners and consumers from nothing, so that what is added here is the curator's alone until it is named there
-(docs/decisions/023).
+(docs/decisions/020).
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _adapter() -> TypeAdapter[Watched]:
 
 
 def seen_by(watched: Watched, viewer: Viewer) -> Watched:
-    """Keep what a viewer may see, and nothing else; docs/decisions/023 says why."""
+    """Keep what a viewer may see, and nothing else; docs/decisions/020 says why."""
     if viewer.role == "curator":
         return watched
     see_run = _run_of_owner if viewer.role == "owner" else _run_of_consumer

@@ -1,4 +1,4 @@
-"""Runs of sums: their values to messages of the wire and back, docs/decisions/007.
+"""Runs of sums: their values to messages of the wire and back, docs/decisions/006.
 
 Whatever a peer sends, what is read of it is a value that is whole by itself, or one of two errors:
 ProtocolError, or SecureAggregationError for a message of an aggregation. What it means is checked by whom

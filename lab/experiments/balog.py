@@ -179,7 +179,7 @@ class BalogData:
         if found is None or found.shape[1:] != (self.dimension,):
             raise DataError(
                 f"{z} has no array 'D{self.dimension}' of rows of {self.dimension} numbers",
-                "Make it as docs/results.md says.",
+                "Make it as lab/results/releases.md says.",
             )
         return subset_points(found, size)
 

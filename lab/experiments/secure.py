@@ -3,7 +3,7 @@
 Boosted trees are trained on as many rows as were released and scored on real test rows; the two-way error is
 the mean total variation of all pairs of columns by 16 bins. `secure`: noisy rounds with the noise of five
 owners of whom one may be lost, sqrt(5 / 4) of a trusted curator's where none is. Wine and hearts decided a
-constant (docs/decisions/041). Bounds of numbers are round ones; air's label is the daily limit of PM2.5.
+constant (docs/decisions/021). Bounds of numbers are round ones; air's label is the daily limit of PM2.5.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layouts that were built after decision 042's rules had been chosen, to see whether these hold.
+"""Layouts that were built after decision 009's rules had been chosen, to see whether these hold.
 
 Categories of a table too wide to be encoded as it is, numbers of which most rows are 0, and sites that differ
 from D_v. No constant of the protocol was set on them; after census-losses had been seen, numbers of wide

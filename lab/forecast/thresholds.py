@@ -2,7 +2,7 @@
 
 No category tells such rows, and few principal directions do. Owners are eight shares that look alike of all
 rows but those held for D_v; of the pool one row in ten to one in a hundred is sought. Those of `CHOSEN` were
-looked at when the cuts of fedkme/cells/menu.py were chosen (docs/decisions/031); the others were not.
+looked at when the cuts of fedkme/cells/menu.py were chosen (docs/decisions/009); the others were not.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _MOST_BOXES = 2**16
 
 
 class HistogramResponder:
-    """One owner's side of the cells protocol (docs/decisions/008), for one run.
+    """One owner's side of the cells protocol (docs/decisions/007), for one run.
 
     It counts once and fills one order. A token is a row's place in what was sent.
 

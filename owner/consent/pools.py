@@ -3,7 +3,7 @@
 `most_rows_per_run = L` lets a run have at most L rows, and `most_rows = M` offers at most M rows to all runs
 together. Neither is looked at again once a run has begun: what a run computes of rows, it computes of its
 pool, as if the owner had no others. So no answer is refused because of a limit, and the rows that leave are
-bounded by construction (docs/decisions/013).
+bounded by construction (docs/decisions/014).
 
 **Claim** with limits every statement about replaced rows holds as without them, for any mechanism. *Proof.*
 How many rows are offered is a function of the policy, of sizes of files and of how often the file was

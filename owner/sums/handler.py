@@ -1,7 +1,7 @@
 """Handler of directives in one run of sums.
 
 Vectors are not kept: what left in the clear is computed again, bit by bit the same, when it is asked for
-again; what left under masks had secrets that die with the process (docs/decisions/007). A curator that was
+again; what left under masks had secrets that die with the process (docs/decisions/006). A curator that was
 started again begins with the same invitation and counts its directives from 1 again.
 """
 

@@ -1,1 +1,1 @@
-"""Python API: what `import fedkme as fk` offers (docs/python.md, docs/decisions/021)."""
+"""Python API: what `import fedkme as fk` offers (docs/python.md, docs/decisions/018)."""

@@ -57,7 +57,7 @@ def select(
         gamma: of the kernel; None: 1 / median squared distance.
         sweeps: of exchanges, at most.
         sample: rows that are drawn to choose by, and from a quarter of them; 32 p are near, in a hundredth of
-            the time where rows are many (docs/benchmarks.md). None: all.
+            the time where rows are many (lab/results/benchmarks.md). None: all.
 
     Raises:
         FedkmeError: there are fewer rows, or they do not fit the schema; by number in docs/errors.md.

@@ -1,1 +1,1 @@
-"""Simulations on a cluster: owners in actors of Ray (docs/decisions/033-cluster.md)."""
+"""Simulations on a cluster: owners in actors of Ray (docs/decisions/024-many-owners-and-clusters.md)."""

@@ -1,4 +1,4 @@
-"""Many owners in one process (docs/decisions/034-many-owners.md)."""
+"""Many owners in one process (docs/decisions/024-many-owners-and-clusters.md)."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_c
 
 
 async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> None:
-    # Decision 009: "An owner that restarts offers new keys"; its gift is for the old ones.
+    # Decision 010: "An owner that restarts offers new keys"; its gift is for the old ones.
     first, second = Owner("a", table(1)), Owner("b", table(2))
     keys, gifts = given(first.keys.offer(RUN), second.keys.offer(RUN))
     second = Owner("b", table(2))
@@ -202,7 +202,7 @@ def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
 
 
 def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
-    # Decision 009: a curator that "swaps, makes up or replays keys" causes error 33 at the consumer.
+    # Decision 010: a curator that "swaps, makes up or replays keys" causes error 33 at the consumer.
     authority = Authority()
     ring = {
         name: KeyRing(name, functools.partial(authority.issue, name, role=Role.OWNER)) for name in ("a", "b")
@@ -287,7 +287,7 @@ def test_a_secret_draw_does_not_outlive_the_process() -> None:
 
 
 def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
-    # Decision 009: "drawn uniformly over the schema's domain from the group secret".
+    # Decision 010: "drawn uniformly over the schema's domain from the group secret".
     keys, other = RunKeys.fresh("consumer", RUN), RunKeys.fresh("consumer", RUN)
     draw = keys.draw(PUBLIC)
     hashes = keys.reference(draw, SCHEMA)

@@ -1,4 +1,4 @@
-"""`fedkme release auto`: the method by public facts, and where the reason is kept (docs/decisions/028)."""
+"""`fedkme release auto`: the method by public facts, and where the reason is kept (docs/decisions/021)."""
 
 from __future__ import annotations
 

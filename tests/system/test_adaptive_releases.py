@@ -107,7 +107,7 @@ async def test_answers_are_drawn_once_however_often_the_curator_dies(
 async def test_scales_of_moments_are_drawn_once_when_the_curator_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings | None
 ) -> None:
-    # Decision 026: the second question of moments follows from noisy answers to the first.
+    # Decision 022: the second question of moments follows from noisy answers to the first.
     async with release_market(tmp_path, security, simulation_seed=None) as at:
         come(at)
         with monkeypatch.context() as patch:

@@ -127,7 +127,7 @@ class Stuck(RunManager):
 
 
 async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> None:
-    # Decision 007: it may have been opened, so it is not asked again; the consumer hears it, and the ledger
+    # Decision 006: it may have been opened, so it is not asked again; the consumer hears it, and the ledger
     # says what owners' ledgers say.
     Stuck.reached = asyncio.Event()
     release = SumSettings(security=SecuritySettings(colluders=0), quorum=2)

@@ -1,4 +1,4 @@
-"""Directions that D_v picks, over real ports (docs/decisions/020)."""
+"""Directions that D_v picks, over real ports (docs/decisions/009)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def people(count: int, seed: int, doctors: float) -> Table:
 
 
 async def test_a_run_that_sets_nothing_picks_where_categories_and_rows_allow_it(tmp_path: Path) -> None:
-    # Decision 020, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
+    # Decision 009, "on by a public rule": neither the curator nor the consumer names cells or picks. D_v is
     # of doctors, of which owners have few: no direction of the menu is as far as theirs.
     async with market(tmp_path, ["a", "b"], JOBS, summary=SummarySettings(features=SMALL)) as at:
         for seed, name in enumerate("ab"):

@@ -1,4 +1,4 @@
-"""Releases by both engines and over gRPC (issue 5, "Done means" and "Bad input"; docs/decisions/007)."""
+"""Releases by both engines and over gRPC (issue 5, "Done means" and "Bad input"; docs/decisions/006)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_changed_byte_is_found(spoiled: Path) -> None:
 @pytest.mark.parametrize("left_out", ["sums 1", "release 0"])
 @pytest.mark.parametrize("path", ["ledger.jsonl", "owners/south.jsonl"])
 def test_a_line_that_one_side_alone_wrote_is_found(spoiled: Path, path: str, left_out: str) -> None:
-    # Decision 007: "Both sides write the same line, so that ledgers can be compared."
+    # Decision 006: "Both sides write the same line, so that ledgers can be compared."
     entries = read_ledger(spoiled / path)
     lines = [entry.disclosure for entry in entries]
     hidden = [line for line in lines if line.protected == "south" and line.nonce.startswith(left_out)]

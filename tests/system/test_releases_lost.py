@@ -75,7 +75,7 @@ async def test_beyond_that_number_nothing_is_opened(
 async def test_a_trusted_curator_goes_on_without_an_owner_that_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quorum: int
 ) -> None:
-    # Decision 007: "A plain total is that of the owners that answered", down to the quorum.
+    # Decision 006: "A plain total is that of the owners that answered", down to the quorum.
     async with release_market(tmp_path, grace_s=0.05, quorum=quorum) as at:
         lose(monkeypatch, "embed", {"owner-2": come(at)["owner-2"]})
         asking = at.asks()
@@ -97,7 +97,7 @@ async def test_a_trusted_curator_goes_on_without_an_owner_that_is_lost(
 async def test_a_curator_killed_once_the_release_is_kept_asks_nobody_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, security: SecuritySettings | None
 ) -> None:
-    # Decision 007: "The release is the one durable point": everything after is post-processing of it.
+    # Decision 006: "The release is the one durable point": everything after is post-processing of it.
     quiet = await calm(tmp_path / "calm", security)
     async with release_market(tmp_path / "troubled", security) as at:
         come(at)

@@ -241,7 +241,7 @@ async def test_a_curator_that_tampers_with_boxes_is_found_out(
 async def test_an_owner_whose_gift_is_anothers_leaves_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Decision 009: "swaps ... keys or gifts: error at the owner; that owner's part ends".
+    # Decision 010: "swaps ... keys or gifts: error at the owner; that owner's part ends".
     def swapped(gifts: Sequence[Any]) -> Any:
         gifts[0].box, gifts[1].box = gifts[1].box, gifts[0].box
         return gifts_from_wire(gifts)
@@ -320,7 +320,7 @@ def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> No
 
 
 async def test_a_sealed_summary_is_the_one_that_rows_as_they_are_would_make(tmp_path: Path) -> None:
-    # Decision 009: by cells the consumer prunes either way, so nothing is lost.
+    # Decision 010: by cells the consumer prunes either way, so nothing is lost.
     made = []
     for content in ("rows", "hashed"):
         folder = tmp_path / content

@@ -1,4 +1,4 @@
-"""Decision 005 over real connections: sessions survive streams and processes, and runs survive both.
+"""Decision 004 over real connections: sessions survive streams and processes, and runs survive both.
 
 audit/tests/chaos holds the same of every moment, over a simulated network; here are the parties as deployed.
 """

@@ -1,6 +1,6 @@
 """DESIGN, decision 2: a directive that comes again gets the same bytes, and touches no row again.
 
-Decision 005: also when the owner's process was another one in between, which has the journal alone.
+Decision 004: also when the owner's process was another one in between, which has the journal alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attacks of a curator on hashes: Sarpatwar 2019, appendix F, and docs/decisions/009-hashed-curators.md."""
+"""Attacks of a curator on hashes: Sarpatwar 2019, appendix F, and docs/decisions/010-hashed-rows.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/037, 041).
+"""Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/021, 041).
 
 No exact answer is looked at, so the noise can be added under secure aggregation and the curator need not be
 trusted:

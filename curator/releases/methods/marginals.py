@@ -1,6 +1,6 @@
 """Marginals as a release: in rounds by noisy counts, AIM at a trusted curator, or columns alone.
 
-Every measurement is a pooled sum (docs/decisions/007): counts by the codes of some columns. Which are
+Every measurement is a pooled sum (docs/decisions/006): counts by the codes of some columns. Which are
 measured is chosen in curator.releases.marginals, under a budget that ends at exactly (epsilon, delta).
 """
 

@@ -10,7 +10,7 @@ free. The second is chosen by noisy answers to the first: adaptive composition o
 follow from others' rows: they see (epsilon, delta) too, and the ledger says so (fedkme/sums/disclosures.py).
 
 The number of coordinates is public, sqrt(9 N / (m C)): the noise of an eigenvalue, about m sqrt(k) C / N,
-then stays well below the variance 1/k of an average coordinate. docs/decisions/026.
+then stays well below the variance 1/k of an average coordinate. docs/decisions/022.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The sketch is a run of sums of its own, called RUN/cells, with the counts of coalitions as its second question
 where owners count together: this tells them the cells, which are on disk before it is asked. It follows
-decision 007: the cells, with the ledger's lines, are on disk before anybody hears of them; an attempt that
+decision 006: the cells, with the ledger's lines, are on disk before anybody hears of them; an attempt that
 died before is asked again where the curator is trusted with sums, and costs again where it is not. It does
 not end with the consumer's call: a second attempt would find owners that have left the first.
 """

@@ -37,7 +37,7 @@ said by who left; rows of an owner that is out are in no later count, in either 
 empty adds a zero row); constants say nothing of what rows hold; every row worth the price is sent, with no
 cap; nothing tells an owner which of its rows were used; the pool is scored with what was broadcast; whether
 an owner takes part, and with which rows, is decided before the run by nothing that rows say: limits on rows
-are pools drawn by coins (owner/consent/pools.py has the proof, docs/decisions/013 the list of all that an
+are pools drawn by coins (owner/consent/pools.py has the proof, docs/decisions/014 the list of all that an
 owner decides by). The curator, who is trusted, learns N(v) of each owner exactly.
 
 **What the broadcasts cost** (one-exchange lemma). With the transcript fixed, rows in the summary and the pool
@@ -102,7 +102,7 @@ class ClockSettings(AuctionSettings):
         return events.Clock(self.epsilon, "replace-one")
 
     def access_bound(self, rows: int, owners: int) -> None:
-        """Bound on rows accessed: none is proven; docs/decisions/004 has measurements."""
+        """Bound on rows accessed: none is proven; docs/decisions/003 has measurements."""
 
 
 class Clock:

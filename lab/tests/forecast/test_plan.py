@@ -92,7 +92,7 @@ def test_ranges_are_wider_than_fits_to_others_need() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ranges_hold_nine_of_ten_strangers_whose_rows_owners_have(method: str) -> None:
-    """Decision 044: layouts of which nothing set a constant; and the widths that docs/planning.md says."""
+    """Decision 008: layouts of which nothing set a constant; and the widths that docs/planning.md says."""
     found = [point for point in points(STRANGERS) if point.method == method]
     held = [point for point in found if point.nearest <= HELD]
     assert len({point.layout for point in held}) > 50
@@ -196,8 +196,8 @@ def test_the_command_prints_a_table_and_json() -> None:
 
 
 def test_the_document_has_the_table_that_the_code_prints() -> None:
-    """docs/planning.md: predicted beside measured, as `python -m lab.forecast.measured` prints it."""
+    """lab/results/planning.md: predicted beside measured, as `python -m lab.forecast.measured` prints it."""
     from lab.forecast.measured import table
 
-    text = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    text = (ROOT / "lab" / "results" / "planning.md").read_text(encoding="utf-8")
     assert table() in text

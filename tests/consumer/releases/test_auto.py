@@ -1,4 +1,4 @@
-"""A consumer that names no method: `auto`, by the schema that all parties share (docs/decisions/028)."""
+"""A consumer that names no method: `auto`, by the schema that all parties share (docs/decisions/021)."""
 
 from __future__ import annotations
 

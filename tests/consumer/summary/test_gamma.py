@@ -1,4 +1,4 @@
-"""gamma of a request: public by default, the paper's under its preset (docs/decisions/025)."""
+"""gamma of a request: public by default, the paper's under its preset (docs/decisions/008)."""
 
 from __future__ import annotations
 

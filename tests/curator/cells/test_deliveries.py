@@ -84,7 +84,7 @@ async def test_an_owner_that_sends_fewer_rows_than_it_has_is_out_of_the_run() ->
 async def test_a_share_of_uniform_rows_bounds_the_error_whatever_the_histograms_say(
     target: tuple[int, ...],
 ) -> None:
-    # Decision 018: with weights, MMD^2 is at most that of uniform at a rho p rows, for every draw; the whole
+    # Decision 008: with weights, MMD^2 is at most that of uniform at a rho p rows, for every draw; the whole
     # protocol, at epsilon .1, for a D_v that is where the histogram says or not.
     def ports() -> list[OwnerSession]:
         return [Port(name, None, seed) for seed, name in enumerate("abcd", 1)]

@@ -28,7 +28,7 @@ def test_an_order_goes_to_who_has_the_rows() -> None:
 
 
 def test_a_share_of_uniform_rows_is_by_what_owners_have() -> None:
-    # Decision 018: a rho p rows are a sample of the pool, and the histograms say where the others come from.
+    # Decision 008: a rho p rows are a sample of the pool, and the histograms say where the others come from.
     received = histograms([[90, 10, 0, 0], [0, 0, 50, 50]], [0, 0, 20, 60])
     orders = make_orders(received, 40, uniform=0.5)
     assert orders.uniform.tolist() == [10, 10]
@@ -59,7 +59,7 @@ def test_a_d_v_that_looks_like_the_pool_gets_half_of_its_rows_uniformly() -> Non
 
 
 def test_d_v_that_no_owner_has_gets_uniform_rows_in_place_of_orders_by_noise() -> None:
-    """Decision 044. A few rows in each of D_v's cells, a fiftieth of the pool, are seen, and ordered."""
+    """Decision 008. A few rows in each of D_v's cells, a fiftieth of the pool, are seen, and ordered."""
     noise, law = histogram_noise(1.0), np.repeat([1 / 8, 0.0], [8, 24])
     shares: dict[int, list[float]] = {0: [], 24: []}
     for held in shares:
@@ -75,7 +75,7 @@ def test_d_v_that_no_owner_has_gets_uniform_rows_in_place_of_orders_by_noise() -
 
 
 def test_a_small_d_v_gets_a_quarter_of_its_rows_uniformly() -> None:
-    """Decision 044: nine layouts with 30 to 60 rows of D_v were nowhere behind uniform rows so."""
+    """Decision 008: nine layouts with 30 to 60 rows of D_v were nowhere behind uniform rows so."""
     noise = histogram_noise(1.0)
     owners = np.tile([200, 10, 10, 10], (3, 1))
     shares = {}

@@ -1,4 +1,4 @@
-"""Number of directions that D_v picks, where settings do not say it (docs/decisions/020)."""
+"""Number of directions that D_v picks, where settings do not say it (docs/decisions/009)."""
 
 import math
 

@@ -73,7 +73,7 @@ def test_counts_that_are_noisier_for_later_requests() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0, 1000.0])
 @pytest.mark.parametrize("validation", [5, 100, 10000])
 def test_algorithm3_is_never_taken_where_it_is_no_better(epsilon: float, validation: int) -> None:
-    # Decision 018: only if the formulas say that it is clearly better.
+    # Decision 008: only if the formulas say that it is clearly better.
     for sizes in (FIVE, dict.fromkeys("abc", 150), {f"owner-{n}": 24 for n in range(200)}):
         settings = SummarySettings(privacy=PrivacyTarget(epsilon=epsilon))
         assert taken(settings=settings, sizes=sizes, validation=validation)[0] in ("cells", "uniform")

@@ -1,4 +1,4 @@
-"""The plan of releases (docs/decisions/028): a method by public facts, and the error that noise causes."""
+"""The plan of releases (docs/decisions/021): a method by public facts, and the error that noise causes."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class _Spy(TrustedNoise):
 
 
 async def test_rounds_see_noisy_sums_only_and_keep_the_tables_of_the_label() -> None:
-    # Issue 16, item 5: its one source is a NoisyOracle. Decision 037: all at first, then five rounds.
+    # Issue 16, item 5: its one source is a NoisyOracle. Decision 021: all at first, then five rounds.
     spy = _Spy()
     release = await rounds(spy, SIZES, ROWS, 1.0, 1e-5, KEPT)
     assert len(spy.asked) == 6
@@ -180,7 +180,7 @@ async def test_rounds_see_noisy_sums_only_and_keep_the_tables_of_the_label() -> 
 
 
 async def test_a_model_stays_below_its_limit_whatever_is_wrong_with_it() -> None:
-    # Decision 037: "any graph whose junction tree is below 2^16 cells"; here no pair but those kept fits.
+    # Decision 021: "any graph whose junction tree is below 2^16 cells"; here no pair but those kept fits.
     noise = simulated(1, "curator", "rounds")
     oracle = TrustedNoise(PooledOracle(OWNERS, SIZES), noise)
     release = await rounds(oracle, SIZES, ROWS, 1.0, 1e-5, KEPT, cells=model_cells(SIZES, KEPT))
@@ -250,7 +250,7 @@ async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> N
 
 
 def test_pairs_whose_rough_tables_tell_nothing_are_answered_and_not_chosen() -> None:
-    # Decision 041: at this N a table of 256 cells is all noise; one of 4 tells of a model's error.
+    # Decision 021: at this N a table of 256 cells is all noise; one of 4 tells of a model's error.
     sizes, rows = (16, 16, 2, 2), 1500
     rng = np.random.default_rng(5)
     codes = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
@@ -265,7 +265,7 @@ def test_pairs_whose_rough_tables_tell_nothing_are_answered_and_not_chosen() -> 
 
 
 def test_a_number_and_its_gaps_are_counted_together_whatever_else_is() -> None:
-    # Decision 041. Nothing else of these rows hangs together, and there is too much noise to choose by.
+    # Decision 021. Nothing else of these rows hangs together, and there is too much noise to choose by.
     columns: list[dict[str, object]] = [
         {"name": name, "kind": "numeric", "bounds": [0, 1], "nullable": name == "b"} for name in "abc"
     ]

@@ -1,4 +1,4 @@
-"""Rows of released moments (docs/decisions/026)."""
+"""Rows of released moments (docs/decisions/022)."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_schema_of_categories_alone_makes_rows() -> None:
 
 
 def test_numbers_beside_an_atom_are_those_of_the_rows_without_it() -> None:
-    # Decision 038: the atom's part in a column's moments is taken off, else small gains would be made up.
+    # Decision 019: the atom's part in a column's moments is taken off, else small gains would be made up.
     gain = Numeric(name="gain", bounds=(100, 100_000), scale="log", atoms=(0,), integer=True)
     schema = Schema(columns=(gain, Numeric(name="x", bounds=(0, 1))))
     rng = np.random.default_rng(3)

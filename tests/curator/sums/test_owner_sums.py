@@ -146,7 +146,7 @@ async def test_distributed_noise_after_drop_outs() -> None:
 @pytest.mark.parametrize("query", [QUERY, SumQuery((FOURIER,), Layout()), SumQuery((MIXED,), BY_CLASS, True)])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 20.0])
 async def test_weights_move_the_split_and_never_the_total(query: SumQuery, epsilon: float) -> None:
-    # Decision 007: "Rounding m_q to whole numbers moves the split of the budget, never the total": what was
+    # Decision 006: "Rounding m_q to whole numbers moves the split of the budget, never the total": what was
     # disclosed, by the accountants, is what was planned, and never more; every owner reckons the same.
     release = plan(query, epsilon)
     owners = fakes(6)

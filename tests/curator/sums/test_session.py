@@ -153,7 +153,7 @@ async def opened(
 
 @pytest.mark.parametrize("query", [QUERY, LONG], ids=["short", "in parts"])
 async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
-    # Decision 007: "Both sides write the same line, so that ledgers can be compared", at every trust level;
+    # Decision 006: "Both sides write the same line, so that ledgers can be compared", at every trust level;
     # and the totals over the wire are the same as each other.
     vector = SumVector(query, SCHEMA)
     deviation = 2.0 * vector.diameter

@@ -1,4 +1,4 @@
-"""Issue 6, item 4, and the sketch of decision 008: pooled counts and moments over the same primitive."""
+"""Issue 6, item 4, and the sketch of decision 007: pooled counts and moments over the same primitive."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
 
 
 async def test_questions_of_a_run_have_names_of_their_own() -> None:
-    # Decision 007: "An aggregation is called RUN/N, N counting questions, so that no name is used twice";
+    # Decision 006: "An aggregation is called RUN/N, N counting questions, so that no name is used twice";
     # the least threshold and bits, so that most may be missing.
     owners = fakes(7)
     at = At(owners, OPEN)

@@ -62,7 +62,7 @@ def test_a_code_book_survives_the_wire_and_puts_each_row_in_one_cell(
 def test_one_row_and_its_class_replaced_moves_a_histogram_by_two(
     make: Callable[[], CodeBook], size: int
 ) -> None:
-    """The relation of decision 008: L1 sensitivity 2, whatever the book and whoever's rows have classes."""
+    """The relation of decision 007: L1 sensitivity 2, whatever the book and whoever's rows have classes."""
     book, rng = make(), np.random.default_rng(1)
     before = counts(book.cells_of(ROWS[:50], LABELS[:50]), size)
     moved = set()

@@ -1,4 +1,4 @@
-"""Directions that D_v picks (docs/decisions/020): a row moves a score by one at most, and what follows."""
+"""Directions that D_v picks (docs/decisions/009): a row moves a score by one at most, and what follows."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_rare_category_is_as_far_as_it_is() -> None:
 
 
 def test_what_lies_beyond_a_threshold_is_picked_by_cuts_of_its_number() -> None:
-    # Decision 031: of D_v over 95 in a pool of 0 to 100 all are beyond one deviation, 16 % of a normal law.
+    # Decision 009: of D_v over 95 in a pool of 0 to 100 all are beyond one deviation, 16 % of a normal law.
     menu, book = offered(share=0.25)
     rows = people(4_000, 3)
     elders = rows[rows[:, 0] > 0.95]
@@ -159,7 +159,7 @@ def test_what_lies_beyond_a_threshold_is_picked_by_cuts_of_its_number() -> None:
 
 
 def test_a_number_that_is_0_for_most_has_levels_of_the_few() -> None:
-    # Decision 042: its deviation is below the sketch's noise, where a normal law says .31 of what .05 are.
+    # Decision 009: its deviation is below the sketch's noise, where a normal law says .31 of what .05 are.
     gains = Schema(
         columns=(
             Numeric(name="gain", bounds=(0, 100)),

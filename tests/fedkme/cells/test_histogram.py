@@ -63,7 +63,7 @@ def test_noise_is_discrete_laplace(make: Callable[[], IntegerNoise], scale: floa
 
 
 def test_the_loss_is_a_pair_of_randomised_responses() -> None:
-    # docs/decisions/008: the event PureDp(1/b, 2) is the loss itself. Summed over the integers.
+    # docs/decisions/007: the event PureDp(1/b, 2) is the loss itself. Summed over the integers.
     b = 2.0 / 0.7
     k = np.arange(-400, 401)
     here, there = (math.tanh(0.5 / b) * np.exp(-np.abs(k - shift) / b) for shift in (0, 1))

@@ -85,7 +85,7 @@ def test_bits_follow_public_numbers_only() -> None:
 
 
 def test_the_share_of_the_sketch_follows_public_numbers_only() -> None:
-    # USEFUL.md, step 1, and what was measured since: docs/results-summaries.md.
+    # USEFUL.md, step 1, and what was measured since: lab/results/summaries.md.
     deviation = owner_noise(1.0, 1e-5).sketch_deviation
     assert [labels_help(rows, 10, deviation) for rows in (1999, 2010)] == [False, True]
     assert not labels_help(10_000, 1, deviation)

@@ -37,7 +37,7 @@ def moved(first: np.ndarray, second: np.ndarray, classes: int | None, other: boo
 
 @pytest.mark.parametrize(("classes", "other"), [(None, False), (3, False), (3, True)])
 def test_no_neighbour_moves_the_query_by_more_than_the_sensitivity(classes: int | None, other: bool) -> None:
-    # docs/decisions/008: ||v - v'|| <= 3/sqrt 2 over all pairs of rows, and it is reached (cosine -1/2 in
+    # docs/decisions/007: ||v - v'|| <= 3/sqrt 2 over all pairs of rows, and it is reached (cosine -1/2 in
     # the same class, 0 in another): neither labels nor counts cost anything. Brute force over 240^2 angles.
     angles = np.linspace(0.0, 2.0 * math.pi, 60, endpoint=False)
     rows = [at(angle) for angle in angles] + [np.array([[0.5, 0.5]])]
@@ -157,7 +157,7 @@ def test_tables_are_centred_by_their_public_domain() -> None:
 
 
 def test_secure_aggregation_carries_the_sketch() -> None:
-    # Decision 006: owners' integers go in, the sum of all comes out, with distributed noise
+    # Decision 005: owners' integers go in, the sum of all comes out, with distributed noise
     # of the deviation that a trusted curator would add (no drop-outs, no colluders).
     rng = np.random.default_rng(6)
     rows = rng.random((60, 30))

@@ -1,4 +1,4 @@
-"""Width of the kernel from the public schema (docs/decisions/025)."""
+"""Width of the kernel from the public schema (docs/decisions/008)."""
 
 from __future__ import annotations
 

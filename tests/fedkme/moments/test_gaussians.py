@@ -1,4 +1,4 @@
-"""Gaussians by class out of noisy moments (docs/decisions/026)."""
+"""Gaussians by class out of noisy moments (docs/decisions/022)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision 038: scales, cuts, atoms and decimals of numbers, in model space, in bins and back."""
+"""Decision 019: scales, cuts, atoms and decimals of numbers, in model space, in bins and back."""
 
 from __future__ import annotations
 

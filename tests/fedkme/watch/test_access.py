@@ -1,4 +1,4 @@
-"""Decision 023: "loopback by default, a token and the party's TLS otherwise"; a token opens its own view."""
+"""Decision 020: "loopback by default, a token and the party's TLS otherwise"; a token opens its own view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision 023: what a viewer is shown is a function of what it may see, and of nothing else."""
+"""Decision 020: what a viewer is shown is a function of what it may see, and of nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that may leave: drawn before a run, by nothing that rows say (docs/decisions/013)."""
+"""Rows that may leave: drawn before a run, by nothing that rows say (docs/decisions/014)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision 007: what an owner's process answers again, what died with it, and what it writes down before."""
+"""Decision 006: what an owner's process answers again, what died with it, and what it writes down before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision 007: an owner reckons for itself, and refuses what was not agreed, planned or asked before."""
+"""Decision 006: an owner reckons for itself, and refuses what was not agreed, planned or asked before."""
 
 from __future__ import annotations
 

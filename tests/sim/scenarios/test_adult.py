@@ -9,7 +9,7 @@ from sim.scenarios.domains import domain
 
 
 def test_gains_of_zero_stand_apart_and_nothing_else_differs_from_the_experiments_domain() -> None:
-    # Decision 038: most gains are 0, and columns that a release made were off by .9 without an atom there.
+    # Decision 019: most gains are 0, and columns that a release made were off by .9 without an atom there.
     schema, plain = public_schema(), domain("adult")
     changed = {
         ours.name for ours, theirs in zip(schema.columns, plain.columns, strict=True) if ours != theirs
