@@ -32,7 +32,7 @@ MAY_IMPORT = {
 PRODUCT = ("fedkme", *ROLES, "sim", "operate")
 """Packages of the wheel `fedkme`."""
 FLOORS = (
-    ("arrays", "errors", "command_line", "durable", "extensions", "verbs", "config", "descriptions", "pages"),
+    ("errors", "arrays", "command_line", "durable", "extensions", "verbs", "config", "descriptions", "pages"),
     ("store", "pki", "embeddings", "tables", "drafts"),
     ("features",),
     ("privacy",),
@@ -55,18 +55,20 @@ WINGS = {
         *("pages", "watch", "wire"),
     },
 }
-"""Rooms of fedkme/ by what they are for (docs/decisions/008)."""
+"""Rooms of fedkme/ by what they are for (docs/decisions/025)."""
 FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
     "curator/releases": 14,
-    "fedkme": 13,
+    "fedkme": 14,
+    "fedkme/answers": 14,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "lab/bench": 14,
-    "lab/experiments": 16,
-    "audit/attacks": 21,
-    "audit/replay": 13,
+    "lab/bench": 16,
+    "lab/experiments": 18,
+    "audit/attacks": 23,
+    "audit/replay": 17,
+    "sim": 14,
 }
 """Folders with more than a dozen modules: a method, mechanism, codec, benchmark, experiment, attack or part
 of a replay is a file there."""
@@ -270,14 +272,16 @@ def test_noise_is_drawn_behind_gates_alone() -> None:
 
 
 def test_an_installation_without_pytest_has_all_verbs() -> None:
-    # audit.contracts is for authors of extensions, and needs pytest and hypothesis.
+    # audit.contracts and audit.planted_faults need pytest; no verb does.
     importers = {
         name_of(path)
         for package in MAY_IMPORT
         for path in modules(package)
         if any(name.startswith(("audit.contracts", "pytest")) for name in imported(path))
     }
-    assert {name for name in importers if not name.startswith("audit.contracts")} == set()
+    assert {
+        name for name in importers if not name.startswith(("audit.contracts", "audit.planted_faults"))
+    } == set()
 
 
 def test_messages_of_the_wire_are_read_by_codecs_services_and_streams() -> None:
@@ -357,6 +361,7 @@ def test_modules_are_short() -> None:
         for package in MAY_IMPORT
         for path in modules(package)
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 400
+        if path.parent.name != "planted_faults"  # a list
     }
     assert not long
 

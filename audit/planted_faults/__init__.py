@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from audit.planted_faults import algorithm3, careless, cells, consumers, deaths, sums
 from audit.planted_faults.parts import FAULTS as PARTS
-from audit.planted_faults.planting import Fault
+from audit.planted_faults.planting import PlantedFault
 from audit.planted_faults.stories import STORIES
 
 _TWINS: Mapping[str, str] = {
@@ -39,7 +39,7 @@ _TWINS: Mapping[str, str] = {
 """Faults that are parts of an attack's subject, and the same faults where they are planted in the product."""
 
 
-def _all() -> dict[str, Fault]:
+def _all() -> dict[str, PlantedFault]:
     found = {
         **consumers.FAULTS,
         **cells.FAULTS,
@@ -51,7 +51,7 @@ def _all() -> dict[str, Fault]:
     for name, game in PARTS.items():
         twin = _TWINS.get(name)
         if twin is None:
-            found[name] = Fault(None, lambda patch: None, game=game)
+            found[name] = PlantedFault(None, lambda patch: None, game=game)
         else:
             found[twin] = replace(found[twin], game=game)
     return {
@@ -59,4 +59,4 @@ def _all() -> dict[str, Fault]:
     }
 
 
-FAULTS: Mapping[str, Fault] = _all()
+FAULTS: Mapping[str, PlantedFault] = _all()

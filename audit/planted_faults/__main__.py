@@ -16,7 +16,7 @@ from audit.attacks.black_box import Experiment
 from audit.attacks.finding import Check, Effort, Subject
 from audit.attacks.subjects import SUBJECTS
 from audit.planted_faults import FAULTS
-from audit.planted_faults.planting import Fault, forget_caches
+from audit.planted_faults.planting import PlantedFault, forget_caches
 from audit.replay.cases import Case, cases_of
 from audit.replay.cli import SEEDS
 from audit.replay.pairs import replay
@@ -30,7 +30,7 @@ _SCALES = (0.02, 0.25, 0.4)
 class _Planted:
     """Plugin of pytest that plants a fault before tests are collected."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: PlantedFault) -> None:
         self._fault = fault
 
     def pytest_configure(self) -> None:
@@ -38,7 +38,7 @@ class _Planted:
         self._fault.plant(pytest.MonkeyPatch())
 
 
-def by_test(fault: Fault) -> bool:
+def by_test(fault: PlantedFault) -> bool:
     """Check whether the test of a fault's column fails, in a process of its own."""
     if (child := os.fork()) == 0:
         null = os.open(os.devnull, os.O_WRONLY)
@@ -49,7 +49,7 @@ def by_test(fault: Fault) -> bool:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundBy:
     """Layers that found a fault, of those that its columns name.
 
     Attributes:
@@ -74,7 +74,7 @@ def case_of(protocol: str, note: str) -> Case:
     return next(case for case in cases_of(protocol) if note in case.note)
 
 
-def by_replay(fault: Fault) -> str:
+def by_replay(fault: PlantedFault) -> str:
     """Line by which replay tells of a fault, in its case; empty: replay does not find it."""
     if fault.case is None:
         return ""
@@ -87,7 +87,7 @@ def by_replay(fault: Fault) -> str:
     return ""
 
 
-def by_attack(fault: Fault) -> str:
+def by_attack(fault: PlantedFault) -> str:
     """Statistic by which an attack tells of a fault; empty: none does."""
     with pytest.MonkeyPatch.context() as patch:
         if fault.game is None:
@@ -95,7 +95,7 @@ def by_attack(fault: Fault) -> str:
         return next(_violated(fault), "")
 
 
-def _violated(fault: Fault) -> Iterator[str]:
+def _violated(fault: PlantedFault) -> Iterator[str]:
     if fault.game is None and not fault.attack:
         return
     layer = "" if fault.game is None else fault.game[0]
@@ -109,7 +109,7 @@ def _violated(fault: Fault) -> Iterator[str]:
             yield f"{finding.layer}: {finding.statistic}"
 
 
-def measured(name: str) -> Found:
+def measured(name: str) -> FoundBy:
     """Plant a fault, and let the layers that its columns name look for it."""
     began, fault = time.process_time(), FAULTS[name]
     forget_caches()
@@ -125,7 +125,7 @@ def measured(name: str) -> Found:
         missed.append("attack")
     if fault.test and not tested:
         missed.append("test")
-    return Found(name, replayed, attacked, tested, tuple(missed), time.process_time() - began)
+    return FoundBy(name, replayed, attacked, tested, tuple(missed), time.process_time() - began)
 
 
 def main() -> int:

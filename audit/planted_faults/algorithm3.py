@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.planted_faults.planting import Fault, Patch, Plant, all_of, around, nothing
+from audit.planted_faults.planting import Patch, Plant, PlantedFault, all_of, around, nothing
 from curator.summary.auctions.clock import Clock
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.market import Market
@@ -103,54 +103,54 @@ def _fewer_iterations(patch: Patch) -> None:
     around(MwemMean, "_cost_of", cost_of)(patch)
 
 
-FAULTS: Mapping[str, Fault] = {
-    "broadcasts with half of the noise": Fault(("clock", "any policy"), _weak_means(0.5)),
-    "broadcasts without noise": Fault(
+FAULTS: Mapping[str, PlantedFault] = {
+    "broadcasts with half of the noise": PlantedFault(("clock", "any policy"), _weak_means(0.5)),
+    "broadcasts without noise": PlantedFault(
         ("clock", "any policy"), around(GaussianMean, "release", _without_noise)
     ),
-    "broadcasts with the same noise each time": Fault(("clock", "any policy"), _same_noise),
-    "no line of broadcasts at the curator": Fault(
+    "broadcasts with the same noise each time": PlantedFault(("clock", "any policy"), _same_noise),
+    "no line of broadcasts at the curator": PlantedFault(
         ("clock", "any policy"), nothing(SummaryDisclosures, "_tell_means"), ("corner", "decider")
     ),
-    "no line of broadcasts at owners": Fault(
+    "no line of broadcasts at owners": PlantedFault(
         ("clock", "any policy"), around(OwnerGate, "_hear", _without("mean")), ("corner", "decider")
     ),
-    "no line of broadcasts on either side": Fault(
+    "no line of broadcasts on either side": PlantedFault(
         ("clock", "any policy"),
         all_of(nothing(SummaryDisclosures, "_tell_means"), around(OwnerGate, "_hear", _without("mean"))),
         ("corner", "decider"),
     ),
-    "no line of the auction at the curator": Fault(
+    "no line of the auction at the curator": PlantedFault(
         ("winner-only", "any policy"), nothing(SummaryDisclosures, "pass_questions"), ("decider", "winner")
     ),
-    "no line of the auction at owners": Fault(
+    "no line of the auction at owners": PlantedFault(
         ("winner-only", "any policy"), around(OwnerGate, "_hear", _without("auction")), ("decider", "winner")
     ),
-    "no line of the auction on either side": Fault(
+    "no line of the auction on either side": PlantedFault(
         ("privauction", "any policy"),
         all_of(
             nothing(SummaryDisclosures, "pass_questions"), around(OwnerGate, "_hear", _without("auction"))
         ),
         ("decider", "winner"),
     ),
-    "prices that follow from rows of the pool": Fault(
+    "prices that follow from rows of the pool": PlantedFault(
         ("clock", "any policy"),
         around(Market, "reference_scores", _prices_of_the_pool),
         ("decider", "corner"),
     ),
-    "a price list that follows from the pool": Fault(
+    "a price list that follows from the pool": PlantedFault(
         ("clock", "any policy"), around(Market, "quote", _longer_list), ("decider", "corner", "winner")
     ),
-    "rows counted in every clock, sent or not": Fault(
+    "rows counted in every clock, sent or not": PlantedFault(
         ("clock", "each round"), around(Bidder, "quote", _counted_for_good), ("decider", "winner", "corner")
     ),
-    "a clock without patience": Fault(("clock", "any policy"), around(Clock, "stop", _no_patience)),
-    "fewer clocks where the pool is good": Fault(
+    "a clock without patience": PlantedFault(("clock", "any policy"), around(Clock, "stop", _no_patience)),
+    "fewer clocks where the pool is good": PlantedFault(
         ("clock", "any policy"), around(Clock, "hold", _no_clock_when_good), ("decider", "corner", "winner")
     ),
-    "an owner that leaves for what its rows are": Fault(
+    "an owner that leaves for what its rows are": PlantedFault(
         ("clock", "any policy"), _leaves_at_its_limit, ("corner", "decider", "last of a class", "winner")
     ),
-    "h2 with half of the noise": Fault(("clock", "means by h2"), around(Mwem, "_draw", _half_laplace)),
-    "h2 with more iterations than declared": Fault(("clock", "means by h2"), _fewer_iterations),
+    "h2 with half of the noise": PlantedFault(("clock", "means by h2"), around(Mwem, "_draw", _half_laplace)),
+    "h2 with more iterations than declared": PlantedFault(("clock", "means by h2"), _fewer_iterations),
 }

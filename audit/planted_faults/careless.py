@@ -33,7 +33,7 @@ import fedkme.secagg.owner
 import owner.cells.responder
 import owner.keyring
 import owner.sums.responder
-from audit.planted_faults.planting import Fault, Patch, Plant, around, everywhere
+from audit.planted_faults.planting import Patch, Plant, PlantedFault, around, everywhere
 from curator.releases.marginals.budget import BudgetFilter
 from fedkme.cells.directions import histogram_of
 from fedkme.cells.histogram import HistogramNoise
@@ -361,18 +361,18 @@ def _silent_rows(before: Any, self: Any, run: str, number: int, tokens: Any, *re
     return before(self, run, number, list(tokens)[:-1], *rest, **more)
 
 
-FAULTS: Mapping[str, Fault] = {
-    "exact counts of an owner in a line for debugging": Fault(
+FAULTS: Mapping[str, PlantedFault] = {
+    "exact counts of an owner in a line for debugging": PlantedFault(
         _CELLS,
         _before(owner.cells.responder, "noisy_counts", _debug("owner.cells", "counts %s")),
         says="left in the debug line by which the counts were checked",
     ),
-    "exact counts of D_v in a line for debugging": Fault(
+    "exact counts of D_v in a line for debugging": PlantedFault(
         _CELLS,
         _before(consumer.summary.offers, "noisy_counts", _debug("consumer", "D_v by cells %s")),
         says="logged D_v's exact histogram at debug level beside the noisy one",
     ),
-    "exact counts that the root logger gets": Fault(
+    "exact counts that the root logger gets": PlantedFault(
         _CELLS,
         _before(
             owner.cells.responder,
@@ -381,22 +381,22 @@ FAULTS: Mapping[str, Fault] = {
         ),
         says="called logging.debug, which no list of our loggers has",
     ),
-    "rows attached to a line of the log": Fault(
+    "rows attached to a line of the log": PlantedFault(
         _CELLS,
         around(HistogramResponder, "histogram", _extra_in_the_log),
         says="put the row into `extra`, for the JSON form of the log",
     ),
-    "a row in an exception that is logged": Fault(
+    "a row in an exception that is logged": PlantedFault(
         _CELLS,
         around(HistogramResponder, "histogram", _caught),
         says="logged an exception with its text, and the text has the row",
     ),
-    "a bid that is printed": Fault(
+    "a bid that is printed": PlantedFault(
         _CLOCK,
         _before(Bidder, "quote", lambda self, *said: print("all", self._table.values.sum())),
         says="forgot a print",
     ),
-    "a row in a warning": Fault(
+    "a row in a warning": PlantedFault(
         _CELLS,
         _before(
             HistogramResponder,
@@ -405,12 +405,12 @@ FAULTS: Mapping[str, Fault] = {
         ),
         says="warned of an odd row and showed it",
     ),
-    "exact counts in a file of the temporary folder": Fault(
+    "exact counts in a file of the temporary folder": PlantedFault(
         _CELLS,
         _before(owner.cells.responder, "noisy_counts", _to_kept_file),
         says="left a file beside the store that is as long as a count",
     ),
-    "exact counts in a file that is removed again": Fault(
+    "exact counts in a file that is removed again": PlantedFault(
         ("cells", "no labels"),
         _before(
             HistogramResponder,
@@ -419,137 +419,137 @@ FAULTS: Mapping[str, Fault] = {
         ),
         says="cached the counts in a file and removed it",
     ),
-    "a count as the time of a file": Fault(
+    "a count as the time of a file": PlantedFault(
         _CELLS,
         _before(owner.cells.responder, "noisy_counts", _dated),
         says="kept a number where nobody looks, in a file's time",
     ),
-    "a gauge of the rows in a cell": Fault(
+    "a gauge of the rows in a cell": PlantedFault(
         _CELLS, _gauge, says="exported an exact count for a dashboard, in the process' own registry"
     ),
-    "an owner that sleeps for each row of a kind": Fault(
+    "an owner that sleeps for each row of a kind": PlantedFault(
         _SEALED,
         around(HistogramResponder, "fill_order", _slow_for_some),
         says="slept to be gentle on the disk, by the rows that were found",
     ),
-    "a schedule of answers that follows from rows": Fault(
+    "a schedule of answers that follows from rows": PlantedFault(
         _SEALED,
         around(HistogramResponder, "fill_order", _own_pace),
         says="took the time of an answer from the rows that match",
     ),
-    "the mean of D_v in record.json": Fault(
+    "the mean of D_v in record.json": PlantedFault(
         _CLOCK, _facts_of_validation, says="wrote an evaluation on D_v itself into the run's record"
     ),
-    "uniform noise for Laplace": Fault(
+    "uniform noise for Laplace": PlantedFault(
         _CELLS,
         around(HistogramNoise, "draw", _uniform_noise),
         says="drew from the wrong law, with the right variance in mind",
         attack="cells-histogram",
         test="tests/fedkme/cells/test_histogram.py::test_noisy_counts_are_counts_with_noise_and_shares_a_distribution",
     ),
-    "a generator with a seed in the code": Fault(
+    "a generator with a seed in the code": PlantedFault(
         _CELLS,
         around(HistogramNoise, "draw", _own_generator),
         says="took numpy's generator with a constant for a quick test, and it stayed",
         attack="cells-histogram",
     ),
-    "Gaussian noise of the standard library for Laplace": Fault(
+    "Gaussian noise of the standard library for Laplace": PlantedFault(
         _CELLS,
         around(HistogramNoise, "draw", _library_noise),
         says="took random.gauss, which is no secure source and another law",
         attack="cells-histogram",
     ),
-    "one generator that all owners share": Fault(
+    "one generator that all owners share": PlantedFault(
         _CELLS,
         _one_stream,
         says="seeded a generator once at import, shared by owners and forks",
         attack="cells-histogram",
     ),
-    "noise that is cached by its scale": Fault(
+    "noise that is cached by its scale": PlantedFault(
         _CELLS, _cached_noise, says="put functools.cache over the draw of noise", attack="cells-histogram"
     ),
-    "noise that is cut": Fault(
+    "noise that is cut": PlantedFault(
         _CELLS,
         around(HistogramNoise, "draw", _clipped_noise),
         says="cut noise to a small range so that counts look nice",
         attack="cells-histogram",
     ),
-    "the root of the deviation for the deviation": Fault(
+    "the root of the deviation for the deviation": PlantedFault(
         _CLOCK,
         _root_for_deviation,
         says="gave the deviation to a function of the variance",
         attack="gaussian",
     ),
-    "noise that both sides add and take away": Fault(
+    "noise that both sides add and take away": PlantedFault(
         ("balog1", "any policy"),
         around(curator.releases.joint, "release_embedding", _noise_taken_back),
         says="took the noise out again where the total was made",
         attack="pooled-sums",
     ),
-    "one class counted exactly": Fault(
+    "one class counted exactly": PlantedFault(
         ("merf", "any policy"),
         around(curator.releases.joint, "release_counts", _noise_in_one_class),
         ("corner", "last of a class", "tie", "decider"),
         says="left the first class as it was, as an index was off by one",
         attack="pooled-sums",
     ),
-    "another delta than the settings'": Fault(
+    "another delta than the settings'": PlantedFault(
         ("moments", _GROUP),
         everywhere(fedkme.privacy.gaussian.gaussian_sigma, _wrong_delta),
         says="wrote a constant delta where the parameter should stand",
     ),
-    "delta of the sketch ignored": Fault(
+    "delta of the sketch ignored": PlantedFault(
         ("cells", "cells of a sketch"),
         everywhere(fedkme.privacy.gaussian.gaussian_sigma, _wrong_delta),
         says="left delta out of the sketch's calibration",
     ),
-    "twice the epsilon in a calibration": Fault(
+    "twice the epsilon in a calibration": PlantedFault(
         ("balog1", "any policy"),
         everywhere(fedkme.privacy.gaussian.gaussian_sigma, _twice_epsilon),
         says="calibrated for add-remove what is promised for replace-one",
     ),
-    "counts charged for one cell in place of two": Fault(
+    "counts charged for one cell in place of two": PlantedFault(
         _CELLS,
         everywhere(fedkme.cells.histogram.histogram_noise, _of_length_one),
         says="charged k epsilon where a replaced row moves 2 k counts",
         test="tests/fedkme/cells/test_histogram.py::test_the_loss_is_a_pair_of_randomised_responses",
     ),
-    "an owner's noise that forgets the group": Fault(
+    "an owner's noise that forgets the group": PlantedFault(
         ("cells", _GROUP),
         around(OwnerNoise, "for_group", lambda before, self, rows: self),
         says="forgot that epsilon is for a person's rows together",
     ),
-    "a release that forgets the group": Fault(
+    "a release that forgets the group": PlantedFault(
         ("balog1", _GROUP),
         lambda patch: patch.setattr(ReleaseSettings, "of_row", property(lambda self: self.epsilon)),
         says="took epsilon for a row where it is for a group",
     ),
-    "a release that forgets that persons have rows": Fault(
+    "a release that forgets that persons have rows": PlantedFault(
         ("merf", "persons of two rows"),
         lambda patch: patch.setattr(ReleaseSettings, "of_row", property(lambda self: self.epsilon)),
         says="counted persons by rows",
     ),
-    "D_v's counts that forget the group": Fault(
+    "D_v's counts that forget the group": PlantedFault(
         ("cells", _GROUP),
         lambda patch: patch.setattr(PrivacyTarget, "of_row", property(lambda self: self.epsilon)),
         says="took the consumer's epsilon for a row",
     ),
-    "a group that costs its square root": Fault(
+    "a group that costs its square root": PlantedFault(
         ("clock", _GROUP),
         everywhere(fedkme.privacy.gaussian.row_epsilon, _spread_over_root),
         says="composed a group's rows as if they were independent draws",
     ),
-    "lines of half the epsilon": Fault(
+    "lines of half the epsilon": PlantedFault(
         _CELLS,
         everywhere(fedkme.cells.disclosures.histogram_disclosures, _halved_line),
         says="wrote the epsilon of one count into the line of two",
     ),
-    "no line of a second pick": Fault(
+    "no line of a second pick": PlantedFault(
         _PICKS,
         everywhere(fedkme.cells.disclosures.pick_disclosures, _first_pick_alone),
         says="wrote a line for the first pick alone",
     ),
-    "picks that the histogram does not pay for": Fault(
+    "picks that the histogram does not pay for": PlantedFault(
         _PICKS,
         everywhere(
             histogram_of, lambda before, menu, epsilon: fedkme.cells.histogram.histogram_noise(epsilon)
@@ -557,78 +557,78 @@ FAULTS: Mapping[str, Fault] = {
         says="gave the histogram all of epsilon, and picks cost beside it",
         attack="cells-picks",
     ),
-    "scores that are cut after their noise": Fault(
+    "scores that are cut after their noise": PlantedFault(
         _PICKS, around(consumer.summary.offers, "scores", _unclipped), says="cut the sum instead of its terms"
     ),
-    "bounds of columns taken from the rows": Fault(
+    "bounds of columns taken from the rows": PlantedFault(
         None,
         around(Schema, "encode", _bounds_of_the_data),
         says="scaled a column by its least and largest value here",
         attack="encoding",
     ),
-    "features that are longer than their bound": Fault(
+    "features that are longer than their bound": PlantedFault(
         _CLOCK,
         around(RandomFourier, "fixed_point", _without_clip),
         ("corner", "decider", "winner"),
         says="left out the division by the norm",
         attack="h1-paired",
     ),
-    "clocks charged for one stop": Fault(
+    "clocks charged for one stop": PlantedFault(
         _CLOCK,
         around(ClockEvent, "pieces", _one_clock),
         says="charged e for a replaced row, which is in two stops",
     ),
-    "selections of h2 charged by half": Fault(
+    "selections of h2 charged by half": PlantedFault(
         ("clock", "means by h2"),
         around(MwemCall, "pieces", _half_iterations),
         says="took the published cost of a selection",
     ),
-    "an accountant that forgets composition": Fault(
+    "an accountant that forgets composition": PlantedFault(
         ("moments", "any policy"),
         around(Sound, "epsilon", _largest_event),
         says="took the least of the events where all add up",
         test="tests/fedkme/privacy/accountants/test_matrix.py::test_the_matrix_composes_what_each_observer_saw",
     ),
-    "AIM's selections at four times their price": Fault(
+    "AIM's selections at four times their price": PlantedFault(
         ("marginals", "any policy"),
         around(BudgetFilter, "select", _without_selection),
         says="forgot that a replaced row moves a score in both directions",
     ),
-    "edges beside pixels at full weight": Fault(
+    "edges beside pixels at full weight": PlantedFault(
         ("moments", "edges of images"),
         around(ShellMoments, "__init__", _whole_parts),
         ("corner", "random", "decider", "last of a class"),
         says="multiplied by the root of the parts where it is divided by",
     ),
-    "a retry that draws again": Fault(
+    "a retry that draws again": PlantedFault(
         _CELLS,
         around(RunHandler, "again", _again_redrawn),
         says="computed the answer again when the stream came back",
     ),
-    "answers kept by question and not by run": Fault(
+    "answers kept by question and not by run": PlantedFault(
         ("cells", "asked for twice"), _cached_answers, says="keyed the cache of answers without the run"
     ),
-    "an aggregation without masks": Fault(
+    "an aggregation without masks": PlantedFault(
         ("balog1", "noise of owners"),
         around(fedkme.secagg.owner, "add_keystreams", _unmasked),
         says="switched masks off for a test of sizes",
     ),
-    "masks of a constant key": Fault(
+    "masks of a constant key": PlantedFault(
         ("balog1", "noise of owners"), _same_masks, says="used a mask twice, as its key was a constant"
     ),
-    "boxes that are not closed": Fault(
+    "boxes that are not closed": PlantedFault(
         _SEALED, around(Sealer, "seal", _open_boxes), says="left the bytes of the row in the box as they are"
     ),
-    "gamma of D_v where the domain's is asked for": Fault(
+    "gamma of D_v where the domain's is asked for": PlantedFault(
         _CLOCK,
         around(consumer.summary.offers, "gamma_of", _gamma_of_rows),
         ("corner", "decider"),
         says="took the median of D_v, which fits better, without a line",
     ),
-    "the last row without a line": Fault(
+    "the last row without a line": PlantedFault(
         _CLOCK, around(OwnerGate, "pass_rows", _silent_rows), says="sliced one row too few for the ledger"
     ),
-    "payouts with half of their noise": Fault(
+    "payouts with half of their noise": PlantedFault(
         None,
         lambda patch: patch.setattr(
             curator.payouts.gains.WinRelease,
@@ -638,7 +638,7 @@ FAULTS: Mapping[str, Fault] = {
         says="took the sensitivity of one owner where two owners' payouts change",
         attack="payout-wins",
     ),
-    "gains that are not clipped": Fault(
+    "gains that are not clipped": PlantedFault(
         None,
         around(
             curator.payouts.gains,

@@ -23,8 +23,8 @@ import owner.consent.policy
 import owner.handler
 import owner.sums.responder
 from audit.planted_faults.planting import (
-    Fault,
     Patch,
+    PlantedFault,
     all_of,
     around,
     drawn_once,
@@ -146,69 +146,69 @@ def _commits_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
     return before(self, *order)
 
 
-FAULTS: Mapping[str, Fault] = {
-    "rows of a kind in the figure of rows sent": Fault(
+FAULTS: Mapping[str, PlantedFault] = {
+    "rows of a kind in the figure of rows sent": PlantedFault(
         ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _rows_in_a_figure)
     ),
-    "rows of a kind in the figure of commits": Fault(
+    "rows of a kind in the figure of commits": PlantedFault(
         ("cells-sealed", "any policy"), around(HistogramResponder, "histogram", _commits_in_a_figure)
     ),
-    "a digest of the table in the words for a run that is not approved yet": Fault(
+    "a digest of the table in the words for a run that is not approved yet": PlantedFault(
         ("cells", "approved by hand"), around(Policy, "_use_approval", _row_in_the_refusal)
     ),
-    "an owner's counts with half of the noise": Fault(
+    "an owner's counts with half of the noise": PlantedFault(
         ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _half_histogram)
     ),
-    "an owner's counts with one cell as it is": Fault(
+    "an owner's counts with one cell as it is": PlantedFault(
         ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _exact_cell)
     ),
-    "owners' counts with noise that was drawn once": Fault(
+    "owners' counts with noise that was drawn once": PlantedFault(
         ("cells", "any policy"),
         around(owner.cells.responder, "noisy_counts", functools.partial(drawn_once, kept={})),
     ),
-    "the smaller of two noisy counts": Fault(
+    "the smaller of two noisy counts": PlantedFault(
         ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _counted_again)
     ),
-    "no line towards owners on either side": Fault(
+    "no line towards owners on either side": PlantedFault(
         ("cells", "any policy"),
         all_of(
             no_line_towards(OWNERS, owner.consent.gate), no_line_towards(OWNERS, curator.cells.disclosures)
         ),
     ),
-    "no line towards owners at the owner": Fault(
+    "no line towards owners at the owner": PlantedFault(
         ("cells", "any policy"), no_line_towards(OWNERS, owner.consent.gate)
     ),
-    "no line of counts at the curator": Fault(
+    "no line of counts at the curator": PlantedFault(
         ("cells", "any policy"), nothing(curator.cells.disclosures.CellDisclosures, "receive_histogram")
     ),
-    "no line towards the curator on either side": Fault(
+    "no line towards the curator on either side": PlantedFault(
         ("cells-sealed", "any policy"),
         all_of(
             no_line_towards(CURATOR, owner.consent.gate), no_line_towards(CURATOR, curator.cells.disclosures)
         ),
     ),
-    "the nonce of counts is always the same": Fault(
+    "the nonce of counts is always the same": PlantedFault(
         ("cells", "any policy"),
         lambda patch: patch.setattr("fedkme.cells.disclosures.histogram_nonce", lambda counts: "histogram"),
     ),
-    "boxes for some rows alone": Fault(
+    "boxes for some rows alone": PlantedFault(
         ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _fill_short)
     ),
-    "boxes of a length that depends on the row": Fault(
+    "boxes of a length that depends on the row": PlantedFault(
         ("cells-sealed", "most rows"),  # the row that is replaced is among them
         around(Sealer, "seal", _longer_boxes),
         ("decider", "corner", "random"),
     ),
-    "tokens that depend on rows": Fault(
+    "tokens that depend on rows": PlantedFault(
         ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _token_of_its_place)
     ),
-    "a row in the words of an error": Fault(
+    "a row in the words of an error": PlantedFault(
         ("cells-sealed", "any policy"), around(HistogramResponder, "fill_order", _row_in_the_error)
     ),
-    "a row in a line of the log": Fault(
+    "a row in a line of the log": PlantedFault(
         ("cells-sealed", "any policy"), around(HistogramResponder, "histogram", _row_in_the_log)
     ),
-    "an owner's own count at the end is of real rows": Fault(
+    "an owner's own count at the end is of real rows": PlantedFault(
         ("cells-sealed", "any policy"),
         around(
             HistogramResponder,
@@ -216,7 +216,7 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, self: Closing(int((self._table.values[:, 0] > 50.0).sum())),
         ),
     ),
-    "a number of rows that is of their content": Fault(
+    "a number of rows that is of their content": PlantedFault(
         ("cells", "any policy"),
         around(
             HistogramResponder,
@@ -224,18 +224,18 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, self, said: before(self, said) - int(self._table.values[1][0] > 50.0),
         ),
     ),
-    "survivors of pruning told to owners": Fault(
+    "survivors of pruning told to owners": PlantedFault(
         ("cells", "D_v is shared"), _survivors_told, ("corner", "random", "decider")
     ),
-    "a histogram that is drawn again after a death": Fault(
+    "a histogram that is drawn again after a death": PlantedFault(
         ("cells", "dies"),
         all_of(
             around(owner.handler.RunHandler, "restore", _again_with_fresh_noise),
             around(CellHandler, "_recomputed", _recounted),
         ),
     ),
-    "a budget that is looked at after the bytes left": Fault(("cells", "small budget"), _budget_after),
-    "half of the noise in a sketch": Fault(
+    "a budget that is looked at after the bytes left": PlantedFault(("cells", "small budget"), _budget_after),
+    "half of the noise in a sketch": PlantedFault(
         ("cells", "cells of a sketch"),
         around(
             curator.sums.owner_sums,
@@ -243,7 +243,7 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, *said: before(*said[:-1], scaled(said[-1], 0.5)),
         ),
     ),
-    "no line of the sketch towards owners": Fault(
+    "no line of the sketch towards owners": PlantedFault(
         ("cells", "cells of a sketch"),
         all_of(
             *(

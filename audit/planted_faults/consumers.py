@@ -12,7 +12,7 @@ import consumer.gate
 import consumer.summary.offers
 import consumer.summary.party
 import fedkme.cells.directions
-from audit.planted_faults.planting import Fault, Plant, around, drawn_once, nothing, scaled
+from audit.planted_faults.planting import Plant, PlantedFault, around, drawn_once, nothing, scaled
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.privacy.events import OWNERS, BoundedRange
 
@@ -30,8 +30,8 @@ def target_with(factor: float) -> Plant:
     )
 
 
-FAULTS: Mapping[str, Fault] = {
-    "D_v's counts with half of the noise, at the call": Fault(
+FAULTS: Mapping[str, PlantedFault] = {
+    "D_v's counts with half of the noise, at the call": PlantedFault(
         ("cells", "any policy"),
         around(
             consumer.summary.offers,
@@ -39,7 +39,7 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, cells, size, how, noise: before(cells, size, HistogramNoise(how.scale / 2), noise),
         ),
     ),
-    "Gaussian counts of D_v with half of the noise": Fault(
+    "Gaussian counts of D_v with half of the noise": PlantedFault(
         ("cells", "D_v is asked about often"),
         around(
             consumer.summary.offers,
@@ -49,7 +49,7 @@ FAULTS: Mapping[str, Fault] = {
             ),
         ),
     ),
-    "D_v's counts without noise": Fault(
+    "D_v's counts without noise": PlantedFault(
         ("cells", "any policy"),
         around(
             consumer.summary.offers,
@@ -57,11 +57,11 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, cells, size, how, noise: before(cells, size, None, noise),
         ),
     ),
-    "D_v's counts with noise that was drawn once": Fault(
+    "D_v's counts with noise that was drawn once": PlantedFault(
         ("cells", "any policy"),
         around(consumer.summary.offers, "noisy_counts", functools.partial(drawn_once, kept={})),
     ),
-    "D_v's counts with noise that is halved after it was drawn": Fault(
+    "D_v's counts with noise that is halved after it was drawn": PlantedFault(
         ("cells", "any policy"),
         around(
             consumer.summary.offers,
@@ -71,7 +71,7 @@ FAULTS: Mapping[str, Fault] = {
             ),
         ),
     ),
-    "D_v counted twice in its cell": Fault(
+    "D_v counted twice in its cell": PlantedFault(
         ("cells", "any policy"),
         around(
             consumer.summary.offers,
@@ -79,10 +79,10 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, cells, size, how, noise: before(np.concatenate([cells, cells]), size, how, noise),
         ),
     ),
-    "g~ with half of the noise": Fault(("clock", "any policy"), target_with(0.5)),
-    "g~ with a tenth less noise": Fault(("clock", "any policy"), target_with(0.9)),
-    "g~ by landmarks with a tenth less noise": Fault(("clock", "g~ by landmarks"), target_with(0.9)),
-    "no line of g~ towards owners": Fault(
+    "g~ with half of the noise": PlantedFault(("clock", "any policy"), target_with(0.5)),
+    "g~ with a tenth less noise": PlantedFault(("clock", "any policy"), target_with(0.9)),
+    "g~ by landmarks with a tenth less noise": PlantedFault(("clock", "g~ by landmarks"), target_with(0.9)),
+    "no line of g~ towards owners": PlantedFault(
         ("clock", "any policy"),
         around(
             consumer.gate.ConsumerGate,
@@ -90,14 +90,14 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, self, *said: before(self, *(each for each in said if each != OWNERS)),
         ),
     ),
-    "no line of g~ at all": Fault(
+    "no line of g~ at all": PlantedFault(
         ("clock", "any policy"), nothing(consumer.gate.ConsumerGate, "pass_target")
     ),
-    "no line of D_v's counts": Fault(
+    "no line of D_v's counts": PlantedFault(
         ("cells", "any policy"), nothing(consumer.gate.ConsumerGate, "pass_histogram")
     ),
-    "no line of D_v's picks": Fault(_PICKS, nothing(consumer.gate.ConsumerGate, "pass_picks")),
-    "directions picked at twice their epsilon": Fault(
+    "no line of D_v's picks": PlantedFault(_PICKS, nothing(consumer.gate.ConsumerGate, "pass_picks")),
+    "directions picked at twice their epsilon": PlantedFault(
         _PICKS,
         around(
             consumer.summary.offers,
@@ -107,19 +107,19 @@ FAULTS: Mapping[str, Fault] = {
             ),
         ),
     ),
-    "the direction that is furthest": Fault(
+    "the direction that is furthest": PlantedFault(
         _PICKS,
         around(
             fedkme.cells.directions, "choose_one", lambda before, score, event, noise: int(score.argmax())
         ),
     ),
-    "scores in which a row counts twice": Fault(
+    "scores in which a row counts twice": PlantedFault(
         _PICKS, around(consumer.summary.offers, "scores", lambda before, *given: 2.0 * before(*given))
     ),
-    "no line of gamma": Fault(
+    "no line of gamma": PlantedFault(
         ("clock", "gamma of D_v"), nothing(consumer.gate.ConsumerGate, "pass_gamma"), ("corner", "decider")
     ),
-    "a size of D_v that is of its rows": Fault(
+    "a size of D_v that is of its rows": PlantedFault(
         ("clock", "any policy"),
         around(
             consumer.summary.party,
@@ -130,7 +130,7 @@ FAULTS: Mapping[str, Fault] = {
             ),
         ),
     ),
-    "an offer that is drawn again for a retry": Fault(
+    "an offer that is drawn again for a retry": PlantedFault(
         ("clock", "any policy"),
         around(
             consumer.summary.party.ConsumerParty,

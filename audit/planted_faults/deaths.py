@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from audit.planted_faults.planting import Fault, all_of, around, nothing
+from audit.planted_faults.planting import PlantedFault, all_of, around, nothing
 from curator.run.journal import JournaledNoise, RunJournal
 from curator.runs.context import RunContext
 from curator.runs.families.cells_plan import Agreement
@@ -49,34 +49,34 @@ def _without_cells(before: Any, self: Any, run: Any) -> Any:
     )
 
 
-FAULTS: Mapping[str, Fault] = {
-    "coins of h2 that are drawn again after a death": Fault(
+FAULTS: Mapping[str, PlantedFault] = {
+    "coins of h2 that are drawn again after a death": PlantedFault(
         ("ask-everyone", f"means by h2, and {_DIES}"), around(JournaledNoise, "uniform", _coins_again)
     ),
-    "a sketch that is written down again after a death": Fault(
+    "a sketch that is written down again after a death": PlantedFault(
         ("cells", "a sketch, in which"), around(RunContext, "written", lambda before, self, run: [])
     ),
-    "cells that are drawn again after a death": Fault(
+    "cells that are drawn again after a death": PlantedFault(
         ("cells", "counts of coalitions, in which"), around(Agreement, "_attempt", _without_cells)
     ),
-    "a secure sketch that is opened again after a death": Fault(
+    "a secure sketch that is opened again after a death": PlantedFault(
         ("cells", "dies as it is opened"), nothing(SumCharges, "before_vectors")
     ),
-    "lines of a sum that was half opened": Fault(
+    "lines of a sum that was half opened": PlantedFault(
         ("merf", "dies as a secure sum"), around(SumCharges, "_write", _certain_lines)
     ),
-    "noise that is drawn again after a death": Fault(("clock", _DIES), nothing(RunJournal, "draw")),
-    "noise drawn again, and written down again": Fault(
+    "noise that is drawn again after a death": PlantedFault(("clock", _DIES), nothing(RunJournal, "draw")),
+    "noise drawn again, and written down again": PlantedFault(
         ("ask-everyone", _DIES),
         all_of(nothing(RunJournal, "draw"), around(RunJournal, "extend", _lines_again)),
     ),
-    "lines that are written again after a death": Fault(
+    "lines that are written again after a death": PlantedFault(
         ("clock", _DIES), around(RunJournal, "extend", _lines_again)
     ),
-    "counts that are asked for again after a death": Fault(
+    "counts that are asked for again after a death": PlantedFault(
         ("cells", _DIES), around(RunJournal, "answer", _any_answer)
     ),
-    "noisy answers that a release forgets": Fault(
+    "noisy answers that a release forgets": PlantedFault(
         ("marginals", f"{_DIES} between questions"), around(ReleaseRun, "_kept", _forgotten)
     ),
 }

@@ -19,7 +19,7 @@ Plant = Callable[[Patch], None]
 
 
 @dataclass(frozen=True)
-class Fault:
+class PlantedFault:
     """Planted fault, with a column for each layer of the audit that is to find it.
 
     Attributes:

@@ -24,7 +24,7 @@ import owner.consent.gate
 import owner.consent.policy
 import owner.handler
 import owner.sums.responder
-from audit.planted_faults.planting import Fault, Patch, all_of, around, nothing, scaled
+from audit.planted_faults.planting import Patch, PlantedFault, all_of, around, nothing, scaled
 from curator.releases.marginals.budget import BudgetFilter
 
 
@@ -75,8 +75,8 @@ def _keep_total(before: Any, self: Any, vector: Any, total: Any, release: Any) -
     return before(self, vector, total, release)
 
 
-FAULTS: Mapping[str, Fault] = {
-    "a release with half of the noise, at the curator": Fault(
+FAULTS: Mapping[str, PlantedFault] = {
+    "a release with half of the noise, at the curator": PlantedFault(
         ("balog1", "any policy"),
         around(
             curator.releases.joint,
@@ -86,7 +86,7 @@ FAULTS: Mapping[str, Fault] = {
             ),
         ),
     ),
-    "a release with a tenth less noise": Fault(
+    "a release with a tenth less noise": PlantedFault(
         ("merf", "any policy"),
         around(
             curator.releases.joint,
@@ -96,12 +96,12 @@ FAULTS: Mapping[str, Fault] = {
             ),
         ),
     ),
-    "class counts without noise": Fault(
+    "class counts without noise": PlantedFault(
         ("merf", "any policy"),
         around(curator.releases.joint, "release_counts", _exact_masses),
         ("corner", "last of a class"),
     ),
-    "no line of a release on either side": Fault(
+    "no line of a release on either side": PlantedFault(
         ("balog1", "any policy"),
         all_of(
             *(
@@ -110,20 +110,20 @@ FAULTS: Mapping[str, Fault] = {
             )
         ),
     ),
-    "no line of a release at the owner": Fault(
+    "no line of a release at the owner": PlantedFault(
         ("balog1", "any policy"), nothing(owner.consent.gate, "release_disclosures", [])
     ),
-    "a total in a line of the log": Fault(
+    "a total in a line of the log": PlantedFault(
         ("balog1", "any policy"), around(curator.sums.owner_sums.OwnerSums, "_with_noise", _total_in_the_log)
     ),
-    "a total in record.json": Fault(
+    "a total in record.json": PlantedFault(
         ("balog1", "any policy"),
         all_of(
             around(curator.sums.owner_sums.OwnerSums, "_with_noise", _keep_total),
             around(curator.runs.release_run.ReleaseRun, "write", _row_in_the_record),
         ),
     ),
-    "AIM measures with half of its noise": Fault(
+    "AIM measures with half of its noise": PlantedFault(
         ("marginals", "any policy"),
         around(
             curator.releases.marginals.adaptive,
@@ -131,10 +131,10 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, counts, sigma, noise: before(counts, sigma / 2, noise),
         ),
     ),
-    "AIM chooses the worst marginal itself": Fault(
+    "AIM chooses the worst marginal itself": PlantedFault(
         ("marginals", "any policy"), around(BudgetFilter, "select", _greedy)
     ),
-    "columns measured with half of their noise": Fault(
+    "columns measured with half of their noise": PlantedFault(
         ("marginals", "budgets"),
         around(
             curator.sums.owner_sums.OwnerSums,
@@ -142,7 +142,7 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, self, question, sigmas: before(self, question, [sigma / 2 for sigma in sigmas]),
         ),
     ),
-    "noise of owners planned for all of them": Fault(
+    "noise of owners planned for all of them": PlantedFault(
         ("balog1", "noise of owners"),
         all_of(
             around(curator.sums.owner_sums, "plan_noise", _planned_for_all),
@@ -150,7 +150,7 @@ FAULTS: Mapping[str, Fault] = {
             around(owner.sums.responder.SumResponder, "_check_cost", lambda before, *said: None),
         ),
     ),
-    "an owner that adds half of its share": Fault(
+    "an owner that adds half of its share": PlantedFault(
         ("balog1", "noise of owners"),
         around(
             fedkme.secagg.owner,
@@ -158,7 +158,7 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, noise, share, size: before(scaled(noise, 0.5), share, size),
         ),
     ),
-    "an owner that adds no noise": Fault(
+    "an owner that adds no noise": PlantedFault(
         ("balog1", "noise of owners"),
         around(
             fedkme.secagg.owner,
@@ -166,8 +166,8 @@ FAULTS: Mapping[str, Fault] = {
             lambda before, noise, share, size: np.zeros(size, dtype=np.int64),
         ),
     ),
-    "keys of masks that are kept": Fault(("balog1", "noise of owners"), _first_key_again),
-    "no line of a total at the curator": Fault(
+    "keys of masks that are kept": PlantedFault(("balog1", "noise of owners"), _first_key_again),
+    "no line of a total at the curator": PlantedFault(
         ("balog1", "noise of owners"), nothing(curator.sums.disclosures.SumDisclosures, "came", [])
     ),
 }

@@ -1,7 +1,7 @@
 """Interpreter that has imported every role, and forks the parties of a launch: K + 2 of them import once.
 
 It is a fresh interpreter, whatever its launcher has done: it has one thread and no gRPC connection, so that a
-fork of it is as good as a new one (docs/decisions/024-many-owners-and-clusters.md). `python -m sim.engines.template FD` is
+fork of it is as good as a new one (docs/decisions/024). `python -m sim.engines.template FD` is
 the process; FD its end of a socket to the launcher, each message of which is one JSON value.
 """
 
