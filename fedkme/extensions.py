@@ -34,6 +34,15 @@ RELEASES = "fedkme.releases"
 MECHANISMS = "fedkme.mechanisms"
 FEATURE_MAPS = "fedkme.feature_maps"
 VERBS = "fedkme.verbs"
+INSTRUMENTS: Mapping[str, tuple[str, str]] = {
+    "audit attack": ("fedkme-audit", "Attack the mechanisms, to bound what they disclose from below."),
+    "audit replay": ("fedkme-audit", "Replay runs with another row, to prove that ledgers are complete."),
+    "bench": ("fedkme-lab", "measure speed and memory; compare summaries with their rivals"),
+    "sim chaos": ("fedkme-audit", "Play schedules of faults in simulated worlds."),
+    "sim reproduce": ("fedkme-lab", "Compute a figure or table of the papers."),
+    "sim schedule": ("fedkme-audit", "Play one schedule of faults again, with its story."),
+}
+"""Verbs of this repository's other distributions: which, and what the verb does."""
 
 _MEND = "Correct the package that brings it, or uninstall it."
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from fedkme.errors import MissingDependencyError
-from fedkme.extensions import VERBS, entries, load
+from fedkme.extensions import INSTRUMENTS, VERBS, entries, load
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,17 +28,6 @@ _WIDTH = 110
 
 
 VerbT = TypeVar("VerbT", bound=Callable[..., object])
-
-
-INSTRUMENTS: Mapping[str, tuple[str, str]] = {
-    "audit attack": ("fedkme-audit", "Attack the mechanisms, to bound what they disclose from below."),
-    "audit replay": ("fedkme-audit", "Replay runs with another row, to prove that ledgers are complete."),
-    "bench": ("fedkme-lab", "measure speed and memory; compare summaries with their rivals"),
-    "sim chaos": ("fedkme-audit", "Play schedules of faults in simulated worlds."),
-    "sim reproduce": ("fedkme-lab", "Compute a figure or table of the papers."),
-    "sim schedule": ("fedkme-audit", "Play one schedule of faults again, with its story."),
-}
-"""Verbs of this repository's other distributions: which, and what the verb does."""
 
 
 class Verbs(typer.Typer):

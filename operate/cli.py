@@ -124,8 +124,7 @@ def _print_completion(shells: Sequence[str]) -> None:
 
 
 def _is_registered(verb: str) -> bool:
-    from fedkme.extensions import VERBS, entries
-    from fedkme.verbs import INSTRUMENTS
+    from fedkme.extensions import INSTRUMENTS, VERBS, entries
 
     return verb in {*INSTRUMENTS, *entries(VERBS)}
 

@@ -39,7 +39,8 @@ def test_metadata_stand_in_one_place() -> None:
 
 def test_every_package_says_that_it_is_typed() -> None:
     assert all(
-        (ROOT / name / "py.typed").is_file() for name in ("fedkme", "curator", "owner", "consumer", "sim")
+        (ROOT / name / "py.typed").is_file()
+        for name in ("fedkme", "curator", "owner", "consumer", "sim", "operate")
     )
 
 

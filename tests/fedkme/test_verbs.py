@@ -15,7 +15,8 @@ import pytest
 import typer
 
 from fedkme.errors import MissingDependencyError
-from fedkme.verbs import INSTRUMENTS, epilog, print_json
+from fedkme.extensions import INSTRUMENTS
+from fedkme.verbs import epilog, print_json
 from operate.cli import _VERBS, _load, main
 from tests.parties import subcommands
 

@@ -26,7 +26,7 @@ SCP = """#!/bin/sh
 for to; do :; done
 while [ $# -gt 1 ]; do cp "$1" "{homes}/${{to%%:*}}/${{to#*:}}" || exit; shift; done
 """
-SOURCES = ("curator", "consumer", "deploy", "docs", "examples", "fedkme", "owner", "sim")
+SOURCES = ("curator", "consumer", "deploy", "docs", "examples", "fedkme", "operate", "owner", "sim")
 
 
 @dataclass(frozen=True, slots=True)
