@@ -8,10 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import Any, TextIO
 
 from audit.attacks.finding import AUDIT_ALPHA, AuditVerdict, CheckResult, Effort, Subject
 from audit.attacks.subjects import chosen
@@ -19,6 +16,7 @@ from fedkme import durable
 from fedkme.errors import DataError, PartyFailedError
 from sim.jobs.choice import carry_out, held
 from sim.jobs.tasks import LostTask, Task, key_of, task_of
+from sim.progress import Progress
 
 FILE = "audit.jsonl"
 """Repetitions of an audit in its folder, a line each: key, mechanism, seed, seconds and findings."""
@@ -64,25 +62,21 @@ class Tally:
         }
 
 
-def tallies(subjects: Sequence[Subject], effort: Effort, repeat: int, console: Console) -> list[Tally]:
+def tallies(subjects: Sequence[Subject], effort: Effort, repeat: int, stream: TextIO) -> list[Tally]:
     """Every check of every subject, `repeat` times.
 
-    Progress is a bar on a terminal, and elsewhere a line for each subject.
+    Progress is a line for each subject, above a bar on a terminal.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    found = []
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("audit", total=repeat * sum(len(subject.checks) for subject in subjects))
+    found: list[Tally] = []
+    with closing(Progress(stream)) as progress:
         for subject in subjects:
-            progress.update(task, description=subject.name)
-            started = time.perf_counter()
-            efforts = [replace(effort, seed=effort.seed + number) for number in range(repeat)]
-            verdicts = tuple(subject.audit(each, lambda: progress.advance(task)) for each in efforts)
-            found.append(Tally(subject, verdicts, time.perf_counter() - started))
-            if not console.is_terminal:
-                tally = found[-1]
-                line = f"{subject.name}: {tally.expected} of {repeat} as it must be, {tally.seconds:.0f} s"
-                console.print(line, soft_wrap=True, highlight=False, markup=False)
+            started, verdicts = time.perf_counter(), []
+            for number in range(repeat):
+                progress.count(repeat * len(found) + number, repeat * len(subjects), subject.name)
+                verdicts.append(subject.audit(replace(effort, seed=effort.seed + number)))
+            found.append(Tally(subject, tuple(verdicts), time.perf_counter() - started))
+            line = f"{found[-1].expected} of {repeat} as it must be, {found[-1].seconds:.0f} s"
+            progress.note(f"{subject.name}: {line}")
     return found
 
 
