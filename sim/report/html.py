@@ -126,53 +126,6 @@ def _power(value: float) -> int:
     return math.floor(math.log10(value))
 
 
-def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: bool = False) -> str:
-    """A value per round, as one SVG element.
-
-    Args:
-        title: what the drawing says to someone who cannot see it.
-        y_name: what the value is.
-        points: (round, value); values that are not finite are left out.
-        step: draw a count, constant over a round and from 0. Else a line, on a logarithmic scale where the
-            values span a factor of more than 20, and of less than 10^9 (which is rounding, not a curve).
-    """
-    kept = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
-    if not kept:
-        return ""
-    xs, ys = [x for x, _ in kept], [y for _, y in kept]
-    logarithmic = not step and FACTOR * min(ys) < max(ys) < 1e9 * min(ys)
-    y_ticks = decades(min(ys), max(ys)) if logarithmic else ticks(min(0.0, *ys), max(ys))
-    first, last = (xs[0] - 1 if step else xs[0]), xs[-1]
-    left, right, top, bottom = 56, WIDTH - 14, 26, 190
-
-    def x_at(x: float) -> float:
-        return left + (right - left) * (x - first) / ((last - first) or 1.0)
-
-    def y_at(y: float) -> float:
-        low, high = (math.log(t) if logarithmic else t for t in (y_ticks[0], y_ticks[-1]))
-        share = ((math.log(y) if logarithmic else y) - low) / (high - low)
-        return bottom - (bottom - top) * share
-
-    shapes = [f'<text class="axis" x="0" y="12">{escape(y_name)}</text>']
-    for tick in y_ticks:
-        y = y_at(tick)
-        shapes.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        shapes.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
-    for tick in (tick for tick in ticks(first, last) if first <= tick <= last and tick == round(tick)):
-        shapes.append(
-            f'<text x="{x_at(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{short(tick)}</text>'
-        )
-    shapes.append(f'<text class="axis" x="{right}" y="{bottom + 34}" text-anchor="end">round</text>')
-    if step:
-        corners = f"M{x_at(first):.1f} {bottom}" + "".join(f"V{y_at(y):.1f}H{x_at(x):.1f}" for x, y in kept)
-        shapes.append(f'<path class="area" d="{corners}V{bottom}Z"/>')
-    else:
-        line = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in kept)
-        shapes.append(f'<polyline class="line" points="{line}"/>')
-        shapes.append(f'<circle class="main" cx="{x_at(xs[-1]):.1f}" cy="{y_at(ys[-1]):.1f}" r="3.5"/>')
-    return svg(title, bottom + 40, shapes)
-
-
 def grey_png(pixels: NDArray[np.uint8]) -> str:
     """A grey image (h, w), 0 black, as a `data:` address of a PNG."""
     height, width = pixels.shape

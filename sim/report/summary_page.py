@@ -39,7 +39,6 @@ from sim.report.html import (
     Bar,
     banner,
     bars,
-    curve,
     document,
     faults,
     figure,
@@ -52,6 +51,7 @@ from sim.report.html import (
     tiles,
     written,
 )
+from sim.report.line_chart import Point, Series, lines
 from sim.report.page import observers
 
 MOST_OWNERS = 40
@@ -239,18 +239,18 @@ def _method_bars(values: Mapping[str, float]) -> list[Bar]:
 def _curves(run: SummaryFolder, words: Words) -> str:
     if not words.ranked:
         return ""  # there is one round
-    estimates = [(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds]
+    estimates = tuple(Point(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds)
     counts = run.metrics.get("points_accessed", {}).get("by_round", [])
-    accessed = [(float(at), float(count)) for at, count in enumerate(counts, start=1)]
+    accessed = tuple(Point(at, count) for at, count in enumerate(counts, start=1))
     drawings = [
         (
             "MMD² as the curator sees it",
-            curve("Estimate of MMD² after each round", "MMD² estimate", estimates),
+            lines("Estimate of MMD² after each round", "round", "MMD² estimate", [Series("", estimates)]),
             "Squared distance of the two released means of h1, with the noise that was added to them.",
         ),
         (
             "Points accessed in each round",
-            curve("Rows revealed in each round", "points", accessed, step=True),
+            lines("Rows revealed in each round", "round", "points", [Series("", accessed)], step=True),
             "Rows that reached the curator in the round. A summary of p rows takes at least p in all.",
         ),
     ]
