@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +53,7 @@ def attack(
         found = tallies(subjects, effort, repeat, sys.stderr)
     else:
         folder = out or Path("runs/audit")
-        found = tallies_by_tasks(subjects, effort, repeat, place, folder, partial(typer.echo, err=True))
+        found = tallies_by_tasks(subjects, effort, repeat, place, folder, sys.stderr)
     shown = console(for_people=not as_json)
     if repeat == 1:
         verdicts = [tally.verdicts[0] for tally in found]
