@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 from sim.formatting import short
-from sim.report.html import FACTOR, WIDTH, decades, svg, ticks
+from sim.report.html import FACTOR, WIDTH, Html, decades, svg, tag, ticks
 
 COLOURS = ("#2463a6", "#d9822b", "#2e8b57", "#a3341f", "#7b5ea7", "#8a7340", "#c45a93", "#5b7c8d")
 """Colours of the lines in turn; legible on light and on dark."""
@@ -49,7 +48,7 @@ def lines(
     series: Sequence[Series],
     words: Sequence[str] = (),
     step: bool = False,
-) -> str:
+) -> Html:
     """Draw series; empty without a point. Values that are not finite are left out.
 
     The vertical scale is logarithmic where values span a factor of more than 20 (and of less than 10^9,
@@ -66,28 +65,28 @@ def lines(
     series = [replace(each, points=tuple(filter(_is_finite, each.points))) for each in series]
     points = [point for each in series for point in each.points]
     if not points:
-        return ""
+        return Html()
     xs = sorted({point.x for point in points})
     y_at, y_marks = _vertical(points, step)
     first = xs[0]
     x_at = _horizontal([first - 1, *xs] if step else xs, words)
-    shapes = [f'<text class="axis" x="0" y="12">{escape(y_name)}</text>']
+    shapes = [tag("text", y_name, class_="axis", x=0, y=12)]
     for mark in y_marks:
         y = y_at(mark)
-        shapes.append(f'<line class="grid" x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        shapes.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{short(mark)}</text>')
+        shapes.append(tag("line", class_="grid", x1=_LEFT, x2=_RIGHT, y1=y, y2=y))
+        shapes.append(tag("text", short(mark), x=_LEFT - 8, y=y + 4, text_anchor="end"))
     if len(xs) > _FEW and _is_consecutive(xs):
         xs = [mark for mark in ticks(xs[0], xs[-1]) if xs[0] <= mark <= xs[-1]]
     for x in xs:
-        name = escape(words[int(x)] if words else short(x))
-        shapes.append(f'<text x="{x_at(x):.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{name}</text>')
-    shapes.append(
-        f'<text class="axis" x="{_RIGHT}" y="{_BOTTOM + 36}" text-anchor="end">{escape(x_name)}</text>'
-    )
+        name = words[int(x)] if words else short(x)
+        shapes.append(tag("text", name, x=x_at(x), y=_BOTTOM + 18, text_anchor="middle"))
+    shapes.append(tag("text", x_name, class_="axis", x=_RIGHT, y=_BOTTOM + 36, text_anchor="end"))
     for number, each in enumerate(series):
         if step:
             corners = "".join(f"V{y_at(point.y):.1f}H{x_at(point.x):.1f}" for point in each.points)
-            shapes.append(f'<path class="area" d="M{x_at(first - 1):.1f} {_BOTTOM}{corners}V{_BOTTOM}Z"/>')
+            shapes.append(
+                tag("path", class_="area", d=f"M{x_at(first - 1):.1f} {_BOTTOM}{corners}V{_BOTTOM}Z")
+            )
         else:
             shapes += _line(each, number, len(series), x_at, y_at, joined=not words)
     named = sum(bool(each.name) for each in series)
@@ -102,27 +101,27 @@ def _is_consecutive(xs: Sequence[float]) -> bool:
     return max(xs) - min(xs) == len({*xs}) - 1
 
 
-def _line(series: Series, number: int, of: int, x_at: Place, y_at: Place, joined: bool) -> list[str]:
+def _line(series: Series, number: int, of: int, x_at: Place, y_at: Place, joined: bool) -> list[Html]:
     colour = COLOURS[number % len(COLOURS)]
-    dash = f' stroke-dasharray="{2 + 2 * (number // len(COLOURS))} 3"' if number >= len(COLOURS) else ""
-    stroke = f'stroke="{colour}" stroke-width="1.8" fill="none"{dash}'
+    dash = f"{2 + 2 * (number // len(COLOURS))} 3" if number >= len(COLOURS) else ""
+    stroke = {"stroke": colour, "stroke_width": "1.8", "fill": "none", "stroke_dasharray": dash}
     aside = 4.0 * (number - (of - 1) / 2) if of <= 8 else 0.0  # bars of several lines would hide each other
     places = [(x_at(point.x) + aside, point) for point in series.points]
     shapes = []
     if joined:
         path = " ".join(f"{x:.1f},{y_at(point.y):.1f}" for x, point in places)
-        shapes.append(f'<polyline {stroke} points="{path}"/>')
+        shapes.append(tag("polyline", **stroke, points=path))
     for place, (x, point) in enumerate(places, 1):
         if point.error > 0:
             low, high = y_at(point.y - point.error), y_at(point.y + point.error)
-            shapes.append(f'<path {stroke} d="M{x:.1f} {low:.1f}V{high:.1f}"/>')
+            shapes.append(tag("path", **stroke, d=f"M{x:.1f} {low:.1f}V{high:.1f}"))
         elif _FEW < len(places) != place:
             continue
-        shapes.append(f'<circle fill="{colour}" cx="{x:.1f}" cy="{y_at(point.y):.1f}" r="3.2"/>')
+        shapes.append(tag("circle", fill=colour, cx=x, cy=y_at(point.y), r=3.2))
     if series.name:
         y = _BOTTOM + 50 + _LEGEND * number
-        shapes.append(f'<path {stroke} d="M{_LEFT} {y - 4}h22"/>')
-        shapes.append(f'<text x="{_LEFT + 30}" y="{y}">{escape(series.name)}</text>')
+        shapes.append(tag("path", **stroke, d=f"M{_LEFT} {y - 4}h22"))
+        shapes.append(tag("text", series.name, x=_LEFT + 30, y=y))
     return shapes
 
 
