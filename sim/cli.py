@@ -53,15 +53,14 @@ def run(
     A run that stopped early keeps what it has, prints it, and exits with the number of what stopped it.
     """
     from sim.config import compared_with, load_simulation
-    from sim.progress.alive import alive
-    from sim.progress.summaries import make_progress
+    from sim.progress import Progress, alive
     from sim.report.write import print_summary
     from sim.run import simulate
     from sim.watch import page_of
 
     chosen = [f"{key}={value}" for key, value in (("engine", engine), ("seed", seed)) if value is not None]
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
-    progress = make_progress(sys.stderr)
+    progress = Progress(sys.stderr)
     if baselines is not None:
         asked, settings = settings.baselines, compared_with(settings, baselines)
         left = ", ".join(name for name in asked if name not in settings.baselines)

@@ -154,13 +154,12 @@ def _run(
     as_json: bool,
     task: Task = "rows",
 ) -> None:
-    from sim.progress.alive import alive
-    from sim.progress.releases import ReleaseProgress
+    from sim.progress import Progress, alive
     from sim.release_config import load_planned, load_release
     from sim.releases import simulate_release
     from sim.watch import page_of
 
-    shown, parties, plan = ReleaseProgress(sys.stderr), None, None
+    shown, parties, plan = Progress(sys.stderr), None, None
     if method == AUTO:
         settings, parties, plan = load_planned(
             scenario, assignments, "kernel" if task == "kernel" else "rows"

@@ -49,7 +49,7 @@ from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
 from sim.opening import opened
-from sim.progress.releases import ReleaseFollower
+from sim.progress import Follower
 from sim.release_config import ReleaseSimulation, load_release
 from sim.report.write import page_of_release, read_object, write_report
 from sim.run import carried_out, rows_of
@@ -63,7 +63,7 @@ FIGURES = "figures by the owners' rows"
 def simulate_release(
     settings: ReleaseSimulation,
     out: Path | None,
-    shown: ReleaseFollower,
+    shown: Follower,
     scenario: Scenario | None = None,
     plan: ReleasePlan | None = None,
     watch: SimulationWatch | None = None,
@@ -262,7 +262,7 @@ def _with_seed(settings: ReleaseSimulation) -> ReleaseSimulation:
     return settings.model_copy(update={"release": release})
 
 
-class ReleaseLaunch(Launch[ReleaseSimulation, ReleaseFollower]):
+class ReleaseLaunch(Launch[ReleaseSimulation]):
     """A release by processes."""
 
     @override
@@ -284,7 +284,7 @@ class ReleaseLaunch(Launch[ReleaseSimulation, ReleaseFollower]):
             _show(self.shown, event["event"], event)
 
 
-def _show(shown: ReleaseFollower, event: str, fields: Mapping[str, Any]) -> None:
+def _show(shown: Follower, event: str, fields: Mapping[str, Any]) -> None:
     match event:
         case "run":
             shown.note(f"{fields['owners']} owners are ready")
@@ -296,7 +296,7 @@ async def _in_process(
     scenario: Scenario,
     settings: ReleaseSimulation,
     directory: Path,
-    shown: ReleaseFollower,
+    shown: Follower,
     watch: SimulationWatch | None,
     steps: Derivation,
 ) -> None:

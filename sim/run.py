@@ -38,7 +38,7 @@ from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.formatting import verdict
 from sim.interrupts import Interrupts
 from sim.opening import opened
-from sim.progress.summaries import Progress
+from sim.progress import Follower
 from sim.report.write import write_report
 from sim.scenarios import Scenario, build_scenario, check_target
 from sim.watch import SimulationWatch
@@ -47,7 +47,7 @@ from sim.watch import SimulationWatch
 class ShownRun:
     """Shows the progress of a run in this process."""
 
-    def __init__(self, progress: Progress, watch: SimulationWatch | None) -> None:
+    def __init__(self, progress: Follower, watch: SimulationWatch | None) -> None:
         self._progress = progress
         self._watch = watch
         self.first_round: float | None = None
@@ -64,7 +64,7 @@ class ShownRun:
 def simulate(
     settings: SimulationSettings,
     out: Path | None,
-    progress: Progress,
+    progress: Follower,
     scenario: Scenario | None = None,
     watch: SimulationWatch | None = None,
 ) -> tuple[Path, Metrics]:
@@ -207,7 +207,7 @@ async def _in_process(
     scenario: Scenario,
     settings: SimulationSettings,
     directory: Path,
-    progress: Progress,
+    progress: Follower,
     timing: dict[str, float],
     watch: SimulationWatch | None,
 ) -> None:

@@ -68,7 +68,7 @@ LARGE = {
     "lab/experiments": 18,
     "audit/attacks": 23,
     "audit/replay": 17,
-    "sim": 14,
+    "sim": 15,
 }
 """Folders with more than a dozen modules: a method, mechanism, codec, benchmark, experiment, attack or part
 of a replay is a file there."""

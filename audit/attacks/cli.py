@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from audit.attacks.finding import AUDIT_ALPHA, FULL_SCALE, AuditVerdict, Effort
@@ -51,10 +50,10 @@ def attack(
     effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
     subjects, place = chosen(name), parse_jobs(jobs)
     if place == 1 and out is None:
-        found = tallies(subjects, effort, repeat, Console(stderr=True))
+        found = tallies(subjects, effort, repeat, sys.stderr)
     else:
         folder = out or Path("runs/audit")
-        found = tallies_by_tasks(subjects, effort, repeat, place, folder, partial(typer.echo, err=True))
+        found = tallies_by_tasks(subjects, effort, repeat, place, folder, sys.stderr)
     shown = console(for_people=not as_json)
     if repeat == 1:
         verdicts = [tally.verdicts[0] for tally in found]

@@ -65,7 +65,7 @@ from fedkme.tables.table import Table
 from sim.config import LaunchSettings
 from sim.engines.children import Event
 from sim.engines.processes import Folders, Launch
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from sim.scenarios import Scenario
 from sim.scenarios.frames import Frames
 
@@ -98,7 +98,7 @@ Worlds = tuple[Scores, Scores]
 """Scores of all canaries in the first world and in the second, (requests x canaries,) each."""
 
 
-class CanaryLaunch(Launch[LaunchSettings, ReleaseProgress]):
+class CanaryLaunch(Launch[LaunchSettings]):
     """Parties of one world, whose consumer asks so many times, one request after the other.
 
     Attributes:
@@ -126,7 +126,7 @@ class CanaryLaunch(Launch[LaunchSettings, ReleaseProgress]):
             curator: tables of its configuration.
         """
         settings = LaunchSettings(scenario=Frames(), noise="secure")
-        super().__init__(scenario, settings, directory, ReleaseProgress(sys.stderr))
+        super().__init__(scenario, settings, directory, Progress(sys.stderr))
         self.asked: list[Event] = []
         self.lost: list[str] = []
         self._trials, self._through, self._consumer, self._curator = trials, through, consumer, curator

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import Any, TextIO
 
 from audit.attacks.finding import AUDIT_ALPHA, AuditVerdict, CheckResult, Effort, Subject
 from audit.attacks.subjects import chosen
-from fedkme import durable
-from fedkme.errors import DataError, PartyFailedError
-from sim.jobs.choice import carry_out, held
-from sim.jobs.tasks import LostTask, Task, key_of, task_of
-
-FILE = "audit.jsonl"
-"""Repetitions of an audit in its folder, a line each: key, mechanism, seed, seconds and findings."""
+from fedkme.errors import PartyFailedError
+from sim.jobs.tasks import Task, key_of, task_of
+from sim.progress import Progress
+from sim.sweep.measure import Row, attempted
+from sim.sweep.run import fill_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,40 +59,63 @@ class Tally:
         }
 
 
-def tallies(subjects: Sequence[Subject], effort: Effort, repeat: int, console: Console) -> list[Tally]:
+def tallies(subjects: Sequence[Subject], effort: Effort, repeat: int, stream: TextIO) -> list[Tally]:
     """Every check of every subject, `repeat` times.
 
-    Progress is a bar on a terminal, and elsewhere a line for each subject.
+    Progress is a line for each subject, above a bar on a terminal.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    found = []
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("audit", total=repeat * sum(len(subject.checks) for subject in subjects))
+    found: list[Tally] = []
+    with closing(Progress(stream)) as progress:
         for subject in subjects:
-            progress.update(task, description=subject.name)
-            started = time.perf_counter()
-            efforts = [replace(effort, seed=effort.seed + number) for number in range(repeat)]
-            verdicts = tuple(subject.audit(each, lambda: progress.advance(task)) for each in efforts)
-            found.append(Tally(subject, verdicts, time.perf_counter() - started))
-            if not console.is_terminal:
-                tally = found[-1]
-                line = f"{subject.name}: {tally.expected} of {repeat} as it must be, {tally.seconds:.0f} s"
-                console.print(line, soft_wrap=True, highlight=False, markup=False)
+            started, verdicts = time.perf_counter(), []
+            for number in range(repeat):
+                progress.count(repeat * len(found) + number, repeat * len(subjects), subject.name)
+                verdicts.append(subject.audit(replace(effort, seed=effort.seed + number)))
+            found.append(Tally(subject, tuple(verdicts), time.perf_counter() - started))
+            line = f"{found[-1].expected} of {repeat} as it must be, {found[-1].seconds:.0f} s"
+            progress.note(f"{subject.name}: {line}")
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """One audit of one mechanism, as a row of a table."""
+
+    subject: Subject
+    effort: Effort
+
+    @property
+    def key(self) -> str:
+        """SHA-256, in hex, of this package's version, the mechanism and the effort."""
+        return key_of(self._plain())
+
+    @property
+    def seed(self) -> int:
+        """Seed of the audit."""
+        return self.effort.seed
+
+    def words(self) -> str:
+        """The repetition in a line."""
+        return f"{self.subject.name}, seed {self.seed}"
+
+    def task(self) -> Task:
+        """The repetition as a task for any machine."""
+        return task_of(f"audit: {self.words()}", audit_once, self._plain())
+
+    def columns(self) -> Row:
+        """Columns that do not depend on what came of it."""
+        return {"mechanism": self.subject.name}
+
+    def _plain(self) -> dict[str, Any]:
+        return {"mechanism": self.subject.name, "effort": asdict(self.effort)}
+
+
 def tallies_by_tasks(
-    subjects: Sequence[Subject],
-    effort: Effort,
-    repeat: int,
-    jobs: int | str,
-    out: Path,
-    say: Callable[[str], None],
+    subjects: Sequence[Subject], effort: Effort, repeat: int, jobs: int | str, out: Path, stream: TextIO
 ) -> list[Tally]:
     """Every check of every subject, `repeat` times, a task for each repetition of a subject.
 
-    Given again, it does what OUT/audit.jsonl lacks: a repetition is known by the package's version, the
-    mechanism and the effort, its seed among it.
+    Given again, it does what the table in OUT lacks.
 
     Raises:
         ConfigError: the folder cannot be written, or another audit writes there.
@@ -105,72 +123,33 @@ def tallies_by_tasks(
         PartyFailedError: repetitions were lost with their processes or nodes; the others are in the folder.
     """
     efforts = [replace(effort, seed=effort.seed + number) for number in range(repeat)]
-    tasks = {_key(task): task for subject in subjects for each in efforts for task in [_task(subject, each)]}
-    with held(out, "audit") as folder:
-        kept = _read(folder / FILE)
-        missing = {key: task for key, task in tasks.items() if key not in kept}
-        say(f"{len(tasks)} repetitions, {len(tasks) - len(missing)} of them there already")
-        keys, lost = list(missing), []
-        with (
-            (folder / FILE).open("a", encoding="utf-8") as file,
-            closing(carry_out(list(missing.values()), jobs, folder)) as results,
-        ):
-            for place, result in results:
-                name = missing[keys[place]].name
-                if isinstance(result, LostTask):
-                    lost.append(f"{name}: {result.cause}")
-                    continue
-                kept[keys[place]] = result
-                file.write(json.dumps({"key": keys[place], **result}) + "\n")
-                file.flush()
-                say(f"{name}: {result['seconds']:.0f} s")
-    if lost:
+    repetitions = [Repetition(subject, each) for subject in subjects for each in efforts]
+    with closing(Progress(stream)) as progress:
+        rows = fill_table(repetitions, jobs, out, progress.hear)
+    if lost := [f"{row['mechanism']}, seed {row['seed']}: {row['cause']}" for row in rows if row["code"]]:
         raise PartyFailedError(
             f"{len(lost)} repetitions were lost; {lost[0]}", f"Give the command again: {out} has the others."
         )
-    return [_tally(subject, [kept[_key(_task(subject, each))] for each in efforts]) for subject in subjects]
+    parts = [rows[start : start + repeat] for start in range(0, len(rows), repeat)]
+    return [_tally(subject, part) for subject, part in zip(subjects, parts, strict=True)]
 
 
-def audit_once(argument: dict[str, Any]) -> dict[str, Any]:
+def audit_once(argument: dict[str, Any]) -> Row:
     """Audit one mechanism once, as a task: values of JSON go in and come out."""
-    (subject,) = chosen(argument["mechanism"])
-    started = time.perf_counter()
-    verdict = subject.audit(Effort(**argument["effort"]))
-    return {
-        "mechanism": subject.name,
-        "seed": argument["effort"]["seed"],
-        "seconds": time.perf_counter() - started,
-        "findings": [asdict(finding) for finding in verdict.findings],
-    }
+
+    def audited() -> Row:
+        (subject,) = chosen(argument["mechanism"])
+        verdict = subject.audit(Effort(**argument["effort"]))
+        findings = json.dumps([asdict(finding) for finding in verdict.findings])
+        return {"code": 0, "cause": "", "status": "done", "findings": findings}
+
+    return attempted(audited)
 
 
-def _task(subject: Subject, effort: Effort) -> Task:
-    argument = {"mechanism": subject.name, "effort": asdict(effort)}
-    return task_of(f"audit: {subject.name}, seed {effort.seed}", audit_once, argument)
-
-
-def _key(task: Task) -> str:
-    return key_of(task.argument)
-
-
-def _tally(subject: Subject, found: Sequence[dict[str, Any]]) -> Tally:
-    verdicts = [
-        AuditVerdict(subject, tuple(CheckResult(**finding) for finding in each["findings"])) for each in found
-    ]
-    return Tally(subject, tuple(verdicts), sum(each["seconds"] for each in found))
-
-
-def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Repetitions that a folder has, by key; the last line may be cut by a death of the process."""
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-    try:
-        kept = [json.loads(line) for line in lines if line.endswith("\n")]
-        found = {each.pop("key"): each for each in kept}
-    except (ValueError, KeyError, AttributeError):
-        raise DataError(f"{file} is none of an audit", "Choose another --out, or remove the file.") from None
-    if lines and not lines[-1].endswith("\n"):
-        durable.replace(file, "".join(lines[:-1]).encode())
-    return found
+def _tally(subject: Subject, rows: Sequence[Row]) -> Tally:
+    findings = [tuple(CheckResult(**each) for each in json.loads(row["findings"])) for row in rows]
+    verdicts = tuple(AuditVerdict(subject, each) for each in findings)
+    return Tally(subject, verdicts, sum(row["seconds"] for row in rows))
 
 
 def tally_lines(found: Sequence[Tally], seed: int) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,13 +39,14 @@ def chaos(
 ) -> None:
     """Break everything that can break, in simulated worlds with the real code, and look at what is left."""
     from audit.chaos.batch import tallies
+    from sim.progress import Progress
 
-    out, errors = console(for_people=not as_json), Console(stderr=True)
+    out = console(for_people=not as_json)
     done: list[ScheduleTally] = []
-    with errors.status("playing schedules") as status:
+    with closing(Progress(sys.stderr)) as progress:
         for tally in tallies(range(seed, seed + schedules), jobs, heavy):
             done.append(tally)
-            status.update(f"{sum(each.played for each in done)} of {schedules} schedules")
+            progress.count(sum(each.played for each in done), schedules, "schedules")
             for failure in tally.failures:
                 _tell(out, failure, heavy)
     happened = sum((tally.happened for tally in done), Counter[str]())

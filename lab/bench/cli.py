@@ -147,7 +147,7 @@ app.verb(
 app.verb(
     "fedkme bench market --quick",
     "fedkme bench market --rows 250 --rho 2 --epsilon 1 --seeds 0,1,2 --json",
-    json="a list: one object a summary, keyed as the csv file; lines for people go to standard error",
+    json="a list: one object a summary, its setting and its scores; lines for people go to standard error",
 )(market)
 
 

@@ -29,8 +29,7 @@ from sim.config import load_simulation
 from sim.engines.children import Event
 from sim.engines.processes import Launch, SummaryLaunch
 from sim.engines.run_folder import read_record
-from sim.progress.releases import ReleaseProgress
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import ReleaseLaunch
 from sim.scenarios import Scenario
@@ -57,7 +56,7 @@ class LaunchFigures:
     rounds: list[tuple[int, float, float]] = field(default_factory=list)
     """CPU seconds of the curator and of all owners as a round of this number ended."""
 
-    def hear(self, event: Event, launch: Launch[Any, Any]) -> None:
+    def hear(self, event: Event, launch: Launch[Any]) -> None:
         """Hear what a party reports."""
         self.at[f"{event['party']} {event['event']}"] = time.monotonic() - self.began
         if event["event"] == "round":
@@ -74,7 +73,7 @@ class LaunchFigures:
         curator, own = (1e6 / owners / (last - first) * (b - a) for a, b in zip(began, ended, strict=True))
         return curator, own
 
-    def look(self, launch: Launch[Any, Any]) -> None:
+    def look(self, launch: Launch[Any]) -> None:
         """Read CPU seconds and the largest resident set of each process, where the system tells them."""
         for party, child in launch._children.items():
             with contextlib.suppress(OSError, ValueError):  # it has ended: what was read last stands
@@ -124,24 +123,22 @@ async def _measure(owners: int, protocol: ScaleProtocol) -> dict[str, Cell]:
     }
 
 
-def _launch(
-    scenario: Scenario, protocol: ScaleProtocol, folder: Path, figures: LaunchFigures
-) -> Launch[Any, Any]:
+def _launch(scenario: Scenario, protocol: ScaleProtocol, folder: Path, figures: LaunchFigures) -> Launch[Any]:
     unread = io.StringIO()
     patience_s = max(_LEAST_PATIENCE_S, len(scenario.owners))  # on a busy machine
     common = (f"connect_s={patience_s}", f"progress_s={patience_s}", "noise=secure")
     launch: _Summary | _Release
     if protocol in _SUMMARIES:
         simulated = load_simulation("digits", (*common, *_SUMMARIES[protocol], "downstream=false"))
-        launch = _Summary(scenario, simulated, folder, PlainProgress(unread))
+        launch = _Summary(scenario, simulated, folder, Progress(unread))
     else:
         released = load_release(protocol, "digits", common)
-        launch = _Release(scenario, released, folder, ReleaseProgress(unread))
+        launch = _Release(scenario, released, folder, Progress(unread))
     launch.figures = figures
     return launch
 
 
-async def _watch(launch: Launch[Any, Any], figures: LaunchFigures) -> None:
+async def _watch(launch: Launch[Any], figures: LaunchFigures) -> None:
     while True:
         figures.look(launch)
         await asyncio.sleep(0.25)

@@ -29,7 +29,7 @@ from lab.bench.rounds import real_block, summary_settings
 from lab.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.children import Event
 from sim.engines.processes import SummaryLaunch
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 
 _BARE = "import numpy, grpc.aio"
 _ROWS = 2
@@ -116,7 +116,7 @@ async def _launch(settings: BenchSettings, launched: Launched) -> None:
     began = _cpu()
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as folder:
         scenario = synthetic_scenario(settings.start_owners)
-        progress = PlainProgress(io.StringIO())
+        progress = Progress(io.StringIO())
         launch = MeasuredLaunch(scenario, simulation(_ROWS, settings.tls), Path(folder), progress)
         await launch.run()
     clock = launch.clock

@@ -25,8 +25,8 @@ class Piece(Settings, ABC):
     """Seed of everything random in it."""
 
     @abstractmethod
-    def measure(self) -> Iterable[CurveValue]:
-        """Compute its values.
+    def measure(self) -> Iterable[Any]:
+        """Compute its values: dataclasses with `method`, `panel` and `value`, curve values say.
 
         Raises:
             FedkmeError: its data are not there, or it cannot be computed.

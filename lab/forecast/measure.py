@@ -1,9 +1,9 @@
-"""Measures layouts for measured.csv: `python -m lab.forecast.measure DATA RUNS.csv`.
+"""Measures layouts for measured.csv: `python -m lab.forecast.measure DATA RUNS`.
 
-Whole runs of the product, and uniform rows, by the benchmark's runner: a line of RUNS.csv each, so that a
-command cut short goes on where it was. Layouts of MarketBench and of fresh.py, thresholds.py and
+Whole runs of the product, and uniform rows, by the benchmark's runner: a row of the table in RUNS each, so
+that a command cut short goes on where it was. Layouts of MarketBench and of fresh.py, thresholds.py and
 heldback.py beside this file, under the default gamma, that of the domain; those of the benchmark also under
-that of public rows, which is its own: its file of lines may be given as RUNS.csv, and is not run again.
+that of public rows, which is its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import os
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,12 +28,13 @@ from lab.forecast.measured import FILE
 from lab.forecast.thresholds import thresholds
 from lab.market.layouts import KINDS, layouts
 from lab.market.run import Grid, Line, run
+from sim.progress import Progress
 
 Part = tuple[Sequence[int], Mapping[str, Any]]
 """Seeds, and what is otherwise than in _USUAL."""
 
 DOMAIN = "@domain"
-"""Suffix of a layout's name in RUNS.csv under the default gamma."""
+"""Suffix of a layout's name in RUNS under the default gamma."""
 GRIDS: Mapping[str, Sequence[Part]] = {
     DOMAIN: (((0, 1), {"ratios": (1.0, 2.0)}),),
     "": (
@@ -79,6 +82,15 @@ def variants(builds: Mapping[str, Build]) -> Iterator[tuple[str, Build, Sequence
         yield name + DOMAIN, cache(_of_domain(build, name + DOMAIN)), (*GRIDS[DOMAIN], *more)
 
 
+def builds() -> dict[str, Build]:
+    """All layouts under each gamma, by name."""
+    return {name: build for name, build, _ in variants(_builds())}
+
+
+def _builds() -> dict[str, Build]:
+    return {**layouts(), **fresh(), **thresholds(), **heldback()}
+
+
 def _of_domain(build: Build, name: str) -> Build:
     def built(folder: Path, rows: int, seed: int) -> ExperimentDraw:
         draw = build(folder, rows, seed)
@@ -120,7 +132,7 @@ def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> It
         yield [layout.partition("@")[0], *about, *run_as, f"{mean:.2g}", len(ratios)]
 
 
-def main(say: Callable[[str], None] = print) -> None:
+def main() -> None:
     """Run what is missing and write measured.csv, or the lines of some layouts in it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
@@ -128,13 +140,13 @@ def main(say: Callable[[str], None] = print) -> None:
     parser.add_argument("--layouts", nargs="+", help="of these alone; all others stay as they were measured")
     chosen = parser.parse_args()
     draws, lines = dict[str, ExperimentDraw](), list[Line]()
-    builds = {**layouts(), **fresh(), **thresholds(), **heldback()}
-    names = set(chosen.layouts or builds)
-    for name, build, parts in variants({name: build for name, build in builds.items() if name in names}):
+    os.environ["FEDKME_DATA"] = str(chosen.data.absolute())  # worker processes read it
+    names, progress = set(chosen.layouts or _builds()), Progress(sys.stderr)
+    for name, build, parts in variants({name: build for name, build in _builds().items() if name in names}):
         for seeds, part in parts:
             for what in (part, {**part, **_UNIT}):
                 grid = Grid((name,), seeds=tuple(seeds), **{**_USUAL, **what})
-                lines = run(grid, chosen.data, chosen.runs, say, {name: build})
+                lines, _ = run(grid, chosen.runs, progress.hear, "lab.forecast.measure:builds")
         draws[name] = build(chosen.data, 250, 0)
     with FILE.open(newline="", encoding="utf-8") as text:
         kept = [line for line in csv.reader(text) if line[0] not in (*names, _HEADER[0])]

@@ -4,6 +4,6 @@ layouts.py   who holds what: sites, alike owners, discrete tables, rare targets,
 methods.py   everything that is compared, by name
 product.py   ours: a whole run of owners, curator and consumer in this process
 rivals.py    what needs no privacy, releases nothing, or is published elsewhere
-run.py       one line of a csv file for each run; what is there already is not run again
+run.py       one row of a table for each run; what is there already is not run again
 table.py     the table that people read first
 """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +15,7 @@ import typer
 
 from fedkme.errors import ConfigError, DataError
 from fedkme.verbs import AsJson, print_json
-from sim.scenarios.base import place
+from sim.progress import Progress
 
 
 def market(
@@ -28,18 +30,18 @@ def market(
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; $FEDKME_DATA by default.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="csv file; what it has already is not run again.")] = Path(
-        "market.csv"
+    out: Annotated[Path, typer.Option(help="Folder; what its table has already is not run again.")] = Path(
+        "runs/market"
     ),
     as_json: AsJson = False,
 ) -> None:
     """Compare summaries with rivals at equal rows accessed, on sites, tables and images.
 
-    A layout whose file is missing is skipped with a word, and the exit status says so. Every run is a line of
-    a csv file; cut short and given again, the command goes on where it was. Tables show
+    A layout whose file is missing fails with a word, and the exit status says so. Every run is a row of
+    OUT/sweep.parquet; cut short and given again, the command goes on where it was. Tables show
     |D_v| 250, p 100, rho 2 and epsilon 1 where they are among what was run.
     """
-    from lab.market.run import QUICK_GRID, Grid, incomplete_layouts, run
+    from lab.market.run import QUICK_GRID, Grid, run
     from lab.market.table import tables
 
     usual = QUICK_GRID if quick else Grid()
@@ -52,14 +54,16 @@ def market(
         _whole(seeds, "--seeds", 0) or usual.seeds,
         _families(families) or usual.families,
     )
-    folder = data or place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
-    found = run(grid, folder, out, partial(typer.echo, err=as_json))
+    if data is not None:
+        os.environ["FEDKME_DATA"] = str(data.absolute())  # worker processes read it
+    with closing(Progress(sys.stderr)) as progress:
+        found, failed = run(grid, out, progress.hear)
     if as_json:
         print_json([asdict(line) for line in found])
     else:
         typer.echo(tables(found, grid))
-    if left := incomplete_layouts(grid, found):
-        raise DataError(f"{', '.join(left)}: not measured", "Set FEDKME_DATA to the folder of their data.")
+    if failed:
+        raise DataError(f"{', '.join(failed)}: not measured", "Set FEDKME_DATA to the folder of their data.")
 
 
 def _parts(text: str) -> list[str]:

@@ -1,25 +1,28 @@
-"""Run MarketBench: one line of a csv file for each summary; what the file has already is not run again."""
+"""Run MarketBench: a line for each summary, in a table; what the table has already is not run again."""
 
 from __future__ import annotations
 
-import csv
 import itertools
+import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import ClassVar
 
-from fedkme.errors import ConfigError, DataError
-from lab.experiments.cells_draw import Build
-from lab.market.layouts import KINDS, QUICK, layouts
+from lab.experiments.piece import Piece, data_folder
+from lab.market.layouts import KINDS, QUICK
 from lab.market.methods import FAMILIES, MethodFamily
 from lab.market.pool import PooledRows, SummaryQuestion
 from lab.market.score import score
+from sim.jobs.tasks import named
+from sim.progress import TableStep
+from sim.sweep.run import fill_table
+from sim.sweep.table import FILE, read_rows
 
-Key = tuple[str, str, int, int, float, float, int]
-Say = Callable[[str], None]
+LAYOUTS = "lab.market.layouts:layouts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,26 @@ class Grid:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     families: tuple[str, ...] = tuple(family.name for family in FAMILIES)
 
-    def questions(self, family: MethodFamily, seed: int) -> Iterator[SummaryQuestion]:
-        """Questions to a family about one draw; NaN for what it does not know."""
-        ratios = self.ratios if family.paced else (math.nan,)
-        epsilons = self.epsilons if family.private else (math.nan,)
-        for p, rho, epsilon in itertools.product(self.sizes, ratios, epsilons):
-            yield SummaryQuestion(p, rho, epsilon, seed)
+    def runs(self, builds: str) -> list[MarketRun]:
+        """All of them, those of one draw together; `builds` is the function that gives the layouts."""
+        families = [family for family in FAMILIES if family.name in self.families]
+        return [
+            MarketRun(
+                layout=layout,
+                rows=rows,
+                family=family.name,
+                p=p,
+                rho=rho,
+                epsilon=epsilon,
+                seed=seed,
+                builds=builds,
+            )
+            for seed, rows, layout in itertools.product(self.seeds, self.rows, self.layouts)
+            for family in families
+            for p in self.sizes
+            for rho in (self.ratios if family.paced else (None,))
+            for epsilon in (self.epsilons if family.private else (None,))
+        ]
 
 
 QUICK_GRID = Grid(QUICK, (250,), (100,), (2.0,), (1.0,), (0, 1))
@@ -92,94 +109,62 @@ class Line:
     accessed: int
     kendall: float
     seconds: float
+    panel: ClassVar = "MMD^2 to test"
 
     @property
-    def key(self) -> Key:
-        """Key of the computation: the lines of a family come together."""
-        return _key(self.layout, self.family, self.rows, self.p, self.rho, self.epsilon, self.seed)
+    def value(self) -> float:
+        """Figure that stands for the summary in a line of progress."""
+        return self.mmd2_test
 
 
-def _key(layout: str, family: str, rows: int, p: int, rho: float, epsilon: float, seed: int) -> Key:
-    return layout, family, rows, p, _known(rho), _known(epsilon), seed
+class MarketRun(Piece):
+    """One family of methods on one draw: its lines come together."""
+
+    layout: str
+    rows: int
+    family: str
+    p: int
+    rho: float | None
+    epsilon: float | None
+    builds: str = LAYOUTS
+    """`MODULE:NAME` of the function that gives layouts by name."""
+
+    def measure(self) -> list[Line]:
+        """Make the family's summaries, and score them."""
+        (family,) = (each for each in FAMILIES if each.name == self.family)
+        rho, epsilon = (math.nan if value is None else value for value in (self.rho, self.epsilon))
+        market = _pooled(self.builds, self.layout, self.rows, self.seed)
+        return _lines(market, family, SummaryQuestion(self.p, rho, epsilon, self.seed), self.rows)
 
 
-def _known(value: float) -> float:
-    """Make what a family does not know equal to itself, which NaN is not."""
-    return -1.0 if math.isnan(value) else value
-
-
-def read_lines(file: Path) -> list[Line]:
-    """Lines of a csv file, none if there is no file.
-
-    Raises:
-        DataError: it was not written by `run`.
-    """
-    if not file.exists():
-        return []
-    kinds = get_type_hints(Line)
-    try:
-        with file.open(newline="", encoding="utf-8") as text:
-            return [Line(**{n: kinds[n](cell) for n, cell in row.items()}) for row in csv.DictReader(text)]
-    except (KeyError, ValueError, TypeError, UnicodeDecodeError):
-        raise DataError(f"{file} is no result of fedkme bench market", "Give another --out.") from None
+@lru_cache(maxsize=1)
+def _pooled(builds: str, layout: str, rows: int, seed: int) -> PooledRows:
+    """The draw of a layout, which runs that follow each other share."""
+    return PooledRows(named(builds)()[layout](data_folder(), rows, seed))
 
 
 def run(
-    grid: Grid, data: Path, file: Path, say: Say, builds: Mapping[str, Build] | None = None
-) -> list[Line]:
-    """Make the runs of a grid that `file` lacks, and append them; a layout without its data is skipped.
+    grid: Grid, out: Path, hear: Callable[[TableStep], None], builds: str = LAYOUTS
+) -> tuple[list[Line], list[str]]:
+    """Make the runs of a grid that the table in a folder lacks.
 
     Args:
         grid: of runs.
-        data: folder of the data sets.
-        file: csv file, made where there is none.
-        say: hears of each draw.
-        builds: layouts by name; those of the benchmark by default.
+        out: the folder.
+        hear: is told where the table stands.
+        builds: `MODULE:NAME` of the function that gives layouts by name.
 
     Returns:
-        All lines of the file.
+        All lines of the table, and the layouts of which a run failed, for want of data say.
+
+    Raises:
+        DataError: there is a file of the table's name that is none.
     """
-    found, builds = read_lines(file), builds or layouts()
-    done = {line.key for line in found}
-    for seed, rows, name in itertools.product(grid.seeds, grid.rows, grid.layouts):
-        missing = list(_missing(grid, name, rows, seed, done))
-        if not missing:
-            continue
-        started = time.monotonic()
-        try:
-            market = PooledRows(builds[name](data, rows, seed))
-        except (ConfigError, DataError) as error:
-            say(f"{name}: skipped, {error}")
-            continue
-        for family, question in missing:
-            lines = _lines(market, family, question, rows)
-            _append(file, lines)
-            found += lines
-        say(f"{name}, |D_v| {rows}, seed {seed}: {len(missing)} runs, {time.monotonic() - started:.0f} s")
-    return found
-
-
-def incomplete_layouts(grid: Grid, found: Sequence[Line]) -> list[str]:
-    """Layouts of a grid of which some runs are not among those found, for want of data."""
-    done = {line.key for line in found}
-    return [
-        name
-        for name in grid.layouts
-        if any(
-            next(_missing(grid, name, rows, seed, done), None)
-            for seed, rows in itertools.product(grid.seeds, grid.rows)
-        )
-    ]
-
-
-def _missing(
-    grid: Grid, name: str, rows: int, seed: int, done: set[Key]
-) -> Iterator[tuple[MethodFamily, SummaryQuestion]]:
-    for family in (each for each in FAMILIES if each.name in grid.families):
-        for question in grid.questions(family, seed):
-            key = _key(name, family.name, rows, question.p, question.rho, question.epsilon, seed)
-            if key not in done:
-                yield family, question
+    runs = grid.runs(builds)
+    rows = fill_table(runs, 1, out, hear)
+    failed = dict.fromkeys(run.layout for run, row in zip(runs, rows, strict=True) if row["code"])
+    lines = [Line(*values) for row in read_rows(out / FILE) for values in json.loads(row.get("values", "[]"))]
+    return lines, list(failed)
 
 
 def _lines(market: PooledRows, family: MethodFamily, question: SummaryQuestion, rows: int) -> list[Line]:
@@ -203,14 +188,3 @@ def _lines(market: PooledRows, family: MethodFamily, question: SummaryQuestion, 
         )
         for method, chosen in summaries.items()
     ]
-
-
-def _append(file: Path, lines: Sequence[Line]) -> None:
-    """Write whole lines at once, so that a run that is cut short leaves none in part."""
-    new = not file.exists()
-    with file.open("a", newline="", encoding="utf-8") as text:
-        writer = csv.DictWriter(text, [field.name for field in fields(Line)])
-        if new:
-            writer.writeheader()
-        plain: list[dict[str, Any]] = [asdict(line) for line in lines]
-        writer.writerows(plain)

@@ -19,7 +19,7 @@ from lab.papers.catalogue import EXPERIMENTS, Size
 from lab.papers.reproduce import PaperExperiment, reproduce
 from sim.arguments import JobsText
 from sim.jobs.choice import parse_jobs
-from sim.sweep.progress import SweepProgress
+from sim.progress import Progress
 from sim.sweep.table import FILE, read_rows
 
 NAMES = (*summaries.NAMES, *EXPERIMENTS)
@@ -118,7 +118,7 @@ def _each(request: ReproduceOptions) -> int:
 def _one(name: str, request: ReproduceOptions) -> int:
     """Compute one figure or table; the code of a run in it that failed, or 0."""
     typer.echo(f"{name}:")
-    progress = SweepProgress(sys.stderr)
+    progress = Progress(sys.stderr)
     with contextlib.closing(progress):
         if name in summaries.NAMES:
             size = (summaries.QUICK if request.size == "quick" else summaries.FULL)[name]

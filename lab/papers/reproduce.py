@@ -14,11 +14,12 @@ from lab.experiments.paper import figure_of, printed_numbers
 from lab.experiments.piece import Piece, require, values_of
 from lab.papers.figures import draw
 from lab.papers.verdict import verdict
-from sim.sweep.run import SweepStep, fill_table
+from sim.progress import TableStep
+from sim.sweep.run import fill_table
 from sim.sweep.table import FILE, read_rows
 
 Say = Callable[[str], None]
-Hear = Callable[[SweepStep], None]
+Hear = Callable[[TableStep], None]
 
 
 @dataclass(frozen=True, slots=True)

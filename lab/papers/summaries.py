@@ -11,10 +11,11 @@ from lab.experiments.curves import CurveValue
 from lab.experiments.paper import PaperFigure, figure_of
 from lab.papers.measurements import of_access, of_privacy, of_summaries
 from lab.papers.reproduce import publish
+from sim.progress import TableStep
 from sim.scenarios.base import place
 from sim.sweep.grid import AxisValue, SweepSettings
 from sim.sweep.measure import Row
-from sim.sweep.run import SweepStep, sweep
+from sim.sweep.run import sweep
 
 Grid = dict[str, tuple[AxisValue, ...]]
 
@@ -81,7 +82,7 @@ class Reproduction:
     data: Path | None
     jobs: int | str
     say: Callable[[str], None]
-    hear: Callable[[SweepStep], None]
+    hear: Callable[[TableStep], None]
 
 
 def reproduce_sarpatwar(request: Reproduction) -> int:

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedkme.errors import FedkmeWarning, missing_extra
-from sim.sweep.progress import outcome
-from sim.sweep.run import SweepStep
+from sim.progress import Follower, TableStep
 
 CALLER = 5
 """Level of the line that called a verb: below it are the verb, contextlib, `following` and `tell`."""
 
 
-class CallProgress:
+class CallProgress(Follower):
     """Follows a summary, a release or a sweep; keeps warnings for the end of the call.
 
     Nothing is shown where tqdm is not installed.
@@ -42,10 +41,9 @@ class CallProgress:
             self._bar.reset(100)
         self._at(round(100 * fraction), 100, f"{stage}: {line}")
 
-    def hear(self, step: SweepStep) -> None:
+    def hear(self, step: TableStep) -> None:
         """Show how many runs of a sweep are done."""
-        said = "" if step.run is None or step.row is None else f"{step.run.words()}: {outcome(step.row)}"
-        self._at(step.done, step.total, said)
+        self._at(step.done, step.total, step.line)
 
     def note(self, line: str) -> None:
         """Show a line until there is another."""
@@ -55,9 +53,6 @@ class CallProgress:
     def warn(self, line: str) -> None:
         """Keep a line for the end of the call."""
         self._warnings.append(line)
-
-    def close(self) -> None:
-        """Leave the bar as it is: after the rounds come the baselines, and lines about them."""
 
     def end(self) -> None:
         """Close the bar: the call is over."""

@@ -40,13 +40,11 @@ from sim.engines.owners import policy_of
 from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
 from sim.families.table import words_of
-from sim.progress.releases import ReleaseFollower
-from sim.progress.summaries import Progress
+from sim.progress import Follower
 from sim.scenarios import Scenario
 
 T = TypeVar("T")
 SettingsT = TypeVar("SettingsT", bound=LaunchSettings)
-ShownT = TypeVar("ShownT", bound=Progress | ReleaseFollower)
 
 ANY_PORT = "127.0.0.1:0"
 LEAVE_S = 5.0
@@ -69,7 +67,7 @@ class LaunchTimes:
     first_round: float | None = None
 
 
-class Launch(ABC, Generic[SettingsT, ShownT]):
+class Launch(ABC, Generic[SettingsT]):
     """One run of the `processes` engine; what kind of run it is, a subclass says."""
 
     def __init__(
@@ -77,7 +75,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
         scenario: Scenario,
         settings: SettingsT,
         directory: Path,
-        shown: ShownT,
+        shown: Follower,
         watch: Watch | None = None,
     ) -> None:
         """Begin before anything is started; `watch` hears the curator, which then has a page."""
@@ -221,7 +219,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
         self.hear(event)
 
 
-class SummaryLaunch(Launch[SimulationSettings, Progress]):
+class SummaryLaunch(Launch[SimulationSettings]):
     """A summary by processes."""
 
     @override
@@ -238,7 +236,7 @@ class SummaryLaunch(Launch[SimulationSettings, Progress]):
             show_summary(self.shown, event["event"], event)
 
 
-def show_summary(shown: Progress, event: str, fields: Mapping[str, Any]) -> None:
+def show_summary(shown: Follower, event: str, fields: Mapping[str, Any]) -> None:
     """Show what the curator of a summary reports."""
     match event:
         case "run":

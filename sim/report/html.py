@@ -1,8 +1,8 @@
 """HTML parts of a report: frame, tables, SVG bars and curves, and small grey PNGs.
 
-Everything that is text is escaped here. Drawn by hand rather than by a plotting library: the pictures then
-take the page's fonts and its light and dark colours, weigh a few kilobytes, are the same bytes on every
-machine and need no package.
+Text becomes markup in `tag`, which escapes whatever is no `Html`. Drawn by hand rather than by a plotting
+library: the pictures then take the page's fonts and its light and dark colours, weigh a few kilobytes, are
+the same bytes on every machine and need no package.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme import __version__
+from fedkme.pages.glossary import explained
 from fedkme.pages.style import STYLE
 from sim.formatting import number, short
 
@@ -38,6 +39,29 @@ FACTOR = 20
 """Span of values from which on a logarithmic scale shows them."""
 
 
+class Html(str):
+    """Markup, in which all text is escaped."""
+
+
+def tag(name: str, *content: str, **attributes: float | str) -> Html:
+    """An element: content that is no markup is escaped, and so are attributes.
+
+    Names of attributes have `_` for `-`, and at the end for nothing. A float has one decimal; an attribute
+    without a text is left out.
+    """
+    texts = (
+        (key.rstrip("_").replace("_", "-"), f"{value:.1f}" if isinstance(value, float) else str(value))
+        for key, value in attributes.items()
+    )
+    given = "".join(f' {key}="{escape(value)}"' for key, value in texts if value)
+    return Html(f"<{name}{given}>{joined(content)}</{name}>")
+
+
+def joined(parts: Iterable[str], between: str = "") -> Html:
+    """Markup of parts, escaped where they are none."""
+    return Html(between.join(each if isinstance(each, Html) else escape(each) for each in parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One horizontal bar.
@@ -53,7 +77,7 @@ class Bar:
     text: str
 
 
-def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
+def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> Html:
     """Horizontal bars on a common scale from 0, as one SVG element.
 
     Args:
@@ -68,19 +92,17 @@ def bars(title: str, rows: Sequence[Bar], *, height: int = 26) -> str:
     for position, row in enumerate(rows):
         top = position * height + 4
         base = top + thick / 2 + 4
-        shapes.append(f'<text x="{left - 8}" y="{base:g}" text-anchor="end">{_clipped(row.label)}</text>')
+        shapes.append(tag("text", _clipped(row.label), x=left - 8, y=base, text_anchor="end"))
         x = float(left)
         for length, style in row.parts:
             width = room * length / longest
-            shapes.append(
-                f'<rect class="{style}" x="{x:.1f}" y="{top}" width="{width:.1f}" height="{thick}"/>'
-            )
+            shapes.append(tag("rect", class_=style, x=x, y=top, width=width, height=thick))
             x += width
-        shapes.append(f'<text class="value" x="{x + 6:.1f}" y="{base:g}">{escape(row.text)}</text>')
+        shapes.append(tag("text", row.text, class_="value", x=x + 6, y=base))
     return svg(title, len(rows) * height + 4, shapes)
 
 
-def scaled(title: str, rows: Sequence[Bar]) -> str:
+def scaled(title: str, rows: Sequence[Bar]) -> Html:
     """Bars, or dots on a logarithmic scale where the lengths above 0 span a factor of more than 20.
 
     A bar has no meaning on a scale without a 0, so that each value is then a dot on a line from the left;
@@ -97,80 +119,25 @@ def scaled(title: str, rows: Sequence[Bar]) -> str:
     def x_at(value: float) -> float:
         return left + room * math.log(value / marks[0]) / math.log(marks[-1] / marks[0])
 
-    shapes = []
-    for mark in marks:
-        x = x_at(mark)
-        shapes.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{foot}"/>')
+    shapes = [tag("line", class_="grid", x1=x_at(mark), x2=x_at(mark), y1=2, y2=foot) for mark in marks]
     for mark in marks[:: math.ceil(len(marks) / 4)]:
-        x = x_at(mark)
         shapes.append(
-            f'<text class="axis" x="{x:.1f}" y="{foot + 14}" text-anchor="middle">{short(mark)}</text>'
+            tag("text", short(mark), class_="axis", x=x_at(mark), y=foot + 14, text_anchor="middle")
         )
     for position, (row, length) in enumerate(zip(rows, lengths, strict=True)):
         y, style = position * 26 + 13, row.parts[0][1]
-        shapes.append(f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{_clipped(row.label)}</text>')
+        shapes.append(tag("text", _clipped(row.label), x=left - 8, y=y + 4, text_anchor="end"))
         x = x_at(length) if length > 0 else left
         if length > 0:
-            shapes.append(
-                f'<rect class="{style}" x="{left}" y="{y - 1.5}" width="{x - left:.1f}" height="3"/>'
-            )
-            shapes.append(f'<circle class="{style}" cx="{x:.1f}" cy="{y}" r="5.5"/>')
-        shapes.append(f'<text class="value" x="{x + 11:.1f}" y="{y + 4}">{escape(row.text)}</text>')
-    shapes.append(
-        f'<text class="axis" x="{WIDTH}" y="{foot + 14}" text-anchor="end">logarithmic scale</text>'
-    )
+            shapes.append(tag("rect", class_=style, x=left, y=y - 1.5, width=x - left, height=3))
+            shapes.append(tag("circle", class_=style, cx=x, cy=y, r=5.5))
+        shapes.append(tag("text", row.text, class_="value", x=x + 11, y=y + 4))
+    shapes.append(tag("text", "logarithmic scale", class_="axis", x=WIDTH, y=foot + 14, text_anchor="end"))
     return svg(title, foot + 20, shapes)
 
 
 def _power(value: float) -> int:
     return math.floor(math.log10(value))
-
-
-def curve(title: str, y_name: str, points: Iterable[tuple[float, float]], step: bool = False) -> str:
-    """A value per round, as one SVG element.
-
-    Args:
-        title: what the drawing says to someone who cannot see it.
-        y_name: what the value is.
-        points: (round, value); values that are not finite are left out.
-        step: draw a count, constant over a round and from 0. Else a line, on a logarithmic scale where the
-            values span a factor of more than 20, and of less than 10^9 (which is rounding, not a curve).
-    """
-    kept = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
-    if not kept:
-        return ""
-    xs, ys = [x for x, _ in kept], [y for _, y in kept]
-    logarithmic = not step and FACTOR * min(ys) < max(ys) < 1e9 * min(ys)
-    y_ticks = decades(min(ys), max(ys)) if logarithmic else ticks(min(0.0, *ys), max(ys))
-    first, last = (xs[0] - 1 if step else xs[0]), xs[-1]
-    left, right, top, bottom = 56, WIDTH - 14, 26, 190
-
-    def x_at(x: float) -> float:
-        return left + (right - left) * (x - first) / ((last - first) or 1.0)
-
-    def y_at(y: float) -> float:
-        low, high = (math.log(t) if logarithmic else t for t in (y_ticks[0], y_ticks[-1]))
-        share = ((math.log(y) if logarithmic else y) - low) / (high - low)
-        return bottom - (bottom - top) * share
-
-    shapes = [f'<text class="axis" x="0" y="12">{escape(y_name)}</text>']
-    for tick in y_ticks:
-        y = y_at(tick)
-        shapes.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        shapes.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
-    for tick in (tick for tick in ticks(first, last) if first <= tick <= last and tick == round(tick)):
-        shapes.append(
-            f'<text x="{x_at(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{short(tick)}</text>'
-        )
-    shapes.append(f'<text class="axis" x="{right}" y="{bottom + 34}" text-anchor="end">round</text>')
-    if step:
-        corners = f"M{x_at(first):.1f} {bottom}" + "".join(f"V{y_at(y):.1f}H{x_at(x):.1f}" for x, y in kept)
-        shapes.append(f'<path class="area" d="{corners}V{bottom}Z"/>')
-    else:
-        line = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in kept)
-        shapes.append(f'<polyline class="line" points="{line}"/>')
-        shapes.append(f'<circle class="main" cx="{x_at(xs[-1]):.1f}" cy="{y_at(ys[-1]):.1f}" r="3.5"/>')
-    return svg(title, bottom + 40, shapes)
 
 
 def grey_png(pixels: NDArray[np.uint8]) -> str:
@@ -186,16 +153,14 @@ def grey_png(pixels: NDArray[np.uint8]) -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + image).decode()
 
 
-def svg(title: str, height: int, shapes: Iterable[str]) -> str:
+def svg(title: str, height: int, shapes: Iterable[Html]) -> Html:
     """A drawing of WIDTH by `height` pixels, of SVG elements."""
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(shapes)}</svg>'
-    )
+    box = f"0 0 {WIDTH} {height}"
+    return tag("svg", *shapes, viewBox=box, width=WIDTH, height=height, role="img", aria_label=title)
 
 
 def _clipped(label: str) -> str:
-    return escape(label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…")
+    return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
 
 
 def _left(rows: Sequence[Bar]) -> float:
@@ -224,28 +189,31 @@ def decades(low: float, high: float) -> list[float]:
     return [tick for tick in found if start <= tick <= end]
 
 
-def document(title: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
+def document(title: str, head: Html, sections: Iterable[tuple[str, Html]]) -> str:
     """A whole page that may load nothing; the same bytes for the same content.
 
-    `head` and the sections are HTML, `title` and their names plain text; a section without content is left
-    out.
+    Terms are linked to a glossary at its end; a section without content is left out.
     """
-    body = "\n".join(
-        f"<section>\n<h2>{escape(name, quote=False)}</h2>\n{text}\n</section>"
-        for name, text in sections
-        if text
+    linked, rest = explained(head, list(sections))
+    body = joined(
+        [
+            tag("section", Html(f"<h2>{escape(name, quote=False)}</h2>"), Html(f"\n{text}\n"))
+            for name, text in rest
+            if text
+        ],
+        "\n",
     )
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"{head}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
+        f"{tag('title', title)}\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{linked}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
     )
 
 
-def written(at: datetime, config: str = "", verb: str = "") -> str:
+def written(at: datetime, config: str = "", verb: str = "") -> Html:
     """Date, version and, where there is one, the command by which the run can be had again, as HTML.
 
     Args:
@@ -253,44 +221,47 @@ def written(at: datetime, config: str = "", verb: str = "") -> str:
         config: text of the configuration beside the page.
         verb: command that takes the configuration.
     """
-    repeat = f" · repeat it, in the folder of this page: <code>{escape(verb)}</code>" if config else ""
+    repeat = [" · repeat it, in the folder of this page: ", tag("code", verb)] if config else []
     if 'kind = "frames"' in config:
-        repeat = " · made of data frames in Python: the same frames and settings repeat it"
-    date = f"{at.day} {at:%B %Y, %H:%M} UTC"
-    time = f'<time datetime="{at:%Y-%m-%dT%H:%M}Z">{date}</time>'
-    return f'<p class="about">{time} · fedkme {__version__}{repeat}</p>'
+        repeat = [" · made of data frames in Python: the same frames and settings repeat it"]
+    time = tag("time", f"{at.day} {at:%B %Y, %H:%M} UTC", datetime=f"{at:%Y-%m-%dT%H:%M}Z")
+    return tag("p", time, f" · fedkme {__version__}", *repeat, class_="about")
 
 
-def banner(text: str) -> str:
+def banner(text: str) -> Html:
     """Banner that a reader must not miss."""
-    return f'<p class="banner">{escape(text)}</p>'
+    return tag("p", text, class_="banner")
 
 
-def judged(grade: str, meaning: str, *why: str) -> str:
+def about(text: str) -> Html:
+    """A line about the run, below the title."""
+    return tag("p", text, class_="about")
+
+
+def note(text: str) -> Html:
+    """A paragraph that says what is shown; empty without a text."""
+    return tag("p", text, class_="note") if text else Html()
+
+
+def judged(grade: str, meaning: str, *why: str) -> Html:
     """A verdict with a colour, a mark and a word, what the word means, and the reasons below it."""
-    reasons = "".join(f'<p class="why">{escape(each)}</p>' for each in why if each)
-    return (
-        f'<div class="verdict graded {grade}"><p><strong>{grade.capitalize()}</strong>: {meaning}</p>'
-        f"{reasons}</div>"
-    )
+    reasons = (tag("p", each, class_="why") for each in why if each)
+    word = tag("p", tag("strong", grade.capitalize()), f": {meaning}")
+    return tag("div", word, *reasons, class_=f"verdict graded {grade}")
 
 
-def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
+def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:
     """The few numbers of a page that count most: name, value and what it means."""
-    return '<dl class="tiles">{}</dl>'.format(
-        "".join(
-            f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(note)}</dd></div>"
-            for name, value, note in entries
-        )
-    )
+    cells = (tag("div", tag("dt", name), tag("dd", value), tag("dd", text)) for name, value, text in entries)
+    return tag("dl", *cells, class_="tiles")
 
 
-def listing(name: str, text: str) -> str:
+def listing(name: str, text: str) -> Html:
     """A text file that is folded away until somebody looks; empty without one."""
-    return f"<details><summary>{escape(name)}</summary><pre>{escape(text)}</pre></details>" if text else ""
+    return tag("details", tag("summary", name), tag("pre", text)) if text else Html()
 
 
-def faults(entries: Iterable[Mapping[str, Any]]) -> str:
+def faults(entries: Iterable[Mapping[str, Any]]) -> Html:
     """Owners that left a run, as metrics.json has them: `round`, `owner`, `code` and `line`."""
     rows = [
         (
@@ -304,41 +275,36 @@ def faults(entries: Iterable[Mapping[str, Any]]) -> str:
     return table("The run went on without these owners.", (">round", "owner", ">code", "what happened"), rows)
 
 
-def pair(figures: Iterable[str]) -> str:
+def pair(figures: Iterable[Html]) -> Html:
     """Figures side by side where there is room."""
-    text = "\n".join(figures)
-    return f'<div class="pair">{text}</div>\n' if text else ""
+    text = joined(figures, "\n")
+    return tag("div", text, class_="pair") if text else Html()
 
 
-def figure(title: str, drawing: str, caption: str) -> str:
+def figure(title: str, drawing: Html, caption: str) -> Html:
     """A drawing with a title and what it means."""
-    head, foot = f"<strong>{escape(title)}</strong>", f"<figcaption>{escape(caption)}</figcaption>"
-    return f"<figure>{head}{drawing}{foot}</figure>"
+    return tag("figure", tag("strong", title), drawing, tag("figcaption", caption))
 
 
-def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     """A table; a column whose header starts with '>' holds numbers and is set flush right.
 
     One of many columns turns, on a narrow screen, into a list of names and values for each row.
     """
     if not rows:
-        return ""
-    styles = [' class="n"' if name.startswith(">") else "" for name in header]
+        return Html()
+    styles = ["n" if name.startswith(">") else "" for name in header]
     names = [name.removeprefix(">") for name in header]
     wide = len(names) >= WIDE
-    labels = [f' data-name="{escape(name)}"' if wide else "" for name in names]
-    starts = [f"<td{style}{label}>" for style, label in zip(styles, labels, strict=True)]
-    head = "".join(
-        f'<th scope="col"{style}>{escape(name)}</th>' for name, style in zip(names, styles, strict=True)
+    head = (tag("th", name, scope="col", class_=style) for name, style in zip(names, styles, strict=True))
+    kinds = [
+        {"class_": style, "data_name": name if wide else ""}
+        for style, name in zip(styles, names, strict=True)
+    ]
+    lines = (
+        tag("tr", *(tag("td", cell, **kind) for cell, kind in zip(row, kinds, strict=True))) for row in rows
     )
-    lines = "".join(
-        "<tr>"
-        + "".join(f"{start}{escape(cell)}</td>" for cell, start in zip(row, starts, strict=True))
-        + "</tr>\n"
-        for row in rows
-    )
+    top = tag("thead", tag("tr", *head)) if any(names) else ""
     # Not a <caption>: that would wrap to the width of a narrow table.
-    note = f'<p class="note">{escape(caption)}</p>' if caption else ""
-    top = f"<thead><tr>{head}</tr></thead>" if any(names) else ""
-    kind = ' class="wide"' if wide else ""
-    return f'{note}<div class="scroll"><table{kind}>{top}<tbody>\n{lines}</tbody></table></div>'
+    whole = tag("table", top, tag("tbody", joined(lines, "\n")), class_="wide" if wide else "")
+    return joined([note(caption), tag("div", whole, class_="scroll")])

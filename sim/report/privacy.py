@@ -8,12 +8,12 @@ from typing import Any
 from fedkme.privacy.accounting import HELP, ONE_ROW
 from fedkme.privacy.events import VALIDATION
 from sim.formatting import number
-from sim.report.html import table
+from sim.report.html import Html, table
 
 Statements = Sequence[Mapping[str, Any]]
 """A list of metrics.json (`PrivacyStatement.to_json`)."""
 
-NOTE = (
+NOTE = Html(
     '<p class="note">Only the <em>sound</em> accountant states what is proven of what the code did, by the '
     "method that is named; <em>published</em> is the paper's own arithmetic. ε and δ are for any one "
     "row replaced by another (replace-one), or for all rows of a person where a line says so; for all rows "
@@ -28,7 +28,7 @@ NAMED_ON_PAGE = 12
 """Owners that a row of the page names."""
 
 
-def section(entries: Statements, caption: str) -> str:
+def section(entries: Statements, caption: str) -> Html:
     """A table of statements; owners of which an observer can learn the same share a row."""
     header = (
         "protected",

@@ -1,6 +1,6 @@
 """A release's report as HTML: what was made, what it cost whom, and how close it is to owners' rows.
 
-A section of which nothing is known is the empty string. Every word that comes from a run is escaped.
+A section of which nothing is known is the empty string. `tag` escapes every word that comes from a run.
 """
 
 from __future__ import annotations
@@ -8,27 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from typing import Any
 
-from fedkme.pages.glossary import explained
 from fedkme.privacy.events import CONSUMER
 from sim.formatting import Metrics, columns_line, distance, number, short, size, title
-from sim.report import privacy
-from sim.report.html import (
-    Bar,
-    banner,
-    bars,
-    document,
-    faults,
-    figure,
-    judged,
-    listing,
-    pair,
-    table,
-    tiles,
-    written,
-)
+from sim.report import html, privacy
 from sim.report.page import observers
 
 MOST_COLUMNS = 40
@@ -74,46 +58,47 @@ def render_release(run: ReleaseFolder) -> str:
         ("Models trained on synthetic rows", _models(m)),
         ("The release itself", _utility(run)),
         ("Owners", _owners(run)),
-        ("Faults", faults(m.get("faults", []))),
+        ("Faults", html.faults(m.get("faults", []))),
         ("Time and traffic", _cost(m)),
         ("Files", _files(run)),
-        ("Settings", listing("release.toml, resolved", run.config)),
+        ("Settings", html.listing("release.toml, resolved", run.config)),
     ]
-    head = f"{_head(run)}\n{_tiles(run)}"
-    return document(f"{m['method']} of {m['scenario']}: fedkme release", *explained(head, sections))
+    head = html.joined([_head(run), _tiles(run)], "\n")
+    return html.document(f"{m['method']} of {m['scenario']}: fedkme release", head, sections)
 
 
-def _head(run: ReleaseFolder) -> str:
+def _head(run: ReleaseFolder) -> html.Html:
     m = run.metrics
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
     where = f" · scenario {m['scenario']} · engine {m['engine']}" if "engine" in m else ""
-    about = f"{m['status']}{where}{seed}"
     lines = [
-        f"<h1>{escape(m['method'])}: a release of {escape(m['scenario'])}</h1>",
-        f'<p class="about">{escape(title(m["method"]))} · {escape(about)}</p>',
-        written(run.ended, run.config, f"fedkme release {m['method']} release.toml"),
+        html.tag("h1", f"{m['method']}: a release of {m['scenario']}"),
+        html.about(f"{title(m['method'])} · {m['status']}{where}{seed}"),
+        html.written(run.ended, run.config, f"fedkme release {m['method']} release.toml"),
     ]
     if m["status"] != "complete":
         why = f": {str(m['reason']).rstrip('.')}" if m.get("reason") else ""
         ended = "failed" if m["status"] == "failed" else f"was {m['status']}"
-        lines.append(banner(f"The release {ended}{why}."))
+        lines.append(html.banner(f"The release {ended}{why}."))
     verdict = (
         f"{number(m['rows'])} rows were made of sums over {number(m['N'])} rows of {number(m['K'])} owners, "
         f"{_trust(m)[1]}."
         if m.get("files")
         else "Nothing came out of this release."
     )
-    plan = f'<p class="about">{escape(m["plan"]["line"])}</p>' if m.get("plan") else ""
-    return "\n".join([*lines, _verdict(m, verdict), *filter(None, [plan])])
+    plan = [html.about(m["plan"]["line"])] if m.get("plan") else []
+    return html.joined([*lines, _verdict(m, verdict), *plan], "\n")
 
 
-def _verdict(m: Metrics, made: str) -> str:
+def _verdict(m: Metrics, made: str) -> html.Html:
     """Sentence of what was made; where it was graded a word with a colour and a mark, and why."""
     said, close = m.get("verdict") or {}, columns_line(m)
     if (grade := said.get("grade")) in MEANINGS:
-        return judged(grade, MEANINGS[grade], f"{said['sentence']}. {said['advice']}".rstrip(), made, close)
-    why = f'<p class="why">{escape(close)}</p>' if close else ""
-    return f'<div class="verdict"><p>{escape(made)}</p>{why}</div>'
+        return html.judged(
+            grade, MEANINGS[grade], f"{said['sentence']}. {said['advice']}".rstrip(), made, close
+        )
+    why = [html.tag("p", close, class_="why")] if close else []
+    return html.tag("div", html.tag("p", made), *why, class_="verdict")
 
 
 def _trust(m: Metrics) -> tuple[str, str]:
@@ -126,7 +111,7 @@ def _trust(m: Metrics) -> tuple[str, str]:
     return "secure sums", "under secure aggregation with owners' noise"
 
 
-def _tiles(run: ReleaseFolder) -> str:
+def _tiles(run: ReleaseFolder) -> html.Html:
     m = run.metrics
     security = m.get("security") or {}
     may = "it sees each owner's exact sums"
@@ -141,12 +126,12 @@ def _tiles(run: ReleaseFolder) -> str:
     if proven := [each for each in towards if each.get("accountant") == "sound"]:
         worst = max(proven, key=lambda each: float(each["epsilon"]))
         bounded = worst["epsilon"] != "inf"
-        note = f"proven, at δ = {number(worst['delta'])}" if bounded else "nothing is proven"
-        shown.insert(2, ("ε towards the consumer", number(worst["epsilon"]), note))
+        words = f"proven, at δ = {number(worst['delta'])}" if bounded else "nothing is proven"
+        shown.insert(2, ("ε towards the consumer", number(worst["epsilon"]), words))
     utility = run.card.get("utility", {})
     if DISTANCE in utility:
-        note = f"the noise in it has length {number(utility.get(NOISE))}"
-        shown.append(("distance to the release", short(utility[DISTANCE]), note))
+        words = f"the noise in it has length {number(utility.get(NOISE))}"
+        shown.append(("distance to the release", short(utility[DISTANCE]), words))
     evaluation = m.get("evaluation", {})
     if "rkhs_distance" in evaluation:
         shown.append(
@@ -154,24 +139,24 @@ def _tiles(run: ReleaseFolder) -> str:
         )
     if columns := evaluation.get("columns"):
         halves = evaluation.get("real_halves", {}).get("mean")
-        note = f"mean over columns; two real halves: {number(halves)}"
-        shown.append(("distance of a column", short(columns["mean"]), note))
-    return tiles(shown)
+        words = f"mean over columns; two real halves: {number(halves)}"
+        shown.append(("distance of a column", short(columns["mean"]), words))
+    return html.tiles(shown)
 
 
-def _privacy(m: Metrics) -> str:
+def _privacy(m: Metrics) -> html.Html:
     caption = "What each observer can learn of each owner's rows, by the ledgers of this run."
     if "security" not in m:
         caption = "What the consumer can learn of each owner's rows, by the data card."
     shown = privacy.section(m.get("privacy", []), caption)
-    return shown + privacy.NOTE if shown else '<p class="note">Nothing was disclosed.</p>'
+    return html.joined([shown, privacy.NOTE]) if shown else html.note("Nothing was disclosed.")
 
 
-def _columns(m: Metrics) -> str:
+def _columns(m: Metrics) -> html.Html:
     evaluation = m.get("evaluation", {})
     columns, halves = evaluation.get("columns", {}), evaluation.get("real_halves", {})
     if not columns:
-        return ""
+        return html.Html()
     by_name: Mapping[str, float] = columns.get("by_name", {})
     floor: Mapping[str, float] = halves.get("by_name", {})
     shown = sorted(by_name, key=lambda name: (-by_name[name], name))[:MOST_COLUMNS]
@@ -179,7 +164,7 @@ def _columns(m: Metrics) -> str:
     for name in shown:
         far, near = by_name[name], min(by_name[name], floor.get(name, 0.0))
         text = f"{distance(far)} / {distance(floor.get(name))}"
-        rows.append(Bar(name, ((near, "other"), (far - near, "main")), text))
+        rows.append(html.Bar(name, ((near, "other"), (far - near, "main")), text))
     more = (
         f" The {len(by_name) - len(shown)} closest columns are left out." if len(by_name) > len(shown) else ""
     )
@@ -188,39 +173,39 @@ def _columns(m: Metrics) -> str:
         "the real rows differ by, and nothing does better than that; blue: what is on top of it. "
         f"Numbers: synthetic to real / half to half.{more} {SIMULATED}"
     )
-    drawing = bars("Distance of each column from the real one", rows, height=24) if rows else ""
+    drawing = html.bars("Distance of each column from the real one", rows, height=24)
     facts = [
         ("mean over columns", distance(columns.get("mean")), distance(halves.get("mean"))),
         ("largest", distance(columns.get("largest")), distance(max(floor.values(), default=None))),
     ]
-    numbers = table(
+    numbers = html.table(
         f"Distance of the distributions of a column. {SIMULATED}",
         ("", ">synthetic to real", ">real halves"),
         facts,
     )
-    figures = [figure("Each column's distance", drawing, caption)] if drawing else []
-    return pair([*figures, f"<div>{numbers}</div>"])
+    figures = [html.figure("Each column's distance", drawing, caption)] if rows else []
+    return html.pair([*figures, html.tag("div", numbers)])
 
 
-def _shares(m: Metrics) -> str:
+def _shares(m: Metrics) -> html.Html:
     figures = []
     for entry in m.get("evaluation", {}).get("shares", []):
         rows = []
         for value, made, held in zip(entry["values"], entry["synthetic"], entry["real"], strict=True):
-            rows.append(Bar(value, ((made, "main"),), f"{made:.1%}"))
-            rows.append(Bar("", ((held, "other"),), f"{held:.1%}"))
-        drawing = bars(f"Shares of rows by {entry['name']}", rows, height=19)
-        figures.append(figure(entry["name"], drawing, ""))
+            rows.append(html.Bar(value, ((made, "main"),), f"{made:.1%}"))
+            rows.append(html.Bar("", ((held, "other"),), f"{held:.1%}"))
+        drawing = html.bars(f"Shares of rows by {entry['name']}", rows, height=19)
+        figures.append(html.figure(entry["name"], drawing, ""))
     if not figures:
-        return ""
-    note = (
+        return html.Html()
+    caption = (
         "Share of rows with a value: blue synthetic, grey real. The label, and the columns that are furthest "
         f"off. {SIMULATED}"
     )
-    return f'<p class="note">{escape(note)}</p>{pair(figures)}'
+    return html.joined([html.note(caption), html.pair(figures)])
 
 
-def _points(m: Metrics) -> str:
+def _points(m: Metrics) -> html.Html:
     evaluation = m.get("evaluation", {})
     names = {
         "rkhs_distance": "RKHS distance from the mean embedding of the owners' rows",
@@ -228,10 +213,10 @@ def _points(m: Metrics) -> str:
         "points": "points",
     }
     rows = [(text, number(evaluation[key])) for key, text in names.items() if key in evaluation]
-    return table(SIMULATED, ("", ">"), rows)
+    return html.table(SIMULATED, ("", ">"), rows)
 
 
-def _models(m: Metrics) -> str:
+def _models(m: Metrics) -> html.Html:
     evaluation = m.get("evaluation", {})
     rows = [
         (f"{name} rows", *(f"{scores[key]:.3f}" if key in scores else "-" for key in ("auc", "roc", "prc")))
@@ -239,51 +224,52 @@ def _models(m: Metrics) -> str:
         if (scores := evaluation.get(f"trained_on_{name}"))
     ]
     caption = f"Areas under the curves, mean over models, on rows that nobody used. {SIMULATED}"
-    return table(
+    return html.table(
         caption, ("trained on", ">AUC of scores", ">ROC of hard labels", ">PRC of hard labels"), rows
     )
 
 
-def _utility(run: ReleaseFolder) -> str:
+def _utility(run: ReleaseFolder) -> html.Html:
     utility = run.card.get("utility", {})
     rows = [(name, number(value)) for name, value in utility.items() if isinstance(value, int | float)]
     caption = (
         f"Measured on {utility.get('measured_on', '-')}. Rows cannot be better than the noise lets them."
     )
-    return table(caption, ("", ">"), rows) + "".join(map(_note, map(str, run.card.get("notes", []))))
+    return html.joined(
+        [html.table(caption, ("", ">"), rows), *map(_note, map(str, run.card.get("notes", [])))]
+    )
 
 
-def _note(text: str) -> str:
+def _note(text: str) -> html.Html:
     """A note of the card; of a long one that lists what it counts, the list is folded away."""
     head, _, rest = text.partition(": ")
     if len(text) <= LONG_NOTE or len(head) > LONG_NOTE:
-        return f'<p class="note">{escape(text)}</p>'
-    summary = f"<summary>{escape(head)}</summary>"
-    return f'<details>{summary}<p class="note">{escape(rest)}</p></details>'
+        return html.note(text)
+    return html.tag("details", html.tag("summary", head), html.note(rest))
 
 
-def _owners(run: ReleaseFolder) -> str:
+def _owners(run: ReleaseFolder) -> html.Html:
     if not run.owner_rows:
-        return ""
+        return html.Html()
     counts = run.owner_rows
     shown = sorted(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_OWNERS])
     rest = len(counts) - len(shown)
     more = f" The {rest} owners with fewest are left out." if rest else ""
-    rows = [Bar(name, ((counts[name], "main"),), number(counts[name])) for name in shown]
+    rows = [html.Bar(name, ((counts[name], "main"),), number(counts[name])) for name in shown]
     caption = f"Rows that stand behind the release; these numbers are public.{more}"
-    return figure("Rows of each owner", bars("Rows of each owner", rows, height=24), caption)
+    return html.figure("Rows of each owner", html.bars("Rows of each owner", rows, height=24), caption)
 
 
-def _cost(m: Metrics) -> str:
+def _cost(m: Metrics) -> html.Html:
     timing, traffic = m.get("timing", {}), m.get("bytes", {})
     rows = []
     if "total_s" in timing:
         rows.append(("whole run", f"{number(timing['total_s'])} s"))
     if any(traffic.values()):
         rows += [(f"bytes the curator {name}", size(traffic.get(name))) for name in ("sent", "received")]
-    return table("", ("", ">"), rows)
+    return html.table("", ("", ">"), rows)
 
 
-def _files(run: ReleaseFolder) -> str:
+def _files(run: ReleaseFolder) -> html.Html:
     rows = [(name, "gone" if count is None else size(count)) for name, count in run.sizes.items()]
-    return table("What the consumer received.", ("file", ">size"), rows)
+    return html.table("What the consumer received.", ("file", ">size"), rows)

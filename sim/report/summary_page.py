@@ -1,6 +1,6 @@
 """The sections of a run's report as HTML: each takes what was measured and says what the numbers mean.
 
-A section of which nothing was measured is the empty string. Every word that comes from a run is escaped.
+A section of which nothing was measured is the empty string. `tag` escapes every word that comes from a run.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.pages.glossary import explained
 from sim.families.table import words_of
 from sim.families.words import Words
 from sim.formatting import (
@@ -34,24 +32,8 @@ from sim.formatting import (
     title,
     verdict,
 )
-from sim.report import privacy
-from sim.report.html import (
-    Bar,
-    banner,
-    bars,
-    curve,
-    document,
-    faults,
-    figure,
-    grey_png,
-    judged,
-    listing,
-    pair,
-    scaled,
-    table,
-    tiles,
-    written,
-)
+from sim.report import html, privacy
+from sim.report.line_chart import Point, Series, lines
 from sim.report.page import observers
 
 MOST_OWNERS = 40
@@ -100,11 +82,13 @@ def render(run: SummaryFolder) -> str:
         ("Privacy", _privacy(m)),
         ("Time and traffic", _cost(m, words)),
         ("Payouts", _payouts(m, words)),
-        ("Faults", faults(m.get("faults", []))),
-        ("Configuration", listing("run.toml, resolved", run.config)),
+        ("Faults", html.faults(m.get("faults", []))),
+        ("Configuration", html.listing("run.toml, resolved", run.config)),
         ("The selected rows", _images(run.arrays)),
     ]
-    return document(f"{m['scenario']}: fedkme run", *explained(f"{_head(run)}\n{_tiles(m, words)}", sections))
+    return html.document(
+        f"{m['scenario']}: fedkme run", html.joined([_head(run), _tiles(m, words)], "\n"), sections
+    )
 
 
 def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: datetime) -> str:
@@ -116,14 +100,13 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         came: time at which the rows were written, in UTC.
     """
     m = metrics
-    about = f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"
     head = [
-        f"<h1>{escape(m['consumer'])}: {escape(m['run'])}</h1>",
+        html.tag("h1", f"{m['consumer']}: {m['run']}"),
         _verdict(m),
-        f'<p class="about">{escape(about)}</p>',
-        written(came),
-        *(f'<p class="about">{escape(line)}</p>' for line in plan_lines(m)),
-        *(banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
+        html.about(f"{m['status']} · p = {m['p']} rows · γ = {number(m['gamma'])}"),
+        html.written(came),
+        *map(html.about, plan_lines(m)),
+        *(html.banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
     sections = [
         ("Who saw what", observers.picture(m.get("privacy", []))),
@@ -132,42 +115,45 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         ("Privacy", _privacy(m)),
         ("The selected rows", _images(arrays)),
     ]
-    return document(f"{m['run']}: fedkme summary", *explained("\n".join(head), sections))
+    return html.document(f"{m['run']}: fedkme summary", html.joined(head, "\n"), sections)
 
 
-def _verdict(m: Metrics) -> str:
+def _verdict(m: Metrics) -> html.Html:
     """The outcome in a sentence, with a colour, a mark and a word where it was graded, and why below it."""
     said = m.get("verdict") or {}
     if (grade := said.get("grade")) not in MEANINGS:
-        return f'<div class="verdict"><p>{escape(verdict(m))}</p></div>'
+        return html.tag("div", html.tag("p", verdict(m)), class_="verdict")
     why = f"{said['sentence']}. {said['advice']}".rstrip().replace("MMD^2", "MMD²")
-    return judged(grade, MEANINGS[grade], why)
+    return html.judged(grade, MEANINGS[grade], why)
 
 
-def _head(run: SummaryFolder) -> str:
+def _head(run: SummaryFolder) -> html.Html:
     m = run.metrics
     seed = "" if m.get("seed") is None else f" · seed {m['seed']}"
-    about = (
+    words = (
         f"{title(m['protocol'])} · {m['status']} · engine {m.get('engine', '-')} · "
         f"K = {m['K']} owners · p = {m['p']} rows{seed}"
         f" · γ = {number(m.get('gamma'))} · d = {number(m.get('dimension'))}"
     )
     lines = [
-        f"<h1>{escape(m['scenario'])}</h1>",
+        html.tag("h1", m["scenario"]),
         _verdict(m),
-        f'<p class="about">{escape(about)}</p>',
-        written(run.ended, run.config, "fedkme sim run run.toml"),
+        html.about(words),
+        html.written(run.ended, run.config, "fedkme sim run run.toml"),
     ]
     if m["status"] != "complete":
         why = f": {m['reason'].rstrip('.')}" if m.get("reason") else ""
-        lines.append(banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}."))
+        lines.append(
+            html.banner(f"The run was {m['status']} after round {m.get('rounds', 0)} of {m['p']}{why}.")
+        )
     if m.get("points_accessed", {}).get("owners_agree") is False:
-        lines.append(banner("Owners and curator disagree on the points accessed: one of them lost count."))
-    lines += [f'<p class="about">{escape(line)}</p>' for line in plan_lines(m)]
-    return "\n".join(lines)
+        lines.append(
+            html.banner("Owners and curator disagree on the points accessed: one of them lost count.")
+        )
+    return html.joined([*lines, *map(html.about, plan_lines(m))], "\n")
 
 
-def _tiles(m: Metrics, words: Words) -> str:
+def _tiles(m: Metrics, words: Words) -> html.Html:
     access = m.get("points_accessed", {})
     sound = [
         float(entry["epsilon"])
@@ -183,10 +169,10 @@ def _tiles(m: Metrics, words: Words) -> str:
     for name, accuracy in m.get("downstream", {}).items():
         shown.append((f"accuracy, {model(name)}", f"{accuracy:.1%}", "trained on the summary"))
     if sound:
-        note = "proven: see Privacy" if math.isfinite(max(sound)) else "nothing is proven: see Privacy"
-        shown.append(("ε towards owners", short(max(sound)), note))
+        proof = "proven: see Privacy" if math.isfinite(max(sound)) else "nothing is proven: see Privacy"
+        shown.append(("ε towards owners", short(max(sound)), proof))
     shown.append(words.tile(m))
-    return tiles(shown)
+    return html.tiles(shown)
 
 
 def _match(m: Metrics) -> str:
@@ -196,14 +182,14 @@ def _match(m: Metrics) -> str:
     return f"{forms}0 is a perfect match"
 
 
-def _closeness(m: Metrics, together: str) -> str:
+def _closeness(m: Metrics, together: str) -> html.Html:
     alone, counted, test = (m.get(key, {}) for key in ("mmd2", "mmd2_counted", "mmd2_test"))
     drawings = [
         ("Returned rows", alone, "MMD² to D_v, exact kernel. Further left is closer."),
         ("Returned rows and seed set together", counted, together),
     ]
     figures = [
-        figure(title, scaled(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
+        html.figure(title, html.scaled(f"{title}: MMD² to D_v by method", _method_bars(values)), caption)
         for title, values, caption in drawings
         if values
     ]
@@ -226,52 +212,54 @@ def _closeness(m: Metrics, together: str) -> str:
     header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows", ">effective rows")
     known = [at for at in range(len(header)) if any(row[at] not in ("", "-") for row in rows)]
     cells = [[row[at] for at in known] for row in rows]
-    return pair(figures) + table(" ".join(notes), [header[at] for at in known], cells)
+    return html.joined([html.pair(figures), html.table(" ".join(notes), [header[at] for at in known], cells)])
 
 
-def _method_bars(values: Mapping[str, float]) -> list[Bar]:
+def _method_bars(values: Mapping[str, float]) -> list[html.Bar]:
     return [
-        Bar(method(name), ((value, "main" if name.startswith("summary") else "other"),), distance(value))
+        html.Bar(method(name), ((value, "main" if name.startswith("summary") else "other"),), distance(value))
         for name, value in values.items()
     ]
 
 
-def _curves(run: SummaryFolder, words: Words) -> str:
+def _curves(run: SummaryFolder, words: Words) -> html.Html:
     if not words.ranked:
-        return ""  # there is one round
-    estimates = [(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds]
+        return html.Html()  # there is one round
+    estimates = tuple(Point(_cell(line, "round"), _cell(line, "mmd2_estimate")) for line in run.rounds)
     counts = run.metrics.get("points_accessed", {}).get("by_round", [])
-    accessed = [(float(at), float(count)) for at, count in enumerate(counts, start=1)]
+    accessed = tuple(Point(at, count) for at, count in enumerate(counts, start=1))
     drawings = [
         (
             "MMD² as the curator sees it",
-            curve("Estimate of MMD² after each round", "MMD² estimate", estimates),
+            lines("Estimate of MMD² after each round", "round", "MMD² estimate", [Series("", estimates)]),
             "Squared distance of the two released means of h1, with the noise that was added to them.",
         ),
         (
             "Points accessed in each round",
-            curve("Rows revealed in each round", "points", accessed, step=True),
+            lines("Rows revealed in each round", "round", "points", [Series("", accessed)], step=True),
             "Rows that reached the curator in the round. A summary of p rows takes at least p in all.",
         ),
     ]
-    return pair([figure(title, drawing, caption) for title, drawing, caption in drawings if drawing])
+    return html.pair(
+        [html.figure(title, drawing, caption) for title, drawing, caption in drawings if drawing]
+    )
 
 
-def _owners(run: SummaryFolder, words: Words) -> str:
+def _owners(run: SummaryFolder, words: Words) -> html.Html:
     access = run.metrics.get("points_accessed", {})
     by_owner: Mapping[str, int] = access.get("by_owner", {})
     if not by_owner:
-        return ""
+        return html.Html()
     used = Counter(line.get("owner") for line in run.rounds)
     shown = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:MOST_OWNERS]
     rows = []
     for name in sorted(shown):
         kept, sent = min(used[name], by_owner[name]), by_owner[name]
         parts = ((kept, "main"), (sent - kept, "waste")) if words.ranked else ((sent, "main"),)
-        rows.append(Bar(name, parts, f"{sent} ({kept} used)" if words.ranked else str(sent)))
+        rows.append(html.Bar(name, parts, f"{sent} ({kept} used)" if words.ranked else str(sent)))
     rest = len(by_owner) - len(shown)
     more = f" The {rest} owners that sent least are left out." if rest else ""
-    drawing = bars("Points accessed of each owner", rows)
+    drawing = html.bars("Points accessed of each owner", rows)
     facts = [
         ("points accessed", number(access.get("total"))),
         (words.unused, number(access.get("wasted"))),
@@ -284,11 +272,11 @@ def _owners(run: SummaryFolder, words: Words) -> str:
         ),
         *words.facts(run.metrics),
     ]
-    figures = [figure("Rows sent", drawing, words.sent + more), table("", ("", ">"), facts)]
-    return pair(figures)
+    figures = [html.figure("Rows sent", drawing, words.sent + more), html.table("", ("", ">"), facts)]
+    return html.pair(figures)
 
 
-def _downstream(m: Metrics) -> str:
+def _downstream(m: Metrics) -> html.Html:
     accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
     models = sorted({name for found in accuracies.values() for name in found})
     rows = [
@@ -297,10 +285,10 @@ def _downstream(m: Metrics) -> str:
         if found
     ]
     caption = "Accuracy on the consumer's test rows of a model that saw nothing but the selected rows."
-    return table(caption, ("trained on rows of", *(f">{model(kind)}" for kind in models)), rows)
+    return html.table(caption, ("trained on rows of", *(f">{model(kind)}" for kind in models)), rows)
 
 
-def _privacy(m: Metrics) -> str:
+def _privacy(m: Metrics) -> html.Html:
     shown = privacy.section(
         m.get("privacy", []),
         "What each observer can learn of each data set, by the ledgers of this run. D_v: the rows of the "
@@ -311,10 +299,10 @@ def _privacy(m: Metrics) -> str:
         "What the paper's variant of this run (preset published) would claim, by its settings, and what is "
         "true of it.",
     )
-    return shown + (privacy.NOTE if shown else "") + published
+    return html.joined([shown, privacy.NOTE if shown else "", published])
 
 
-def _cost(m: Metrics, words: Words) -> str:
+def _cost(m: Metrics, words: Words) -> html.Html:
     timing, traffic = m.get("timing", {}), m.get("bytes", {})
     rounds = [("round, median", "round_p50_ms", "ms"), ("round, 99th percentile", "round_p99_ms", "ms")]
     units = [
@@ -328,41 +316,42 @@ def _cost(m: Metrics, words: Words) -> str:
     ]
     if any(traffic.values()):
         rows += [(f"{key} over the wire", size(count)) for key, count in traffic.items()]
-    return table("", ("", ">"), rows)
+    return html.table("", ("", ">"), rows)
 
 
-def _payouts(m: Metrics, words: Words) -> str:
+def _payouts(m: Metrics, words: Words) -> html.Html:
     shares, by_owner = m.get("payouts", {}), m.get("points_accessed", {}).get("by_owner", {})
     rows = [(name, number(by_owner.get(name)), f"{share:.1%}") for name, share in shares.items()]
-    text = table("Shares go by rows sent, used or not.", ("owner", ">rows sent", ">share"), rows)
+    text = html.table("Shares go by rows sent, used or not.", ("owner", ">rows sent", ">share"), rows)
     values = m.get("curator_only", {}).get("value_by_owner", {})
     if not values or not words.ranked:  # nothing was chosen by a gain
         return text
-    worth = table(
+    worth = html.table(
         "Sum of the marginal gains of an owner's selected rows.",
         ("owner", ">value"),
         [(name, number(value)) for name, value in values.items()],
     )
-    restricted = (
-        '<div class="restricted"><p><strong>For the curator\'s eyes only.</strong> '
-        f"Paying by value would tell owners who won, hence something of each other's rows.</p>{worth}</div>"
-    )
-    return pair([f"<div>{text}</div>", restricted])
+    why = " Paying by value would tell owners who won, hence something of each other's rows."
+    warning = html.tag("p", html.tag("strong", html.Html("For the curator's eyes only.")), html.Html(why))
+    return html.pair([html.tag("div", text), html.tag("div", warning, worth, class_="restricted")])
 
 
-def _images(arrays: Mapping[str, NDArray[Any]]) -> str:
+def _images(arrays: Mapping[str, NDArray[Any]]) -> html.Html:
     rows = arrays.get("x")
     if rows is None or rows.ndim != 2 or rows.shape[1] not in IMAGE_SIDES or not len(rows):
-        return ""
+        return html.Html()
     labels, side = arrays.get("y"), IMAGE_SIDES[rows.shape[1]]
     ink = rows[:MOST_IMAGES].astype(np.float64) / (float(rows.max()) or 1.0)
     pixels = np.rint(255 * (1 - np.clip(ink, 0, 1))).astype(np.uint8).reshape(-1, side, side)
     items = []
     for position, image in enumerate(pixels):
         name = "" if labels is None else f"class {labels[position]}"
-        items.append(f'<li><img src="{grey_png(image)}" alt="row {position + 1}">{name}</li>')
+        picture = html.Html(f'<img src="{html.grey_png(image)}" alt="row {position + 1}">')
+        items.append(html.tag("li", picture, name))
     more = f"The first {MOST_IMAGES} of {len(rows)} rows" if len(rows) > MOST_IMAGES else "All rows"
-    return f'<p class="note">{more} that the consumer keeps.</p><ul class="sheet">{"".join(items)}</ul>'
+    return html.joined(
+        [html.note(f"{more} that the consumer keeps."), html.tag("ul", *items, class_="sheet")]
+    )
 
 
 def _cell(line: Mapping[str, str | None], key: str) -> float:

@@ -39,8 +39,8 @@ def sweep_command(
     others go on; the exit status is then that code. Ctrl-C keeps what is there.
     """
     from sim.jobs.choice import parse_jobs  # help needs none of it
+    from sim.progress import Progress
     from sim.sweep.grid import SweepSettings, parse_grid, parse_seeds
-    from sim.sweep.progress import SweepProgress
     from sim.sweep.run import sweep
 
     settings = SweepSettings(
@@ -51,7 +51,7 @@ def sweep_command(
         assignments=tuple(assignments or ()),
         jobs=parse_jobs(jobs),
     )
-    progress = SweepProgress(sys.stderr)
+    progress = Progress(sys.stderr)
     try:
         result = sweep(settings, progress.hear)
     finally:

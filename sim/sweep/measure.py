@@ -11,6 +11,7 @@ from typing import Any
 
 from fedkme.errors import FedkmeError
 from sim.config import SimulationSettings
+from sim.progress import Follower
 from sim.run import simulate
 
 Row = dict[str, Any]
@@ -18,25 +19,6 @@ Row = dict[str, Any]
 
 PER_OWNER = ("by_owner", "payouts", "curator_only")
 """Tables of metrics.json with an entry an owner: no columns of a sweep over numbers of owners."""
-
-
-class NoProgress:
-    """Progress of a run that nobody follows."""
-
-    def started(self, K: int, p: int) -> None:
-        """Say nothing."""
-
-    def round(self, record: Mapping[str, Any]) -> None:
-        """Say nothing."""
-
-    def note(self, line: str) -> None:
-        """Say nothing."""
-
-    def warn(self, line: str) -> None:
-        """Say nothing."""
-
-    def close(self) -> None:
-        """Say nothing."""
 
 
 def attempted(work: Callable[[], Row]) -> Row:
@@ -60,7 +42,7 @@ def measure(settings: SimulationSettings) -> Row:
 
     def simulated() -> Row:
         with tempfile.TemporaryDirectory(prefix="fedkme-sweep-") as folder:
-            _, metrics = simulate(settings, Path(folder) / "run", NoProgress())
+            _, metrics = simulate(settings, Path(folder) / "run", Follower())
         return {"code": metrics["code"], "cause": metrics["reason"] or "", **flattened(metrics)}
 
     return attempted(simulated)

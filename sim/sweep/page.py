@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
-from fedkme.pages.glossary import explained
 from sim.formatting import number, short
 from sim.report import html
 from sim.report.line_chart import Point, Series, lines
@@ -38,17 +36,17 @@ def render_sweep(scenario: str, axes: Sequence[str], rows: Sequence[Row], total:
     seeds = ", ".join(map(str, sorted({row["seed"] for row in rows}))) or "none"
     versions = ", ".join(sorted({row["version"] for row in rows}))
     about = f"{len(rows)} of {total} runs; seeds {seeds}; fedkme {versions}"
-    head = f'<h1>Sweep of {escape(scenario)}</h1>\n<p class="about">{escape(about)}</p>'
+    head = html.joined([html.tag("h1", f"Sweep of {scenario}"), html.about(about)], "\n")
     sections = [(f"Against {axis}", _against(axis, axes, rows)) for axis in axes if _many(axis, rows)]
     sections += [("Every combination", _table(axes, rows)), ("Failures", _failures(rows))]
-    return html.document(f"Sweep of {scenario}", *explained(head, sections))
+    return html.document(f"Sweep of {scenario}", head, sections)
 
 
 def _many(axis: str, rows: Sequence[Row]) -> bool:
     return len({row[AXIS + axis] for row in rows}) > 1
 
 
-def _against(axis: str, axes: Sequence[str], rows: Sequence[Row]) -> str:
+def _against(axis: str, axes: Sequence[str], rows: Sequence[Row]) -> html.Html:
     others = [AXIS + other for other in axes if other != axis and _many(other, rows)]
     count = len({row["seed"] for row in rows})
     caption = "Mean over seeds; a bar is one standard error each way." if count > 1 else "One seed: no bars."
@@ -59,7 +57,7 @@ def _against(axis: str, axes: Sequence[str], rows: Sequence[Row]) -> str:
     )
 
 
-def _drawing(axis: str, others: Sequence[str], rows: Sequence[Row], column: str, name: str) -> str:
+def _drawing(axis: str, others: Sequence[str], rows: Sequence[Row], column: str, name: str) -> html.Html:
     settings = list(dict.fromkeys(row[AXIS + axis] for row in rows))
     numeric = all(isinstance(setting, int | float) and not isinstance(setting, bool) for setting in settings)
     words = () if numeric else tuple(map(str, settings))
@@ -81,7 +79,7 @@ def _words(columns: Sequence[str], values: Sequence[object]) -> str:
     )
 
 
-def _table(axes: Sequence[str], rows: Sequence[Row]) -> str:
+def _table(axes: Sequence[str], rows: Sequence[Row]) -> html.Html:
     columns = {column: name for column, name in LISTED.items() if any(column in row for row in rows)}
     header = [*axes, ">runs", *(f">{name}" for name in columns.values())]
     cells = [
@@ -97,7 +95,7 @@ def _cell(value: SeedMean | None) -> str:
     return short(value.mean) if value.count == 1 else f"{short(value.mean)} ± {value.error:.2g}"
 
 
-def _failures(rows: Sequence[Row]) -> str:
+def _failures(rows: Sequence[Row]) -> html.Html:
     failed = [
         (_words(names, [row[name] for name in names]), number(row["seed"]), number(row["code"]), row["cause"])
         for row in rows

@@ -13,6 +13,7 @@ from fedkme import __version__, durable
 from fedkme.errors import PartyFailedError
 from sim.jobs.choice import carry_out, held
 from sim.jobs.tasks import LostTask, Task
+from sim.progress import TableStep
 from sim.sweep.grid import SweepSettings, runs_of
 from sim.sweep.measure import Row
 from sim.sweep.page import render_sweep
@@ -44,25 +45,6 @@ class TableRun(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SweepStep:
-    """Standing of a table, before its first run and after each.
-
-    Attributes:
-        done: runs that are in the table, those of an earlier call among them.
-        before: of these, runs that were there when this call began.
-        total: runs that it is to have.
-        run: the one that has just ended.
-        row: its row.
-    """
-
-    done: int
-    before: int
-    total: int
-    run: TableRun | None = None
-    row: Row | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SweepResult:
     """Outcome of a sweep.
 
@@ -82,7 +64,7 @@ class SweepResult:
         return tuple(row for row in self.rows if row["code"])
 
 
-def sweep(settings: SweepSettings, hear: Callable[[SweepStep], None] = lambda step: None) -> SweepResult:
+def sweep(settings: SweepSettings, hear: Callable[[TableStep], None] = lambda step: None) -> SweepResult:
     """Run every combination of a grid that the table in `settings.out` lacks, and write the page.
 
     A run that ended without numbers is tried again. After an interrupt, or the death of this process, the
@@ -114,7 +96,7 @@ def fill_table(
     runs: Sequence[TableRun],
     jobs: int | str,
     out: Path,
-    hear: Callable[[SweepStep], None],
+    hear: Callable[[TableStep], None],
     show: Callable[[tuple[Row, ...]], None] = lambda rows: None,
 ) -> tuple[Row, ...]:
     """Compute what a folder's table lacks of some runs, and write the table anew after each.
@@ -140,14 +122,14 @@ def fill_table(
         kept |= {run.key: _common(run) | kept[run.key] for run in runs if run.key in kept}
         missing = [run for run in runs if "status" not in kept.get(run.key, {})]
         done = before = len(runs) - len(missing)
-        hear(SweepStep(done, before, len(runs)))
+        hear(TableStep(done, before, len(runs)))
         try:
             with closing(measured(missing, jobs, folder)) as results:
                 for run, row in results:
                     kept[run.key] = _common(run) | row
                     write_rows(folder / FILE, list(kept.values()))
                     done += 1
-                    hear(SweepStep(done, before, len(runs), run, kept[run.key]))
+                    hear(TableStep(done, before, len(runs), f"{run.words()}: {_outcome(kept[run.key])}"))
         finally:
             rows = tuple(kept[run.key] for run in runs if run.key in kept)
             show(rows)
@@ -161,6 +143,17 @@ def measured(runs: Sequence[RunT], jobs: int | str, folder: Path) -> Generator[t
             if isinstance(row, LostTask):
                 row = {"code": PartyFailedError.code, "cause": f"the run was lost: {row.cause}"}
             yield runs[place], row
+
+
+def _outcome(row: Row) -> str:
+    """Outcome of a run, in a few words."""
+    words = [
+        str(row.get("said", "")),
+        f"MMD^2 {row['mmd2.summary']:.3g}" if "mmd2.summary" in row else "",
+        f"{row['points_accessed.total']} points accessed" if "points_accessed.total" in row else "",
+        f"error {row['code']}: {row['cause']}" if row["code"] else "",
+    ]
+    return ", ".join(filter(None, words)) or "done"
 
 
 def _common(run: TableRun) -> Row:

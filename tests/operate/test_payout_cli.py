@@ -28,7 +28,7 @@ from operate.audit_cli import app as audit
 from operate.payout_cli import app
 from operate.payout_inputs import read_inputs
 from sim.config import load_simulation
-from sim.progress.summaries import make_progress
+from sim.progress import Progress
 from sim.run import simulate
 
 
@@ -36,7 +36,7 @@ def run_in(folder: Path, *changes: str) -> Path:
     """A run by the clock."""
     quick = ("p=30", "scenario.copies=1", "baselines=[]", "downstream=false")
     loaded = load_simulation("digits", ["engine=inprocess", "protocol=algorithm3", *quick, *changes])
-    return simulate(loaded, folder, make_progress(io.StringIO()))[0]
+    return simulate(loaded, folder, Progress(io.StringIO()))[0]
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_owners_are_ranked_by_what_a_run_by_cells_released(tmp_path: Path) -> No
     """docs/payouts.md: a run's own record is enough; owner 2 has the classes that D_v looks for."""
     changes = ["engine=inprocess", "p=30", "scenario.copies=5", "baselines=[]", "downstream=false"]
     loaded = load_simulation("digits", [*changes, "protocol=cells"])
-    directory, _ = simulate(loaded, tmp_path / "run", make_progress(io.StringIO()))
+    directory, _ = simulate(loaded, tmp_path / "run", Progress(io.StringIO()))
     answer = json.loads(CliRunner().invoke(app, [str(directory), "--rank", "--json"]).stdout)
     assert answer[0]["owner"] == "owner-2"
     assert {standing["owner"] for standing in answer} == {f"owner-{i}" for i in range(1, 6)}

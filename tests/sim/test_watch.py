@@ -18,8 +18,7 @@ import pytest
 from fedkme.watch.state import Viewer, Watched
 from fedkme.watch.view import view_of
 from sim.config import load_simulation
-from sim.progress.releases import ReleaseProgress
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from sim.run import simulate
@@ -32,7 +31,7 @@ from tests.system.release_market import METHODS, scenario
 SMALL = ["p=30", "downstream=false", "baselines=[]", "protocol=algorithm3"]
 
 
-class FollowedRelease(ReleaseProgress):
+class FollowedRelease(Progress):
     """Progress that looks at the page's state in every stage."""
 
     def __init__(self, watch: SimulationWatch) -> None:
@@ -44,7 +43,7 @@ class FollowedRelease(ReleaseProgress):
         self.states.append(self._watch.state())
 
 
-class Followed(PlainProgress):
+class Followed(Progress):
     """Progress that looks at the page's state in every round."""
 
     def __init__(self, watch: SimulationWatch) -> None:
@@ -100,7 +99,7 @@ def test_a_run_that_was_over_before_anybody_looked_is_shown_all_the_same(tmp_pat
     # Found on a busy machine: the curator's process had ended when its page was first read.
     settings = load_simulation("digits", ["engine=inprocess", *SMALL])
     seen, unseen = SimulationWatch(), SimulationWatch()
-    directory, _ = simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()), watch=seen)
+    directory, _ = simulate(settings, tmp_path / "run", Progress(io.StringIO()), watch=seen)
     unseen.finish(directory, over=True)
     (late,), (run,) = unseen.state().runs, seen.state().runs
     facts = ("kind", "status", "protocol", "wanted", "done", "rounds", "share", "rows", "reason", "lanes")
@@ -111,7 +110,7 @@ def test_a_run_that_was_over_before_anybody_looked_is_shown_all_the_same(tmp_pat
 def test_what_a_simulation_alone_knows_is_the_operators(tmp_path: Path) -> None:
     watch = SimulationWatch()
     settings = load_simulation("digits", ["engine=inprocess", *SMALL])
-    simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()), watch=watch)
+    simulate(settings, tmp_path / "run", Progress(io.StringIO()), watch=watch)
     shown = view_of(watch.state(), Viewer("owner", "owner-1"))
     assert not shown["runs"][0]["mmd2"]
     assert not shown["note"]
@@ -121,7 +120,7 @@ def test_a_simulation_that_is_watched_computes_the_same(tmp_path: Path) -> None:
     # "The page must not change what leaves any party": the ledgers and the summary are the same bytes.
     settings = load_simulation("digits", ["engine=inprocess", *SMALL])
     for name, watch in (("plain", None), ("watched", SimulationWatch())):
-        simulate(settings, tmp_path / name, PlainProgress(io.StringIO()), watch=watch)
+        simulate(settings, tmp_path / name, Progress(io.StringIO()), watch=watch)
     files = ("ledger.jsonl", "consumer/ledger.jsonl", "owners/owner-1.jsonl", "consumer/summary.npz")
     for file in files:
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "watched" / file).read_bytes()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from sim.config import load_simulation
 from sim.evaluation.metrics import Metrics
+from sim.progress import Follower
 from sim.run import simulate
 from tests.parties import MIXED, WAIT_S
 
@@ -25,15 +26,12 @@ HEADER = "age,smoker,ill"
 
 
 @dataclass
-class KeptProgress:
+class KeptProgress(Follower):
     """A `Progress` that keeps what it is shown, and acts on the first round."""
 
     on_first_round: Callable[[], None] | None = None
     rounds: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    def started(self, K: int, p: int) -> None:
-        pass
 
     def round(self, record: Mapping[str, Any]) -> None:
         self.rounds.append(int(record["round"]))
@@ -42,12 +40,6 @@ class KeptProgress:
 
     def note(self, line: str) -> None:
         self.notes.append(line)
-
-    def warn(self, line: str) -> None:
-        self.notes.append(line)
-
-    def close(self) -> None:
-        pass
 
 
 def launch(

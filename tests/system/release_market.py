@@ -19,7 +19,7 @@ from curator.sums.session import SumSession
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.ledgers.reconcile import verify
 from fedkme.releases.settings import release_settings
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from tests.parties import MIXED, WAIT_S, caller_values, curator_values
@@ -76,12 +76,12 @@ def scenario(folder: Path, count: int = 400) -> Path:
 
 
 def release(
-    where: Path, method: str, engine: str, out: Path, *more: str, shown: ReleaseProgress | None = None
+    where: Path, method: str, engine: str, out: Path, *more: str, shown: Progress | None = None
 ) -> tuple[Path, dict[str, Any]]:
     """`fedkme release METHOD` without its command line."""
     settings = load_release(method, str(where), [f"engine={engine}", *METHODS[method], *more])
     with (out.parent / f"{out.name}.txt").open("w", encoding="utf-8") as file:
-        return simulate_release(settings, out, shown or ReleaseProgress(file))
+        return simulate_release(settings, out, shown or Progress(file))
 
 
 class ReleaseMarket(Market):

@@ -15,7 +15,7 @@ from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
 from fedkme.privacy.events import CURATOR, OWNERS
 from sim.config import load_simulation
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 from sim.run import simulate
 
 SMALL = (
@@ -32,7 +32,7 @@ SMALL = (
 
 def run(out: Path, engine: str, *more: str) -> tuple[Path, dict[str, object]]:
     settings = load_simulation("digits", [*SMALL, *more, f"engine={engine}"])
-    return simulate(settings, out, PlainProgress(io.StringIO()))
+    return simulate(settings, out, Progress(io.StringIO()))
 
 
 def test_both_engines_end_in_the_same_bits_and_every_observer_but_the_consumer_has_an_epsilon(
@@ -63,7 +63,7 @@ def test_both_engines_end_in_the_same_bits_and_every_observer_but_the_consumer_h
 def test_a_trusted_curator_has_none(tmp_path: Path) -> None:
     # The same search finds what secure sums take away, so that the test above can fail.
     settings = load_simulation("digits", [*SMALL[:2], *SMALL[3:], "engine=inprocess"])
-    directory, metrics = simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()))
+    directory, metrics = simulate(settings, tmp_path / "run", Progress(io.StringIO()))
     lines = [line for line in read_ledgers([directory]).disclosures() if line.observer == CURATOR]
     assert [line for line in lines if line.event.kind == "exact-statistic"]
     assert any(s["observer"] == "curator" and s["epsilon"] == "inf" for s in metrics["privacy"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from tests.system.launches import KeptProgress, launch, read_json
@@ -113,7 +113,7 @@ def test_processes_bound_and_state_the_same(scenario: str, tmp_path: Path) -> No
 
 def test_a_release_holds_epsilon_for_a_person_and_its_card_says_so(scenario: str, tmp_path: Path) -> None:
     settings = load_release("balog1", scenario, ("engine=inprocess", "group=3", "seed=1"))
-    directory, metrics = simulate_release(settings, tmp_path / "run", ReleaseProgress(io.StringIO()))
+    directory, metrics = simulate_release(settings, tmp_path / "run", Progress(io.StringIO()))
     said = finite(metrics)
     assert said["each owner", "consumer", PERSON] == pytest.approx(1.0, rel=1e-4)
     assert said["each owner", "consumer", "one row"] < 0.4

@@ -24,7 +24,7 @@ from fedkme.errors import NotMadeError
 from fedkme.ops.derivation import Derivation
 from fedkme.privacy.ledger import read_ledger
 from sim.cli import report_app
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from tests.places import ROOT
 from tests.system.launches import read_json
 from tests.system.release_market import come, faults, files, release, release_market, scenario
@@ -206,7 +206,7 @@ def test_a_page_that_follows_a_run_is_not_needed_for_its_release(here: Path, tmp
             raise OSError(errno.ENOSPC, "No space left on device", str(directory))
 
         patch.setattr("sim.releases.write_report", full)
-        metrics = played(here, tmp_path / "run", shown=ReleaseProgress(sys.stderr))
+        metrics = played(here, tmp_path / "run", shown=Progress(sys.stderr))
     assert metrics["code"] == NotMadeError.code
     assert metrics["losses"] == ["report.html could not be made: No space left on device"]
     assert (tmp_path / "run" / "synthetic.csv").exists()

@@ -21,7 +21,7 @@ from fedkme.ledgers.statements import statements
 from fedkme.privacy.events import CURATOR, OWNERS
 from fedkme.protocols import PROTOCOLS, SKETCH, Protocol
 from operate.audit_cli import app
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
@@ -84,7 +84,7 @@ def test_a_summary_s_places_agree(tmp_path: Path, name: str) -> None:
 def test_a_release_s_places_agree(tmp_path: Path, method: str) -> None:
     settings = load_release(method, str(scenario(tmp_path)), ["engine=inprocess", *RELEASES[method]])
     stream = io.StringIO()
-    directory, metrics = simulate_release(settings, tmp_path / "run", ReleaseProgress(io.StringIO()))
+    directory, metrics = simulate_release(settings, tmp_path / "run", Progress(io.StringIO()))
     print_release(metrics, directory, Console(file=stream, width=100))
     assert_one_truth(directory, metrics, stream.getvalue())
     (proven,) = [each for each in towards(metrics, "consumer") if each["accountant"] == "sound"]

@@ -32,7 +32,7 @@ from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.sealed import gifts_from_wire
 from owner.settings import PolicySettings
 from sim.config import load_simulation
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 from sim.run import simulate
 from tests.leaks import Seen
 from tests.system import market as markets
@@ -309,7 +309,7 @@ def test_both_engines_open_the_same_summary(tmp_path: Path, protocol: str) -> No
     received, expected = [], {"cells": 1.0, "uniform": 0.0, "algorithm3": "inf"}
     for engine in ("inprocess", "processes"):
         settings = load_simulation("digits", [*assign, f"engine={engine}"])
-        directory, metrics = simulate(settings, tmp_path / engine, PlainProgress(StringIO()))
+        directory, metrics = simulate(settings, tmp_path / engine, Progress(StringIO()))
         assert metrics["status"] == "complete"
         assert [verdict.fault for verdict in verify(directory) if verdict.fault] == []
         assert not (directory / "summary.npz").exists()

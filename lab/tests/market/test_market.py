@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,14 @@ from lab.market.methods import FAMILIES, FREE, GREEDY, NEEDS, OURS, MethodFamily
 from lab.market.pool import Chosen, PooledRows, SummaryQuestion, equal
 from lab.market.product import product
 from lab.market.rivals import exact_greedy, ranked_vendors, uniform_rows
-from lab.market.run import Grid, Line, read_lines, run
+from lab.market.run import Grid, Line, run
 from lab.market.score import score
 from lab.market.table import Setting, by_setting, compare, overview, tables
+from sim.progress import TableStep
 from sim.scenarios.digits import Digits, build_digits
+from sim.sweep.table import FILE, read_rows, write_rows
 
-GRID = Grid(("small",), (90,), (20,), (2.0,), (1.0,), (0,))
+GRID = Grid(("digits-group5",), (90,), (20,), (2.0,), (1.0,), (0,), ("exact greedy", "uniform"))
 
 
 def build(folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -98,29 +99,18 @@ def test_scores_of_equal_weights_are_the_plain_ones(market: PooledRows) -> None:
 
 
 def test_a_run_is_resumed_where_it_was_cut_short(tmp_path: Path) -> None:
-    """Issue 13: runs that the file has are not made again; a family's lines come together."""
-    file, said = tmp_path / "market.csv", list[str]()
-    first = run(GRID, tmp_path, file, said.append, {"small": build})
-    assert {line.family for line in first} == {family.name for family in FAMILIES}
-    assert "small, |D_v| 90, seed 0: 8 runs" in said[0]
-    lines = file.read_text().splitlines()
-    kept = [line for line in lines if ",uniform," not in line and ",DAVED," not in line]
-    file.write_text("\n".join(kept) + "\n")
-    again = run(GRID, tmp_path, file, said.append, {"small": build})
-    assert "2 runs" in said[1]
-    assert {line.key: line.mmd2 for line in again} == {line.key: line.mmd2 for line in first}
-    assert len(run(GRID, tmp_path, file, said.append, {"small": build})) == len(first)
-    assert len(said) == 2
-    with file.open() as text:
-        assert len(list(csv.DictReader(text))) == len(first)
-
-
-def test_a_layout_without_its_data_is_skipped_with_a_word(tmp_path: Path) -> None:
-    said: list[str] = []
-    grid = Grid(("hospitals", "adult-codes"), (100,), (20,), (2.0,), (1.0,), (0,))
-    assert run(grid, tmp_path, tmp_path / "market.csv", said.append) == []
-    assert [line.partition(":")[0] for line in said] == ["hospitals", "adult-codes"]
-    assert all("skipped" in line for line in said)
+    """Issue 13: runs that the table has are not made again; a family's lines come together."""
+    steps: list[TableStep] = []
+    first, failed = run(GRID, tmp_path, steps.append)
+    assert not failed
+    assert {line.family for line in first} == set(GRID.families)
+    assert "family=uniform" in steps[-1].line
+    write_rows(tmp_path / FILE, read_rows(tmp_path / FILE)[:1])
+    again, _ = run(GRID, tmp_path, steps.append)
+    assert (steps[-1].before, steps[-1].total) == (1, 2)
+    assert [line.mmd2 for line in again] == [line.mmd2 for line in first]
+    assert run(GRID, tmp_path, steps.append)[0] == again
+    assert (steps[-1].before, steps[-1].done) == (2, 2)
 
 
 def test_a_market_without_the_data_of_a_layout_fails_after_the_others(
@@ -128,17 +118,10 @@ def test_a_market_without_the_data_of_a_layout_fails_after_the_others(
 ) -> None:
     # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
-    words = ["market", "--layouts", "hospitals", "--seeds", "0", "--out", str(tmp_path / "market.csv")]
+    words = ["market", "--layouts", "hospitals", "--seeds", "0", "--out", str(tmp_path / "market")]
     result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, DataError)
     assert "hospitals" in result.exception.cause
-
-
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "other.csv"
-    file.write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="no result of fedkme bench market"):
-        read_lines(file)
 
 
 @pytest.mark.parametrize(

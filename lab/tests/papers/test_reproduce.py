@@ -16,7 +16,7 @@ from lab.experiments.piece import Piece, values_of
 from lab.experiments.secure import SecureEffort, SecurePiece
 from lab.papers.figures import draw
 from lab.papers.reproduce import PaperExperiment, reproduce
-from sim.sweep.run import SweepStep
+from sim.progress import TableStep
 from sim.sweep.table import FILE, read_rows
 
 
@@ -48,7 +48,7 @@ def experiment(file: Path) -> PaperExperiment:
 def test_what_was_computed_is_kept_and_stands_beside_the_paper(tmp_path: Path) -> None:
     file, out = tmp_path / "data", tmp_path / "out"
     said: list[str] = []
-    steps: list[SweepStep] = []
+    steps: list[TableStep] = []
     asked = experiment(file)
     assert reproduce(asked, out, 1, {"method": "merf"}, said.append, steps.append) == DataError.code
     file.touch()

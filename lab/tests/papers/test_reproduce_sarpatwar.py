@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fedkme.errors import ConfigError, DataError
 from lab.papers.summaries import QUICK, Reproduction, reproduce_sarpatwar
 from sim.cli import app
-from sim.sweep.run import SweepStep
+from sim.progress import TableStep
 from tests.sim.scenarios.allstate import write_allstate
 
 
@@ -21,7 +21,7 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     write_allstate(tmp_path / "train.csv", {"FL": 60, "CT": 80, "OH": 40})
     size = replace(QUICK["sarpatwar-fig1"], p=(8,), seeds=1, assignments=("seeds=30",))
     said: list[str] = []
-    steps: list[SweepStep] = []
+    steps: list[TableStep] = []
     request = Reproduction(
         "sarpatwar-fig1", tmp_path / "out", size, tmp_path / "train.csv", 1, said.append, steps.append
     )
@@ -35,7 +35,7 @@ def test_figure_1_on_allstate(tmp_path: Path) -> None:
     assert {row["value"] for row in rows if row["method"] == "greedy" and row["panel"] == "mmd2"} == {"0.0"}
     text = (tmp_path / "out" / "verdict.md").read_text(encoding="utf-8")
     assert "with train.csv" in text
-    assert sum(step.run is not None for step in steps) == 3
+    assert sum(bool(step.line) for step in steps) == 3
     assert "3 runs, 0 failed" in text
     assert {path.name for path in (tmp_path / "out").glob("curves.*")} == {"curves.svg", "curves.png"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 from fedkme.ledgers.statements import EACH_OWNER
 from fedkme.privacy.accounting import ONE_ROW
 from fedkme.privacy.events import CONSUMER, CURATOR, VALIDATION
 from sim.formatting import number
+from sim.report.html import Html, joined, note, tag
 
 MOST_OWNERS = 12
 """Owners that have a line each; more share one."""
@@ -46,12 +46,12 @@ class Seen:
         return "; ".join(filter(None, (counted if self.rows else "", self.words)))
 
     @property
-    def marked(self) -> str:
-        """Words and mark, as HTML."""
-        return f'<span aria-hidden="true">{_MARKS[self.kind]}</span> {escape(self.text)}'
+    def marked(self) -> Html:
+        """Words and mark."""
+        return tag("span", tag("span", _MARKS[self.kind], aria_hidden="true"), f" {self.text}")
 
 
-def picture(entries: Sequence[Mapping[str, Any]]) -> str:
+def picture(entries: Sequence[Mapping[str, Any]]) -> Html:
     """A table of who saw what of whose rows, with a mark and words in each cell; empty without statements.
 
     Args:
@@ -69,22 +69,18 @@ def picture(entries: Sequence[Mapping[str, Any]]) -> str:
     if len(lines) > MOST_OWNERS + 1:
         lines = list(_together(lines))
     if not lines:
-        return ""
-    head = "".join(f'<th scope="col">{escape(name)} saw</th>' for name in _COLUMNS)
-    body = "".join(f'<tr><th scope="row">{escape(name)}</th>{_cells(seen)}</tr>\n' for name, seen in lines)
+        return Html()
+    head = (tag("th", name, scope="col") for name in ("rows of", *(f"{who} saw" for who in _COLUMNS)))
+    body = (tag("tr", tag("th", name, scope="row"), *_cells(seen)) for name, seen in lines)
     marks = "● rows as they are, ◑ exact figures, ○ figures with noise, · nothing."
-    return (
-        f'<p class="note">By the ledgers of this run: {marks}</p><div class="scroll"><table class="seen">'
-        f'<thead><tr><th scope="col">rows of</th>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
-    )
+    drawn_up = tag("table", tag("thead", tag("tr", *head)), tag("tbody", joined(body, "\n")), class_="seen")
+    return joined([note(f"By the ledgers of this run: {marks}"), tag("div", drawn_up, class_="scroll")])
 
 
-def _cells(seen: Iterable[Seen | None]) -> str:
-    return "".join(
-        f'<td class="{each.kind if each else "nothing"}" data-name="{escape(who)} saw">'
-        f"<span>{each.marked if each else 'its own'}</span></td>"
-        for who, each in zip(_COLUMNS, seen, strict=True)
-    )
+def _cells(seen: Iterable[Seen | None]) -> Iterable[Html]:
+    for who, each in zip(_COLUMNS, seen, strict=True):
+        content = each.marked if each else tag("span", "its own")
+        yield tag("td", content, class_=each.kind if each else "nothing", data_name=f"{who} saw")
 
 
 def _whose(entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from fedkme.tables.files import read_arrays
 from sim.config import load_simulation
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 from sim.run import simulate
 
 SMALL = ("protocol=uniform", "scenario.copies=1", "scenario.owners=2", "p=20", "baselines=['uniform']")
@@ -20,7 +20,7 @@ SMALL = ("protocol=uniform", "scenario.copies=1", "scenario.owners=2", "p=20", "
 def test_five_times_the_rows_are_drawn_and_the_best_kept(tmp_path: Path, engine: str, content: str) -> None:
     more = ("uniform_ratio=5", "downstream=false", f"engine={engine}", f"content={content}")
     settings = load_simulation("digits", [*SMALL, *more])
-    directory, metrics = simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()))
+    directory, metrics = simulate(settings, tmp_path / "run", Progress(io.StringIO()))
     assert metrics["points_accessed"]["total"] == 100
     assert metrics["points_accessed"]["wasted"] == 80
     assert len(read_arrays(directory / "consumer" / "summary.npz", "test")["x"]) == 20
@@ -32,6 +32,6 @@ def test_five_times_the_rows_are_drawn_and_the_best_kept(tmp_path: Path, engine:
 def test_no_more_rows_are_drawn_than_there_are(tmp_path: Path) -> None:
     more = ("uniform_ratio=20", "p=100", "downstream=false", "engine=inprocess")
     settings = load_simulation("digits", [*SMALL, *more])
-    _, metrics = simulate(settings, tmp_path / "run", PlainProgress(io.StringIO()))
+    _, metrics = simulate(settings, tmp_path / "run", Progress(io.StringIO()))
     assert metrics["status"] == "complete"
     assert metrics["points_accessed"]["total"] < 2000

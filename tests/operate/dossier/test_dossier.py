@@ -23,7 +23,7 @@ from fedkme.ledgers.statements import statements
 from operate.dossier.cli import app
 from operate.dossier.facts import MISSING
 from operate.dossier.registry import yaml_text
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import simulate_release
 from tests.system.launches import launch
@@ -66,7 +66,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
     settings = load_release("marginals", str(scenario(folder)), ["engine=inprocess", "rows=30"])
-    return simulate_release(settings, folder / "run", ReleaseProgress(io.StringIO()))[0]
+    return simulate_release(settings, folder / "run", Progress(io.StringIO()))[0]
 
 
 def papers(folder: Path, copy: Path, *options: str) -> Path:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from lab.bench.synthetic import simulation, synthetic_scenario
 from sim.engines.children import Event
 from sim.engines.processes import SummaryLaunch
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "setsid"), reason="processes are stopped as POSIX has it")
 
@@ -38,6 +38,6 @@ class SlowLaunch(SummaryLaunch):
 
 async def test_an_owner_that_is_slow_to_hear_the_farewell_has_not_failed(tmp_path: Path) -> None:
     # Issue 15, item 2: of 10,000 owners in five processes one process failed, "the party was told to stop".
-    launch = SlowLaunch(synthetic_scenario(2), simulation(2, False), tmp_path, PlainProgress(io.StringIO()))
+    launch = SlowLaunch(synthetic_scenario(2), simulation(2, False), tmp_path, Progress(io.StringIO()))
     await launch.run()
     assert launch.failed == 0

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from audit.attacks.repeat import FILE
 from fedkme.errors import ConfigError, DataError, MissingDependencyError, PartyFailedError
 from operate.audit_cli import app
 from sim.jobs.choice import carry_out, parse_jobs
 from sim.jobs.slurm import submitted
 from sim.jobs.tasks import LostTask, Task, task_of
+from sim.sweep.table import FILE, read_rows, write_rows
 
 
 def double(number: int) -> int:
@@ -95,11 +95,11 @@ def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:
     first = audit(*place)
     assert found_by(first) == found_by(audit())
     file = tmp_path / FILE
-    kept = file.read_text().splitlines(keepends=True)
-    assert sorted(json.loads(line)["seed"] for line in kept) == [7, 8, 9]
-    file.write_text("".join(kept[:2]) + kept[2][:10])  # it died while it wrote the third
+    rows = read_rows(file)
+    assert sorted(row["seed"] for row in rows) == [7, 8, 9]
+    write_rows(file, rows[:2])  # it died before it wrote the third
     again = audit(*place)
-    assert "3 repetitions, 2 of them there already" in again.stderr
+    assert "3 runs, 2 of them there already" in again.stderr
     assert found_by(again) == found_by(first)
     file.write_text("mine\n")
     assert isinstance(audit(*place).exception, DataError)
@@ -109,8 +109,8 @@ def test_a_repetition_that_is_lost_is_not_kept(tmp_path: Path, monkeypatch: pyte
     def lost(*arguments: Any) -> Any:
         yield 0, LostTask("its process was killed by SIGKILL")
 
-    monkeypatch.setattr("audit.attacks.repeat.carry_out", lost)
+    monkeypatch.setattr("sim.sweep.run.carry_out", lost)
     result = audit("--repeat", "1", "--out", str(tmp_path))
     assert isinstance(result.exception, PartyFailedError)
-    assert "ask-everyone, seed 7: its process was killed" in result.exception.cause
-    assert (tmp_path / FILE).read_text() == ""
+    assert "ask-everyone, seed 7: the run was lost: its process was killed" in result.exception.cause
+    assert "status" not in read_rows(tmp_path / FILE)[0]  # the next call does it again

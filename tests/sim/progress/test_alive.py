@@ -15,8 +15,7 @@ import pytest
 from fedkme.errors import ConfigError
 from sim.config import load_simulation
 from sim.engines.run_folder import forget_settings, make_run_directory
-from sim.progress.alive import alive
-from sim.progress.summaries import PlainProgress
+from sim.progress import Progress, alive
 from sim.sweep.table import FILE
 from tests.fedkme.test_completion import START
 
@@ -123,5 +122,5 @@ def test_reading_is_said_before_it_is_done(tmp_path: Path, capsys: pytest.Captur
     from sim.run import simulate
 
     small = ["engine=inprocess", "p=10", "downstream=false", "baselines=[]", "protocol=uniform"]
-    simulate(load_simulation("digits", small), tmp_path / "run", PlainProgress(sys.stderr))
+    simulate(load_simulation("digits", small), tmp_path / "run", Progress(sys.stderr))
     assert capsys.readouterr().err.startswith("reading the rows of every party: digits\n")

@@ -1,4 +1,4 @@
-"""sim.progress.summaries: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
+"""sim.progress: live progress on a terminal and plain lines elsewhere (issue 2, item 10)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import io
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from sim.progress.releases import ReleaseProgress
-from sim.progress.summaries import LiveProgress, PlainProgress, Progress, make_progress
+from sim.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -33,14 +31,8 @@ def play(progress: Progress, p: int, last: int) -> None:
 
 def plain(p: int, last: int) -> list[str]:
     stream = io.StringIO()
-    play(PlainProgress(stream), p, last)
+    play(Progress(stream), p, last)
     return stream.getvalue().splitlines()
-
-
-def test_a_stream_that_is_no_terminal_gets_plain_lines() -> None:
-    # Brief: picks by isatty.
-    assert isinstance(make_progress(io.StringIO()), PlainProgress)
-    assert isinstance(make_progress(Terminal()), LiveProgress)
 
 
 @pytest.mark.parametrize(("p", "lines"), [(1, 1), (7, 7), (100, 10), (95, 10), (2000, 10)])
@@ -66,10 +58,10 @@ def test_no_number_is_shown_that_the_end_will_not_confirm() -> None:
 
 def test_a_release_says_stages_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     # Issue 16, item 10: every release shows stages, bars and time left.
-    clock = iter([0.0, 2.0, 20.0, 30.0, 34.0, 35.0])
-    monkeypatch.setattr("sim.progress.releases.time.monotonic", lambda: next(clock))
+    clock = iter([0.0, 0.0, 2.0, 20.0, 30.0, 34.0, 35.0])
+    monkeypatch.setattr("sim.progress.time.monotonic", lambda: next(clock))
     stream = io.StringIO()
-    progress = ReleaseProgress(stream, every_s=4.0)
+    progress = Progress(stream, every_s=4.0)
     for stage, fraction in (("a", 0.0), ("a", 0.1), ("a", 0.25), ("b", 0.5), ("b", 0.6), ("b", 1.0)):
         progress.stage(stage, "[red]words[/red]", fraction)
     progress.close()
@@ -84,7 +76,7 @@ def test_a_release_says_stages_and_the_time_left(monkeypatch: pytest.MonkeyPatch
 
 def test_the_bar_of_a_release_on_a_terminal() -> None:
     stream = Terminal()
-    progress = ReleaseProgress(stream)
+    progress = Progress(stream)
     progress.stage("fitting", "12 [red]marginals[/red]", 0.0)
     progress.note("owner [red]b[/red] was lost")
     progress.stage("fitting", "12 [red]marginals[/red]", 0.4)
@@ -99,7 +91,7 @@ def test_the_bar_of_a_release_on_a_terminal() -> None:
 def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
     # Issue 2, item 10: round and points accessed; notes above the bar, markup left alone.
     stream = Terminal()
-    progress = LiveProgress(Console(file=stream, width=80, force_terminal=True))
+    progress = Progress(stream)
     progress.started(5, 200)
     progress.note("owner [red]b[/red] was lost in round 2")
     progress.round(record(123))
@@ -112,4 +104,4 @@ def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
 
 def test_the_live_bar_may_close_before_the_run_has_started() -> None:
     # An error before round 1 still closes the progress.
-    LiveProgress(Console(file=Terminal(), force_terminal=True)).close()
+    Progress(Terminal()).close()

@@ -21,7 +21,7 @@ from sim.cli import report_app
 from sim.evaluation.release_shares import shares
 from sim.evaluation.releases import evaluate_rows
 from sim.formatting import columns_line, distance, number, short
-from sim.progress.releases import ReleaseProgress
+from sim.progress import Progress
 from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
@@ -259,7 +259,7 @@ def test_a_real_run_that_fails_leaves_its_page_and_the_command_writes_it_again(t
     # Brief: the page is written at the end of a failed release too, and `fedkme report DIR` writes it again.
     settings = load_release("balog1", "digits", ["engine=inprocess", "pooling.quorum=99"])
     with pytest.raises(FedkmeError, match="quorum"):
-        simulate_release(settings, tmp_path / "run", ReleaseProgress(io.StringIO()))
+        simulate_release(settings, tmp_path / "run", Progress(io.StringIO()))
     page = tmp_path / "run" / "report.html"
     written = page.read_bytes()
     assert b"The release failed: error 22" in written

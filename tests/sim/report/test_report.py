@@ -22,7 +22,8 @@ from rich.console import Console
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from sim.report.html import Bar, bars, curve
+from sim.report.html import Bar, bars
+from sim.report.line_chart import Point, Series, lines
 from sim.report.write import print_summary, write_report
 from tests.pages import without_links
 
@@ -346,7 +347,8 @@ def test_rows_seen_as_they_are_are_summed_on_the_terminal() -> None:
 )
 def test_a_curve_stays_inside_its_drawing(values: list[float], step: bool) -> None:
     # Any series of estimates or counts, zeros and gaps included, can be drawn.
-    drawing = curve("t", "y", enumerate(values, start=1), step=step)
+    points = tuple(Point(x, y) for x, y in enumerate(values, start=1))
+    drawing = lines("t", "round", "y", [Series("", points)], step=step)
     if not any(value == value for value in values):
         assert drawing == ""
         return

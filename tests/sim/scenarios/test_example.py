@@ -10,7 +10,7 @@ import pytest
 
 from fedkme.errors import MissingDependencyError
 from sim.config import load_simulation
-from sim.progress.summaries import make_progress
+from sim.progress import Progress
 from sim.release_config import load_release
 from sim.run import simulate
 from tests.places import ROOT
@@ -23,7 +23,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     changes = ("engine=inprocess", "p=10", "downstream=false", "baselines=[]")
     settings = load_simulation(str(EXAMPLE), changes)
     with (tmp_path / "progress.txt").open("w") as lines:
-        directory, metrics = simulate(settings, tmp_path / "run", make_progress(lines))
+        directory, metrics = simulate(settings, tmp_path / "run", Progress(lines))
     assert metrics["status"] == "complete"
     assert metrics["scenario"] == "own-files"  # it was "csv", as every run of own files
     assert metrics["K"] == 3
@@ -56,5 +56,5 @@ def test_what_could_not_be_judged_does_not_begin(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     settings = load_simulation(str(EXAMPLE), ())
     with pytest.raises(MissingDependencyError, match="downstream"):
-        simulate(settings, tmp_path / "run", make_progress(io.StringIO()))
+        simulate(settings, tmp_path / "run", Progress(io.StringIO()))
     assert not (tmp_path / "run").exists()

@@ -21,9 +21,10 @@ from sim.config import plain
 from sim.jobs import processes
 from sim.jobs.processes import Worker
 from sim.jobs.tasks import LostTask, Task, task_of
+from sim.progress import TableStep
 from sim.sweep.grid import SweepRun, SweepSettings, runs_of
 from sim.sweep.measure import flattened, measure, measure_plain
-from sim.sweep.run import PAGE, SweepResult, SweepStep, sweep
+from sim.sweep.run import PAGE, SweepResult, sweep
 from sim.sweep.statistics import mean_over
 from sim.sweep.table import FILE, read_rows, write_rows
 
@@ -73,11 +74,11 @@ def test_a_row_has_the_numbers_of_the_same_run_alone(swept: SweepResult) -> None
 def test_a_second_call_runs_what_is_missing(swept: SweepResult, tmp_path: Path) -> None:
     # Issue 13, item 12: "resumes what is missing"; a run without numbers is tried again.
     shutil.copy(swept.table, tmp_path)
-    steps: list[SweepStep] = []
+    steps: list[TableStep] = []
     grown = settings(tmp_path, grid=GRID | {"p": (4, 6)}, seeds=(0, 1))
     result = sweep(grown, steps.append)
     assert (steps[0].before, steps[0].total) == (4, 8)
-    assert [step.row["set.p"] for step in steps if step.row] == [6] * 4
+    assert ["p=6 " in step.line for step in steps[1:]] == [True] * 4
     assert [step.done for step in steps] == [4, 5, 6, 7, 8]
     assert not result.failures
     kept = {row["key"]: row for row in read_rows(result.table)}
@@ -98,15 +99,15 @@ def test_the_page_shows_each_axis_and_loads_nothing(swept: SweepResult) -> None:
 
 def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
     # Issue 13, item 12: ctrl-C in the middle; the next call runs the rest.
-    def interrupt(step: SweepStep) -> None:
-        if step.run:
+    def interrupt(step: TableStep) -> None:
+        if step.line:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         sweep(settings(tmp_path, jobs=1), interrupt)
     assert len(read_rows(tmp_path / FILE)) == 1
     assert "1 of 4 runs" in (tmp_path / PAGE).read_text(encoding="utf-8")
-    steps: list[SweepStep] = []
+    steps: list[TableStep] = []
     assert len(sweep(settings(tmp_path, jobs=1), steps.append).rows) == 4
     assert len(steps) == 4
 
@@ -142,7 +143,7 @@ def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
 
 
 def test_two_sweeps_do_not_write_one_table(tmp_path: Path) -> None:
-    def again(step: SweepStep) -> None:
+    def again(step: TableStep) -> None:
         sweep(settings(tmp_path))
 
     with pytest.raises(ConfigError, match="another sweep writes to"):

@@ -1,1 +1,0 @@
-"""Progress of runs for people: lines, and bars where there is a terminal."""
