@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fedkme.cells.histogram import HistogramNoise
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
@@ -44,8 +45,8 @@ class CellTerms:
     Attributes:
         code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
         gamma: of the exact kernel.
-        scale: b of the discrete Laplace noise on each count; 0: no owner is asked to count, for coalitions
-            have (docs/decisions/007).
+        noise: on the counts of an owner's histogram; None: no owner is asked to count, for coalitions have
+            (docs/decisions/007).
         rows: that all owners will be asked for together, rho p.
         classes: of the label by which each cell is counted; 0 for cells alone.
         fill: how owners pick rows that fill an order.
@@ -53,10 +54,15 @@ class CellTerms:
 
     code_book: Mapping[str, Any]
     gamma: float
-    scale: float
+    noise: HistogramNoise | None
     rows: int
     classes: int = 0
     fill: Fill = "herding"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Events of the histogram that an owner is asked for; none where coalitions have counted."""
+        return () if self.noise is None else (self.noise.event,)
 
 
 @dataclass(frozen=True, slots=True)

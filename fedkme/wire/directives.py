@@ -14,8 +14,9 @@ import numpy as np
 
 from fedkme import directives as said
 from fedkme.arrays import COORDINATES, Numbers
+from fedkme.cells.histogram import HistogramNoise
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable, one_line
-from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
+from fedkme.errors import ConfigError, FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
 from fedkme.heads.log import Head
 from fedkme.protocol import (
@@ -200,8 +201,9 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
             message.auction.heard.extend(map(codecs.disclosure_to_wire, terms.heard))
         case CellTerms() as terms:
             plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes, terms.fill)
+            scale = 0.0 if terms.noise is None else terms.noise.scale
             message.cells.CopyFrom(
-                pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=terms.scale, rows=terms.rows)
+                pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=scale, rows=terms.rows)
             )
         case SumTerms(security, ahead):
             message.sums.SetInParent()
@@ -242,11 +244,19 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         return AuctionTerms(features, target, auction.rows, heard)
     if kind == "cells":
         plan = codecs.CELLS.from_wire(message.cells.plan)
-        scale, rows = message.cells.scale, message.cells.rows
-        return CellTerms(plan.code_book, plan.gamma, scale, rows, plan.classes, plan.fill)
+        noise, rows = _count_noise(message.cells.scale), message.cells.rows
+        return CellTerms(plan.code_book, plan.gamma, noise, rows, plan.classes, plan.fill)
     sums = message.sums
     ahead = _intended_from_wire(sums.ahead) if sums.HasField("ahead") else None
     return SumTerms(_SECURITY.from_wire(sums.security) if sums.HasField("security") else None, ahead)
+
+
+def _count_noise(scale: float) -> HistogramNoise | None:
+    """The noise on an owner's counts; None for 0, by which no owner is asked for counts."""
+    try:
+        return HistogramNoise(scale) if scale else None
+    except ConfigError as error:
+        raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
 
 
 def answer_to_wire(answer: Answer, directive: Directive | None = None) -> list[pb.OwnerMessage]:
