@@ -14,6 +14,7 @@ from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
 from fedkme.sealed.group import Gift
+from fedkme.secagg.parameters import least_threshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +80,14 @@ class Security:
     def shares_known(self) -> int:
         """Most shares of noise that an observer knows: those of T owners, or its own if it is one."""
         return max(1, self.colluders)
+
+    @property
+    def least_owners(self) -> int:
+        """Least number of owners with which an aggregation can begin."""
+        owners = self.dropouts + self.colluders + 2
+        while least_threshold(owners, self.colluders) > owners - self.dropouts:
+            owners += 1
+        return owners
 
     def honest(self, owners: int) -> int:
         """Least number of shares in a total of so many owners that an observer does not know, m."""

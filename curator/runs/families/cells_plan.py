@@ -177,7 +177,8 @@ class Agreement:
         share = attempt["share"]
         coalitions = bool(attempt.get("coalitions"))
         invitation = sketch_invitation(
-            *(run.name, summary, context.schema, run.consumer, security_of(context), share, coalitions),
+            *(run.name, summary, context.schema, run.consumer),
+            *(security_of(context, names), share, coalitions),
             document.summary.rows,
             "" if document.planned.choice is None else document.planned.choice.line,
         )
