@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.features.fixed_point import MeanVector
@@ -121,6 +121,8 @@ class Consider:
     It is asked under RUN/considered, because nothing is begun by it. Attributes are those of `Invitation`.
     """
 
+    question: ClassVar[str] = "consider"
+    words: ClassVar[str] = "whether to take part"
     run: str
     schema: str
     consumer: str
@@ -159,6 +161,8 @@ class Invitation:
         expected: what the curator's plan expects of a summary, in a line; a function of public numbers.
     """
 
+    question: ClassVar[str] = "invite"
+    words: ClassVar[str] = "to take part"
     run: str
     schema: str
     consumer: str
@@ -188,6 +192,8 @@ class Invitation:
 class Broadcast:
     """Broadcast to every owner in round l (Algorithm 3, step 5): g_l, (d,), of q rows with the seed set."""
 
+    question: ClassVar[str] = "broadcast"
+    words: ClassVar[str] = "for a bid"
     round: int
     size: int
     mean: MeanVector
@@ -200,6 +206,7 @@ class Bid:
     The token is a name for the row that says nothing about it; the same row keeps its token in a run.
     """
 
+    answer: ClassVar[str] = "bid"
     value: float
     token: int
 
@@ -208,4 +215,5 @@ class Bid:
 class Closing:
     """An owner's own count at the end of a run, from its gate: the curator's must agree."""
 
+    answer: ClassVar[str] = "closing"
     rows_sent: int

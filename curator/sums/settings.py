@@ -18,7 +18,7 @@ class SecuritySettings(Settings):
     """D: owners that may be missing at the end; with more the run ends without a result."""
     colluders: int | None = Field(None, ge=0)
     """T: owners that may side with the curator without anything but their own rows being known. None: 1 in a
-    run with owners enough for it (three, where none may be missing), else 0; the run's owners are told which."""
+    run with owners enough for it (three, where none may be missing), else 0. Each owner is told T."""
 
     @model_validator(mode="before")
     @classmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from fedkme.protocol import (
     Bid,
     Broadcast,
     CellTerms,
-    Closing,
     Consider,
     IntendedSummary,
     Invitation,
@@ -39,7 +38,7 @@ from fedkme.wire.heads import COSIGNATURE, HEAD
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
 from fedkme.wire.sealed import GIFT, OFFER
 from fedkme.wire.v1 import owners_pb2 as pb
-from fedkme.wire.v1 import pooling_pb2, types_pb2
+from fedkme.wire.v1 import pooling_pb2
 
 _UNKNOWN = Refusal.of(
     ProtocolError("the curator sent a directive that is not known here", "Update this owner.")
@@ -68,51 +67,40 @@ def _intended_from_wire(message: pb.IntendedSummary) -> IntendedSummary:
     return IntendedSummary(message.protocol, message.rows, planned, message.dimension)
 
 
-_BODIES: dict[str, Codec] = {
-    "ask": FieldCodec(said.Ask, pb.Ask),
-    "sell": FieldCodec(said.Sell, pb.Sell, price=number(COORDINATES, "a price")),
-    "draw": FieldCodec(said.DrawRows, pb.Draw),
-    "histogram": FieldCodec(said.AskHistogram, pb.AskHistogram),
-    "fill_order": FieldCodec(said.FillOrder, pb.FillOrder, shares=numbers(said.SHARES, "shares of an order")),
-    "embed": FieldCodec(
-        said.AskSums, pooling_pb2.Embed, query=Field(sums.query_to_wire, sums.query_from_wire)
-    ),
-    "close": FieldCodec(said.Close, pb.Close),
-    "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
-    "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),
-    "consider": FieldCodec(
-        Consider,
-        pb.Consider,
-        schema_digest=Field(str, str, "schema"),
-        summary=Field(_intended_to_wire, _intended_from_wire),
-        expected=Field(str, said.one_line),
-    ),
-    "show_head": FieldCodec(said.ShowHead, pb.ShowHead),
-    "keep_head": FieldCodec(said.KeepHead, pb.KeepHead, head=Field(HEAD.to_wire, HEAD.from_wire)),
-}
 _STEPS: dict[str, Codec] = {
-    "propose": sums.PROPOSAL,
-    "keys": sums.KEYS,
-    "roster": sums.ROSTER,
-    "delivery": sums.DELIVERY,
-    "survivors": sums.SURVIVORS,
-    "endorsements": sums.ENDORSEMENTS,
+    codec.kind.step: codec
+    for codec in (sums.PROPOSAL, sums.KEYS, sums.ROSTER, sums.DELIVERY, sums.SURVIVORS, sums.ENDORSEMENTS)
+}
+_FIELDS: dict[type, dict[str, Field]] = {
+    said.Sell: {"price": number(COORDINATES, "a price")},
+    said.FillOrder: {"shares": numbers(said.SHARES, "shares of an order")},
+    said.AskSums: {"query": Field(sums.query_to_wire, sums.query_from_wire)},
+    Consider: {
+        "schema_digest": Field(str, str, "schema"),
+        "summary": Field(_intended_to_wire, _intended_from_wire),
+        "expected": Field(str, said.one_line),
+    },
+    said.KeepHead: {"head": Field(HEAD.to_wire, HEAD.from_wire)},
+    Bid: {"value": number(COORDINATES, "a bid")},
+    said.PriceCounts: {"at_least": Field(np.ndarray.tolist, codecs.counts_from_wire)},
+    said.NoisyHistogram: {"cells": Field(np.ndarray.tolist, codecs.cells_from_wire)},
+}
+"""Fields that are not the same in a body or an answer and in its message, by the message's names."""
+_BODIES: dict[str, Codec] = {
+    kind.question: FieldCodec(kind, type(getattr(pb.Directive(), kind.question)), **_FIELDS.get(kind, {}))
+    for kind in get_args(Body)
+    if kind not in (Invitation, Broadcast, said.Quote, *get_args(said.Step), said.StepTaken, Unreadable)
 }
 _ANSWERS: dict[str, Codec] = {
-    "accepted": FieldCodec(said.Accepted, pb.Accepted),
-    "bid": FieldCodec(Bid, pb.Bid, value=number(COORDINATES, "a bid")),
-    "dry": FieldCodec(said.Dry, pb.Dry),
-    "counts": FieldCodec(
-        said.PriceCounts, pb.Counts, at_least=Field(np.ndarray.tolist, codecs.counts_from_wire)
-    ),
-    "histogram": FieldCodec(
-        said.NoisyHistogram, types_pb2.Histogram, cells=Field(np.ndarray.tolist, codecs.cells_from_wire)
-    ),
-    "closing": FieldCodec(Closing, pb.Closing),
     "offer": OFFER,
     "head": HEAD,
     "cosignature": COSIGNATURE,
     "fault": codecs.REFUSAL,
+    **{
+        kind.answer: FieldCodec(kind, type(getattr(pb.OwnerMessage(), kind.answer)), **_FIELDS.get(kind, {}))
+        for kind in get_args(Answer)
+        if "answer" in vars(kind)
+    },
 }
 _AGGREGATED: dict[str, Codec] = {
     "key": sums.KEY,
@@ -121,10 +109,10 @@ _AGGREGATED: dict[str, Codec] = {
     "endorsement": sums.ENDORSEMENT,
     "unmasked": sums.UNMASKING,
 }
-_STEP_OF, _ANSWER_OF, _AGGREGATED_OF = (
-    {codec.kind: name for name, codec in table.items()} for table in (_STEPS, _ANSWERS, _AGGREGATED)
+_ANSWER_OF, _AGGREGATED_OF = (
+    {codec.kind: name for name, codec in table.items()} for table in (_ANSWERS, _AGGREGATED)
 )
-"""Names of the tables by the class of a value."""
+"""Names of answers by their classes."""
 
 
 def directive_to_wire(directive: Directive) -> pb.Directive:
@@ -149,8 +137,8 @@ def directive_to_wire(directive: Directive) -> pb.Directive:
             message = pb.Directive(at=at)
             getattr(message.aggregate, taken).SetInParent()
             return message
-    if (step := _STEP_OF.get(type(body))) is not None:
-        aggregate = pooling_pb2.Aggregate(**{step: _STEPS[step].to_wire(body)})
+    if isinstance(body, said.Step):
+        aggregate = pooling_pb2.Aggregate(**{body.step: _STEPS[body.step].to_wire(body)})
         return pb.Directive(at=at, aggregate=aggregate)
     return pb.Directive(at=at, **{field: _BODIES[field].to_wire(body)})
 
