@@ -1,8 +1,8 @@
 """Directives of a curator to an owner in a run, and the owner's answers: values, free of any transport.
 
 A directive has the run, the round, its number in the run and one body. The class of a body says which
-`question` it is, by its name in `fedkme.protocols` and on the wire, the `words` in which people read it, and the
-`step` of an aggregation; the class of an answer says which `answer` it is on the wire.
+`question` it is, by its name in `fedkme.protocols` and on the wire, the `words` in which people read it, and
+the `step` of an aggregation; the class of an answer says which `answer` it is on the wire.
 
 `fedkme.wire.directives` makes messages of them where a party is reached over a network, and journals on disk
 keep those; within one process the values themselves go from one party to the other.
@@ -394,21 +394,6 @@ class Limits:
     rows: int = 0
     width: int | None = None
     words: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OwnerEntry:
-    """Record that an owner keeps of a directive that it answered.
-
-    Attributes:
-        directive: without what nothing later needs.
-        answer: None where it is computed again, or had secrets.
-        named: rows that were given the next tokens.
-    """
-
-    directive: Directive
-    answer: Answer | None
-    named: tuple[int, ...] = ()
 
 
 def one_line(text: str) -> str:

@@ -5,14 +5,16 @@ Field names are the words of the protocol; `fedkme.wire.codecs` turns them into 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from fedkme.cells.histogram import HistogramNoise
+from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
+from fedkme.protocols import ORDER, PROTOCOLS, Family, Following
 from fedkme.sealed.group import Gift
 from fedkme.secagg.parameters import least_threshold
 
@@ -217,3 +219,66 @@ class Closing:
 
     answer: ClassVar[str] = "closing"
     rows_sent: int
+
+
+_FAMILIES: Mapping[type[Terms], Family] = {AuctionTerms: "auction", CellTerms: "cells", SumTerms: "sums"}
+_NEW = "new"
+
+
+class Order:
+    """Order in which questions are legal in a run at one owner, by the table of `fedkme.protocols`.
+
+    Both sides check it: an owner refuses a question out of turn before it computes anything; a curator's
+    session does not ask one. A refusal leaves the state as it is.
+
+    Attributes:
+        state: `new` until the owner has accepted the invitation, then of the table.
+    """
+
+    def __init__(self, owner: str, run: str) -> None:
+        """Begin before the invitation; args are for lines about what is out of turn."""
+        self.state = _NEW
+        self._owner = owner
+        self._run = run
+        self._protocol = ""
+        self._table: Mapping[str, Following] = {}
+        self._legal: Set[str] = frozenset()
+
+    @property
+    def begun(self) -> bool:
+        """True once the owner takes part."""
+        return self.state != _NEW
+
+    def check(self, question: str) -> None:
+        """Refuse a question that is not legal here.
+
+        Raises:
+            ProtocolError: it is of other protocols, or out of turn.
+        """
+        if not self.begun:
+            if question != "invite":
+                raise ProtocolError(f"{self._owner} does not take part in {self._run}", "Restart the run.")
+        elif question == "invite":
+            raise ProtocolError(f"{self._run} has begun already", "Start another run.")
+        elif question not in self._legal:
+            raise ProtocolError(
+                f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
+                "Check the curator's software.",
+            )
+        elif question not in self._table[self.state]:
+            raise ProtocolError(
+                f"{self._run} asks {self._owner} for {question!r} out of turn, or twice",
+                "Check the curator's software.",
+            )
+
+    def accept(self, invitation: Invitation) -> None:
+        """Note that the owner takes part."""
+        self._protocol, self._table = invitation.protocol, ORDER[_FAMILIES[type(invitation.terms)]]
+        self._legal = frozenset().union(*self._table.values())
+        if (row := PROTOCOLS.get(self._protocol)) is not None:
+            self._legal &= row.questions | {"close"}
+        self.state = "open"
+
+    def advance(self, question: str) -> None:
+        """Note that a question, other than the invitation, was answered."""
+        self.state = self._table[self.state][question]

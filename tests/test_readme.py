@@ -117,7 +117,7 @@ def test_additions_stand_in_as_many_files_as_the_page_on_extensions_says() -> No
             {"curator/releases/methods/marginals.py", "fedkme/protocols.py", "fedkme/releases/settings.py"},
         ),
         (
-            r'\bDrawRows\b|\bmessage Draw\b|\(\{"draw"\}\)',
+            r'\bDrawRows\b|(?m:^message Draw\b)|\(\{"draw"\}\)',
             {
                 "fedkme/directives.py",
                 "fedkme/protocols.py",

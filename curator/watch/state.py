@@ -18,10 +18,11 @@ from curator.settings import CuratorSettings
 from curator.watch.ledger import LedgerFigures
 from curator.watch.notes import Notes, RunNotes, event_of, noted, rounds_of
 from fedkme.directives import WORDS
+from fedkme.documents import RunDocument
 from fedkme.errors import ApprovalError, BudgetError, PolicyError
 from fedkme.store import RunRow, Store
 from fedkme.watch.state import News, OwnerState, OwnerStatus, RunState, Watched
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_from_bytes
 
 MOST_ENDED = 20
 """Runs that are over and shown."""
@@ -89,7 +90,7 @@ class CuratorWatch:
             )
 
     def _run(self, row: RunRow, here: Mapping[str, OwnerConnection] | None) -> RunState:
-        document, notes = RunDocument.from_bytes(row.document), self._notes.get(row.run, RunNotes())
+        document, notes = run_document_from_bytes(row.document), self._notes.get(row.run, RunNotes())
         record = {} if row.status in OPEN else self._record(row.run)
         kind = kind_of(document)
         choice = document.planned.choice if kind == "summary" else None

@@ -16,13 +16,13 @@ from fedkme.directives import (
     Answer,
     AskSums,
     Directive,
-    OwnerEntry,
     Proposal,
     Refusal,
     SigningKeys,
     StepTaken,
     WordVector,
 )
+from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
 from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, Survivors

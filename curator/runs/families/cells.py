@@ -14,11 +14,11 @@ from curator.runs.families.cells_plan import Agreement
 from fedkme.cells.codebook import CodeBook, code_book_from_json
 from fedkme.cells.directions import chosen_book, menu_from_json
 from fedkme.cells.histogram import CountNoise, noise_of_event
+from fedkme.documents import RunDocument
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.wire.journals import RunDocument
 
 
 class CellsFamily:
