@@ -1,9 +1,7 @@
 """Directives of a curator to an owner in a run, and the owner's answers: values, free of any transport.
 
-A directive has the run, the round, its number in the run and one body. The class of a body says which
-`question` it is, by its name in `fedkme.protocols` and on the wire, the `words` in which people read it, and
-the `step` of an aggregation; the class of an answer says which `answer` it is on the wire.
-
+A directive has the run, the round, its number in the run and one body. The class of a body names its
+`question` for the wire, with `words` for people; the class of an answer names the `answer`.
 `fedkme.wire.directives` makes messages of them where a party is reached over a network, and journals on disk
 keep those; within one process the values themselves go from one party to the other.
 """

@@ -1,4 +1,4 @@
-"""Codecs of documents and of journals' entries, `fedkme.documents`: to the bytes on a party's disk and back."""
+"""Codecs of documents and of journals' entries (`fedkme.documents`), to the bytes on disk and back."""
 
 from __future__ import annotations
 
