@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from fedkme import errors
+from fedkme.arrays import WIDTHS
 from fedkme.errors import FedkmeError, ProtocolError
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT
 from fedkme.features.fourier import FourierSpec, Kind
@@ -42,7 +43,7 @@ def test_means_beyond_exact_arithmetic(coordinate: int, sign: int) -> None:
 @given(
     st.sampled_from(["paired", "offset"]),
     st.integers(1, MAX_DIMENSION // 2).map(lambda half: 2 * half),
-    st.floats(1e-300, 1e300),
+    st.floats(WIDTHS.low, WIDTHS.high),
     st.integers(1, 2**32 - 1),
     st.integers(0, 2**64 - 1),
 )
