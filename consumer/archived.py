@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fedkme.documents import RequestDocument
 from fedkme.ledgers.archiving import Leaving
 from fedkme.ledgers.windows import Readings
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import disclosures_in, lines_from_json, lines_to_json
 from fedkme.store import Store
-from fedkme.wire.journals import RequestDocument
 
 _FACT = "archived/requests"
 HOUR_S = 3600.0

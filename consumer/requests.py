@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from consumer.archived import Archived, Explained
 from consumer.sealed.keys import RunKeys
+from fedkme.documents import RequestDocument
 from fedkme.errors import (
     ConfigError,
     ConnectionFailedError,
@@ -37,7 +38,7 @@ from fedkme.pki.identity import Identity
 from fedkme.privacy.events import REQUEST, Disclosure
 from fedkme.privacy.ledger import disclosures_in, stored_ledger, tip
 from fedkme.store import OPEN, RunRow, Store
-from fedkme.wire.journals import RequestDocument
+from fedkme.wire.journals import request_document_from_bytes, request_document_to_bytes
 
 RECEIVED, DONE, ENDED = "received", "done", "ended"
 """Statuses of a request that is not open: its rows are here; and were judged; or it never gets any."""
@@ -219,7 +220,7 @@ class Requests:
         """
         with self._ledger.together(self._store):
             self._ledger.extend(document.disclosures)
-            self._store.open_run(document.name, self.consumer, document.to_bytes())
+            self._store.open_run(document.name, self.consumer, request_document_to_bytes(document))
         return KeptRequest(self, document)
 
     def heads(self, identity: Callable[[], Identity | None]) -> HeadLog:
@@ -249,7 +250,7 @@ class Requests:
         """
         with self._ledger.together(self._store):
             self._ledger.extend(lines)
-            self._store.update_run(document.name, document=document.to_bytes())
+            self._store.update_run(document.name, document=request_document_to_bytes(document))
 
     def end(self, document: RequestDocument, status: str) -> None:
         """Write how a request ended; what `document` has no more is overwritten.
@@ -258,7 +259,9 @@ class Requests:
             StoreError: it could not be written.
         """
         with self._store.transaction():
-            self._store.update_run(document.name, status=status, document=document.to_bytes(), ended=True)
+            self._store.update_run(
+                document.name, status=status, document=request_document_to_bytes(document), ended=True
+            )
             self._store.forget_entries(document.name)
 
     def of_run(self, run: str) -> KeptRequest | None:
@@ -302,15 +305,15 @@ def _used(documents: Iterable[RequestDocument]) -> dict[bytes, Explained]:
 
 def _shortened(document: bytes) -> bytes:
     """Document of an archived request without code book and keys, for the store."""
-    request = RequestDocument.from_bytes(document)
+    request = request_document_from_bytes(document)
     if request.plan is None:
         return document
-    return replace(request, plan=request.plan.shortened()).to_bytes()
+    return request_document_to_bytes(replace(request, plan=request.plan.shortened()))
 
 
 def _document(row: RunRow) -> RequestDocument:
     try:
-        return RequestDocument.from_bytes(row.document)
+        return request_document_from_bytes(row.document)
     except (DecodeError, ProtocolError):
         raise StoreError(
             f"the store holds a request of {row.peer} that this release cannot read",

@@ -14,6 +14,7 @@ from consumer.results import make_folder
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import receive_summary
 from consumer.summary.received import judge_received, keep_received, load_validation
+from fedkme.documents import RequestDocument
 from fedkme.errors import ConfigError, StoreError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import OPEN, open_store
@@ -23,7 +24,6 @@ from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.channel import explained
 from fedkme.wire.dial import dial, own_identity
-from fedkme.wire.journals import RequestDocument
 from fedkme.wire.summaries import OPENED
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc

@@ -20,7 +20,7 @@ from fedkme.privacy.events import CURATOR
 from fedkme.store.base import RunRow
 from fedkme.store.reading import read_store
 from fedkme.verbs import AsJson, Verbs, print_json, print_result
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_from_bytes
 
 app = Verbs("Run the curator, which owners join and consumers call.")
 
@@ -101,7 +101,7 @@ def runs(
 
 
 def _plain(row: RunRow) -> dict[str, Any]:
-    document = RunDocument.from_bytes(row.document)
+    document = run_document_from_bytes(row.document)
     kind = kind_of(document)
     return {
         "run": row.run,

@@ -1,15 +1,16 @@
 """Directives of a curator to an owner in a run, and the owner's answers: values, free of any transport.
 
-A directive has the run, the round, its number in the run and one body; the type of the body is the question.
+A directive has the run, the round, its number in the run and one body. The class of a body names its
+`question` for the wire, with `words` for people; the class of an answer names the `answer`.
 `fedkme.wire.directives` makes messages of them where a party is reached over a network, and journals on disk
 keep those; within one process the values themselves go from one party to the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,8 @@ class OfferKeys:
     It is asked under RUN/keys, because nothing is begun by it.
     """
 
+    question: ClassVar[str] = "offer_keys"
+    words: ClassVar[str] = "for keys"
     run: str
 
 
@@ -66,6 +69,7 @@ class OfferKeys:
 class ShowHead:
     """The head of the owner's ledger is asked for, by a curator that knows some leaves, under RUN/heads."""
 
+    question: ClassVar[str] = "show_head"
     known: int
     origin: str
 
@@ -74,6 +78,7 @@ class ShowHead:
 class KeepHead:
     """The head of the curator's ledger is to be kept and cosigned."""
 
+    question: ClassVar[str] = "keep_head"
     head: Head
 
 
@@ -81,6 +86,8 @@ class KeepHead:
 class Ask:
     """A row that was bid is asked for (Algorithm 3, steps 13 and 14)."""
 
+    question: ClassVar[str] = "ask"
+    words: ClassVar[str] = "for the row that it bid"
     token: int
 
 
@@ -88,6 +95,8 @@ class Ask:
 class Quote:
     """Prices of a descending clock, (k,), for what a broadcast said, and the spread of equal rows."""
 
+    question: ClassVar[str] = "quote"
+    words: ClassVar[str] = "for counts at prices"
     broadcast: Broadcast
     prices: NDArray[np.float64]
     spread: float = 0.0
@@ -97,6 +106,8 @@ class Quote:
 class Sell:
     """The price at which the clock stopped: every unsent row that is worth it is asked for."""
 
+    question: ClassVar[str] = "sell"
+    words: ClassVar[str] = "for rows at a price"
     price: float
 
 
@@ -104,12 +115,17 @@ class Sell:
 class DrawRows:
     """Rows that the owner draws uniformly are asked for."""
 
+    question: ClassVar[str] = "draw"
+    words: ClassVar[str] = "for rows at random"
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AskHistogram:
     """Counts of rows by cells are asked for, with noise."""
+
+    question: ClassVar[str] = "histogram"
+    words: ClassVar[str] = "for noisy counts by cell"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +135,8 @@ class FillOrder:
     Of them `uniform` are drawn uniformly, and come first; the others match shares of the cells, (B,).
     """
 
+    question: ClassVar[str] = "fill_order"
+    words: ClassVar[str] = "for rows by cell"
     count: int
     shares: NDArray[np.float64]
     uniform: int = 0
@@ -131,6 +149,8 @@ class AskSums:
     That is `one_owner_moves` of fedkme.sums.vector; 0 where the curator's release does not say it.
     """
 
+    question: ClassVar[str] = "embed"
+    words: ClassVar[str] = "for sums"
     query: SumQuery
     one_owner_moves: int = 0
 
@@ -146,6 +166,9 @@ class Proposal:
     Attributes are those of `Parameters`, but for what follows from the question, and of `AskSums`.
     """
 
+    question: ClassVar[str] = "aggregate"
+    words: ClassVar[str] = "for its part of a secure sum"
+    step: ClassVar[str] = "propose"
     query: SumQuery
     name: str
     owners: tuple[str, ...]
@@ -183,6 +206,8 @@ class Proposal:
 class SigningKeys:
     """The second step of an aggregation: the signing keys of all its owners."""
 
+    question: ClassVar[str] = "aggregate"
+    step: ClassVar[str] = "keys"
     keys: tuple[KeyBinding, ...]
 
 
@@ -190,6 +215,7 @@ class SigningKeys:
 class StepTaken:
     """A step of an aggregation as a journal has it: what was in it had secrets that die with the process."""
 
+    question: ClassVar[str] = "aggregate"
     step: str
 
 
@@ -197,10 +223,15 @@ class StepTaken:
 class Close:
     """The run is over for the owner, which says how many rows it sent."""
 
+    question: ClassVar[str] = "close"
+    words: ClassVar[str] = "to end the run"
+
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
     """The owner may forget the run; it is not answered."""
+
+    question: ClassVar[str] = "dismiss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,24 +290,8 @@ Body = (
     | Unreadable
 )
 
-_QUESTIONS: dict[type[Body], str] = {
-    Invitation: "invite",
-    Broadcast: "broadcast",
-    Ask: "ask",
-    Quote: "quote",
-    Sell: "sell",
-    DrawRows: "draw",
-    AskHistogram: "histogram",
-    FillOrder: "fill_order",
-    AskSums: "embed",
-    **dict.fromkeys((*get_args(Step), StepTaken), "aggregate"),
-    Close: "close",
-    Dismiss: "dismiss",
-    OfferKeys: "offer_keys",
-    Consider: "consider",
-    ShowHead: "show_head",
-    KeepHead: "keep_head",
-}
+WORDS: Mapping[str, str] = {kind.question: kind.words for kind in get_args(Body) if "words" in vars(kind)}
+"""Words for people by question: what an owner is asked for. Questions without words are answered at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -298,13 +313,14 @@ class Directive:
     @property
     def question(self) -> str:
         """The name of what is asked, as `fedkme.protocols` has it."""
-        return self.body.question if isinstance(self.body, Unreadable) else _QUESTIONS[type(self.body)]
+        return self.body.question
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The owner takes part, with so many rows (m_j, public)."""
 
+    answer: ClassVar[str] = "accepted"
     rows: int
 
 
@@ -312,11 +328,14 @@ class Accepted:
 class Dry:
     """No unsent row is left to bid."""
 
+    answer: ClassVar[str] = "dry"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriceCounts:
     """Numbers of unsent rows with a marginal gain of at least each price, (k,)."""
 
+    answer: ClassVar[str] = "counts"
     at_least: NDArray[np.int64]
 
 
@@ -324,6 +343,7 @@ class PriceCounts:
 class NoisyHistogram:
     """Noisy counts of rows by cells, (B,); they may be below zero."""
 
+    answer: ClassVar[str] = "histogram"
     cells: NDArray[np.int64]
 
 
@@ -372,21 +392,6 @@ class Limits:
     rows: int = 0
     width: int | None = None
     words: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OwnerEntry:
-    """Record that an owner keeps of a directive that it answered.
-
-    Attributes:
-        directive: without what nothing later needs.
-        answer: None where it is computed again, or had secrets.
-        named: rows that were given the next tokens.
-    """
-
-    directive: Directive
-    answer: Answer | None
-    named: tuple[int, ...] = ()
 
 
 def one_line(text: str) -> str:

@@ -5,14 +5,18 @@ Field names are the words of the protocol; `fedkme.wire.codecs` turns them into 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import MeanVector
 from fedkme.features.fourier import FourierSpec, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event
+from fedkme.protocols import ORDER, PROTOCOLS, Family, Following
 from fedkme.sealed.group import Gift
+from fedkme.secagg.parameters import least_threshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +48,8 @@ class CellTerms:
     Attributes:
         code_book: a public partition of rows into cells, as `CodeBook.to_json` has it.
         gamma: of the exact kernel.
-        scale: b of the discrete Laplace noise on each count; 0: no owner is asked to count, for coalitions
-            have (docs/decisions/007).
+        noise: on the counts of an owner's histogram; None: no owner is asked to count, for coalitions have
+            (docs/decisions/007).
         rows: that all owners will be asked for together, rho p.
         classes: of the label by which each cell is counted; 0 for cells alone.
         fill: how owners pick rows that fill an order.
@@ -53,10 +57,15 @@ class CellTerms:
 
     code_book: Mapping[str, Any]
     gamma: float
-    scale: float
+    noise: HistogramNoise | None
     rows: int
     classes: int = 0
     fill: Fill = "herding"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Events of the histogram that an owner is asked for; none where coalitions have counted."""
+        return () if self.noise is None else (self.noise.event,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,14 @@ class Security:
     def shares_known(self) -> int:
         """Most shares of noise that an observer knows: those of T owners, or its own if it is one."""
         return max(1, self.colluders)
+
+    @property
+    def least_owners(self) -> int:
+        """Least number of owners with which an aggregation can begin."""
+        owners = self.dropouts + self.colluders + 2
+        while least_threshold(owners, self.colluders) > owners - self.dropouts:
+            owners += 1
+        return owners
 
     def honest(self, owners: int) -> int:
         """Least number of shares in a total of so many owners that an observer does not know, m."""
@@ -106,6 +123,8 @@ class Consider:
     It is asked under RUN/considered, because nothing is begun by it. Attributes are those of `Invitation`.
     """
 
+    question: ClassVar[str] = "consider"
+    words: ClassVar[str] = "whether to take part"
     run: str
     schema: str
     consumer: str
@@ -144,6 +163,8 @@ class Invitation:
         expected: what the curator's plan expects of a summary, in a line; a function of public numbers.
     """
 
+    question: ClassVar[str] = "invite"
+    words: ClassVar[str] = "to take part"
     run: str
     schema: str
     consumer: str
@@ -173,6 +194,8 @@ class Invitation:
 class Broadcast:
     """Broadcast to every owner in round l (Algorithm 3, step 5): g_l, (d,), of q rows with the seed set."""
 
+    question: ClassVar[str] = "broadcast"
+    words: ClassVar[str] = "for a bid"
     round: int
     size: int
     mean: MeanVector
@@ -185,6 +208,7 @@ class Bid:
     The token is a name for the row that says nothing about it; the same row keeps its token in a run.
     """
 
+    answer: ClassVar[str] = "bid"
     value: float
     token: int
 
@@ -193,4 +217,68 @@ class Bid:
 class Closing:
     """An owner's own count at the end of a run, from its gate: the curator's must agree."""
 
+    answer: ClassVar[str] = "closing"
     rows_sent: int
+
+
+_FAMILIES: Mapping[type[Terms], Family] = {AuctionTerms: "auction", CellTerms: "cells", SumTerms: "sums"}
+_NEW = "new"
+
+
+class Order:
+    """Order in which questions are legal in a run at one owner, by the table of `fedkme.protocols`.
+
+    Both sides check it: an owner refuses a question out of turn before it computes anything; a curator's
+    session does not ask one. A refusal leaves the state as it is.
+
+    Attributes:
+        state: `new` until the owner has accepted the invitation, then of the table.
+    """
+
+    def __init__(self, owner: str, run: str) -> None:
+        """Begin before the invitation; args are for lines about what is out of turn."""
+        self.state = _NEW
+        self._owner = owner
+        self._run = run
+        self._protocol = ""
+        self._table: Mapping[str, Following] = {}
+        self._legal: Set[str] = frozenset()
+
+    @property
+    def begun(self) -> bool:
+        """True once the owner takes part."""
+        return self.state != _NEW
+
+    def check(self, question: str) -> None:
+        """Refuse a question that is not legal here.
+
+        Raises:
+            ProtocolError: it is of other protocols, or out of turn.
+        """
+        if not self.begun:
+            if question != "invite":
+                raise ProtocolError(f"{self._owner} does not take part in {self._run}", "Restart the run.")
+        elif question == "invite":
+            raise ProtocolError(f"{self._run} has begun already", "Start another run.")
+        elif question not in self._legal:
+            raise ProtocolError(
+                f"{self._run} is of the protocol {self._protocol!r}, which asks for no {question!r}",
+                "Check the curator's software.",
+            )
+        elif question not in self._table[self.state]:
+            raise ProtocolError(
+                f"{self._run} asks {self._owner} for {question!r} out of turn, or twice",
+                "Check the curator's software.",
+            )
+
+    def accept(self, invitation: Invitation) -> None:
+        """Note that the owner takes part."""
+        self._protocol, self._table = invitation.protocol, ORDER[_FAMILIES[type(invitation.terms)]]
+        self._legal = frozenset().union(*self._table.values())
+        if (row := PROTOCOLS.get(self._protocol)) is not None:
+            self._legal &= row.questions | {"close"}
+        self.state = "open"
+
+    def advance(self, question: str) -> None:
+        """Note that a question, other than the invitation, was answered."""
+        self.state = self._table[self.state][question]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, Unreadable
+from fedkme.directives import Answer, Directive, Refusal, Unreadable
+from fedkme.documents import OwnerEntry
 from fedkme.errors import FedkmeError, OwnerFaultError, ProtocolError
-from fedkme.order import Order
-from fedkme.protocol import Invitation
+from fedkme.protocol import Invitation, Order
 
 
 class RunHandler(ABC):

@@ -11,11 +11,11 @@ from fedkme.directives import (
     Dismiss,
     KeepHead,
     OfferKeys,
-    OwnerEntry,
     Refusal,
     ShowHead,
     Unreadable,
 )
+from fedkme.documents import OwnerEntry
 from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS

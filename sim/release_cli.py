@@ -35,7 +35,8 @@ Secure = Annotated[
 ]
 Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
 Colluders = Annotated[
-    int | None, typer.Option(help="Owners that may side with the curator; default 1, which takes three.")
+    int | None,
+    typer.Option(help="Owners that may side with the curator; default 1 of three or more, else 0."),
 ]
 Copies = Annotated[int | None, typer.Option(help="Further tables that show how uncertain the rows are.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]

@@ -96,7 +96,7 @@ def plan_for(
     """
     drafted = _drafted(values, assignments, "fedkme.release")
     owners, security = len(parties.owners), drafted.pooling.security
-    honest = owners if security is None else security.value().honest(owners)
+    honest = owners if security is None else security.terms(owners).honest(owners)
     return plan_release(
         ReleaseFacts(
             parties.schema,

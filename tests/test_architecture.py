@@ -37,14 +37,14 @@ FLOORS = (
     ("features",),
     ("privacy",),
     ("party", "heads", "ops", "secagg", "sealed", "protocols", "releases", "moments", "answers"),
-    ("protocol", "order", "exchange", "cells", "sums", "directives", "ledgers", "watch"),
+    ("cells", "protocol", "exchange", "sums", "directives", "documents", "ledgers", "watch"),
     ("wire",),
 )
 """Rooms of fedkme/, floor by floor, bottom to top: a room imports lower floors, and its own to its left."""
 WINGS = {
     "values": {
         *("arrays", "errors", "config", "descriptions", "extensions", "tables", "drafts"),
-        *("protocols", "protocol", "order", "exchange", "directives"),
+        *("protocols", "protocol", "exchange", "directives", "documents"),
     },
     "mathematics": {
         *("embeddings", "features", "privacy", "secagg", "sealed", "cells", "sums", "moments"),

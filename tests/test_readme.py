@@ -105,8 +105,8 @@ def test_code_in_the_page_on_extensions_is_part_of_files_that_tests_run() -> Non
         assert code.strip() in (ROOT / name).read_text(encoding="utf-8"), name
 
 
-def test_an_auction_and_a_release_method_stand_in_as_many_files_as_the_page_on_extensions_says() -> None:
-    # Issue 11: "an auction 2 files, a release method 3"; simulations and tests apart.
+def test_additions_stand_in_as_many_files_as_the_page_on_extensions_says() -> None:
+    # An auction 2 files, a release method 3, a question 5; simulations and tests apart.
     for words, files in (
         (
             "WinnerOnlySettings|winner_only:",
@@ -116,11 +116,22 @@ def test_an_auction_and_a_release_method_stand_in_as_many_files_as_the_page_on_e
             "MarginalsSettings|methods.marginals:",
             {"curator/releases/methods/marginals.py", "fedkme/protocols.py", "fedkme/releases/settings.py"},
         ),
+        (
+            r'\bDrawRows\b|(?m:^message Draw\b)|\(\{"draw"\}\)',
+            {
+                "fedkme/directives.py",
+                "fedkme/protocols.py",
+                "protos/fedkme/v1/owners.proto",
+                "owner/summary/handler.py",
+                "curator/owners/session.py",
+            },
+        ),
     ):
         naming = {
             str(path.relative_to(ROOT))
-            for package in ("fedkme", "curator", "owner", "consumer")
-            for path in (ROOT / package).rglob("*.py")
+            for package in ("fedkme", "curator", "owner", "consumer", "protos")
+            for path in (ROOT / package).rglob("*.p*")
+            if path.suffix in (".py", ".proto")
             if re.search(words, path.read_text(encoding="utf-8"))
         }
         assert naming == files

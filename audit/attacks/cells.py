@@ -57,7 +57,7 @@ def counting_responder(
     """An owner that was asked to count, with a source of noise."""
     responder = make(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
     book = BOOK.to_json()
-    terms = CellTerms(book, 1.0, how.scale, 1, classes=2)
+    terms = CellTerms(book, 1.0, how, 1, classes=2)
     responder.invite(Invitation("audit", SCHEMA.digest(), "c", "cells", (how.event,), terms))
     return responder
 

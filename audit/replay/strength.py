@@ -101,7 +101,7 @@ def _scales(case: Case, site: Site, line: Disclosure) -> Iterator[float]:
 def _honest(case: Case) -> int:
     """Owners whose shares of noise a statement may count on."""
     security = case.pooling.security
-    return len(NAMES) if security is None else security.value().honest(len(NAMES))
+    return len(NAMES) if security is None else security.terms(len(NAMES)).honest(len(NAMES))
 
 
 def _weak_picks(picks: Sequence[Decision], events: Sequence[Event]) -> Iterator[str]:

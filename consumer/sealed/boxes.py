@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.sealed.keys import RunKeys
+from fedkme.documents import RequestDocument
 from fedkme.errors import FedkmeError, ProtocolError, SealedBoxError
 from fedkme.exchange import Plan
 from fedkme.pki.identity import Identity
@@ -18,7 +19,6 @@ from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
-from fedkme.wire.journals import RequestDocument
 
 
 def give(

@@ -19,6 +19,7 @@ from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish
 from consumer.summary.party import ConsumerParty
 from consumer.summary.received import judge_received, keep_received, load_validation
+from fedkme.documents import RequestDocument
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Plan
 from fedkme.heads.log import Head
@@ -30,7 +31,6 @@ from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
 from fedkme.wire.dial import own_identity
 from fedkme.wire.heads import HEAD
-from fedkme.wire.journals import RequestDocument
 from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.rows import any_rows_from_wire
 from fedkme.wire.summaries import OUTCOME, offer_to_messages, plan_from_wire, request_to_wire

@@ -19,6 +19,7 @@ from consumer.sealed.keys import RunKeys
 from consumer.settings import RequestSettings
 from consumer.summary.offers import make_offer, make_request
 from consumer.summary.spending import check_request, check_spending, shared_events
+from fedkme.documents import RequestDocument
 from fedkme.errors import LedgerError
 from fedkme.exchange import Offer, Plan
 from fedkme.heads.log import Head
@@ -31,7 +32,6 @@ from fedkme.privacy.settings import target_event
 from fedkme.sealed.group import Gift
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from fedkme.wire.journals import RequestDocument
 
 
 def nobody() -> Identity | None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 
 from consumer.settings import RequestSettings
-from fedkme.cells.directions import Menu, histogram_of, menu_of
+from fedkme.cells.directions import Menu, histogram_of, menu_from_json
 from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.cells.repeated_requests import noise_of_asks
 from fedkme.errors import BudgetError, ConfigError
@@ -25,7 +25,8 @@ def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, C
     Raises:
         ConfigError: the plan's menu is none, or of more picks than this consumer allows.
     """
-    how, menu = noise_of_asks(request.privacy, request.asks), menu_of(cells)
+    how = noise_of_asks(request.privacy, request.asks)
+    menu = None if cells.menu is None else menu_from_json(cells.menu)
     if menu is None or not isinstance(how, HistogramNoise) or not request.picks:
         return None, how
     if menu.picks > request.picks:

@@ -100,15 +100,15 @@ class CellTask:
 
     def invitations(self, owners: Iterable[str]) -> dict[str, Invitation]:
         """Invitations by owner; they share the code book, which is as long as hundreds of numbers."""
-        noise = self.noise
-        scale = 0.0 if noise is None else noise.scale
+        book = self.book.to_json()
+        terms = CellTerms(book, self.gamma, self.noise, self.asked, self.classes, self.fill)
         alike = Invitation(
             self.run,
             self.schema.digest(),
             self.consumer,
             variant("cells", self.gifts is not None).name,
-            () if noise is None else (noise.event,),
-            CellTerms(self.book.to_json(), self.gamma, scale, self.asked, self.classes, self.fill),
+            terms.events,
+            terms,
             None,
             self.expected,
         )

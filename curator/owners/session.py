@@ -38,8 +38,7 @@ from fedkme.errors import (
     PolicyError,
     SealedBoxError,
 )
-from fedkme.order import Order
-from fedkme.protocol import Bid, Broadcast, Closing, Invitation
+from fedkme.protocol import Bid, Broadcast, Closing, Invitation, Order
 from fedkme.sealed.rows import AnyRow, HashedRow
 
 MOST_ROWS = 2**53

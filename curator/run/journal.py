@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray
 from fedkme.cells.noise import on_integers
 from fedkme.directives import Answer, Directive, Refusal
+from fedkme.documents import CuratorEntry, KeptAnswer
 from fedkme.errors import FedkmeError, StoreError
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger
 from fedkme.privacy.noise import NoiseSource, SimulatedNoise
 from fedkme.store import Store
 from fedkme.store.journal import Journal
-from fedkme.wire.journals import CuratorEntry, KeptAnswer, curator_entry_from_bytes, curator_entry_to_bytes
+from fedkme.wire.journals import curator_entry_from_bytes, curator_entry_to_bytes
 
 _KIND = "inputs"
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from fedkme.documents import RunDocument
 from fedkme.exchange import ReleaseRequest, RoundProgress, StageProgress
-from fedkme.wire.journals import RunDocument
 
 AnyProgress: TypeAlias = RoundProgress | StageProgress
 Status = Literal["asked", "queued", "running", "complete", "stopped", "cancelled", "failed"]

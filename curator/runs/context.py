@@ -22,6 +22,7 @@ from curator.run.summary_record import RoundRecord, SummaryRecord
 from curator.runs.queue import lines_before
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
+from fedkme.documents import RunDocument
 from fedkme.errors import MissingOwnersError, StoreError, on_disk
 from fedkme.exchange import SummaryChoice
 from fedkme.party import NoiseFor
@@ -32,7 +33,6 @@ from fedkme.protocols import ALGORITHM3, AUTO
 from fedkme.store import Store
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
-from fedkme.wire.journals import RunDocument
 
 Say = Callable[..., None]
 

@@ -22,11 +22,12 @@ from curator.runs.families.cells import CellsFamily
 from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_run import SummaryRun
 from curator.sums.charges import charge_ended
+from fedkme.documents import RunDocument
 from fedkme.errors import CancelledRunError, FedkmeError, PartyFailedError, StoreError
 from fedkme.heads.log import HeadLog
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_to_bytes
 
 LOG = logging.getLogger("curator")
 
@@ -186,7 +187,7 @@ class Lifecycle:
         names = await members.gather(quorum, self.context.settings.connect_s)
         bound = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
         document = bound if run.is_release else self._expected(bound)
-        self.context.store.update_run(run.name, document=document.to_bytes())
+        self.context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document
         if document.plan != bound.plan:
             self.context.say_choice(run.name, document.planned.choice)

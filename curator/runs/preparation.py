@@ -23,6 +23,7 @@ from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import RunQueue, next_run
 from curator.runs.spent import OwnersSpent
 from curator.summary.settings import SummarySettings
+from fedkme.documents import RunDocument
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import (
     CancelledRunError,
@@ -44,7 +45,7 @@ from fedkme.protocols import AUTO
 from fedkme.releases.settings import ReleaseSettings, settings_from_json
 from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_to_bytes
 
 MOST_ROWS = 2**31
 """Rows of a summary, where owners have not said how many they have."""
@@ -266,7 +267,7 @@ class Preparation:
         )
         document = replace(run.document, plan=plan)
         with context.store.transaction():
-            context.store.update_run(run.name, document=document.to_bytes())
+            context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document
         context.say_choice(run.name, choice)
 
@@ -319,7 +320,7 @@ class Preparation:
         missing = tuple(sorted({*members.missing(), *names}.difference(owners)))
         document = replace(run.document, plan=plan, owners=owners, missing=missing)
         with context.store.transaction():
-            context.store.update_run(run.name, document=document.to_bytes())
+            context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document
 
     def _settled(self, text: str) -> str:

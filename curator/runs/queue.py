@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from curator.run.run import OPEN, Run, Status
+from fedkme.documents import RunDocument
 from fedkme.errors import CancelledRunError, ConfigError, ConnectionFailedError, FedkmeError, StoreError
 from fedkme.exchange import ReleaseRequest
 from fedkme.privacy.ledger import last_seq
@@ -18,7 +19,7 @@ from fedkme.store import RunRow, Store
 from fedkme.tables.files import table_bytes
 from fedkme.tables.npz import npz_arrays
 from fedkme.tables.table import Table
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_from_bytes, run_document_to_bytes
 
 _ROWS, _INDEXED, _OPENED, _BEFORE = "d_v/", "requests", "opened", "before/"
 """Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed; runs so far;
@@ -56,7 +57,7 @@ class RunQueue:
         self.closed: Callable[[], None] = lambda: None
         for status in OPEN:
             for row in store.runs(status):
-                document = self._with_rows(row.run, RunDocument.from_bytes(row.document))
+                document = self._with_rows(row.run, run_document_from_bytes(row.document))
                 first = _first(document) if status == "asked" else "queued"
                 self._open[row.run] = Run(row.run, document, first, row.opened)
         if store.get(_INDEXED) is None:
@@ -91,7 +92,7 @@ class RunQueue:
             self.close(run, "cancelled")
         with self._store.transaction():
             self._store.put(_OPENED, b"%d" % (_opened_before(self._store) + 1))
-            self._store.open_run(name, document.consumer, document.to_bytes())
+            self._store.open_run(name, document.consumer, run_document_to_bytes(document))
             self._store.update_run(name, status=status)
             self._note_request(name, document)
             self._store.put(_BEFORE + name, b"%d" % last_seq(self._store))
@@ -106,7 +107,7 @@ class RunQueue:
     def enqueue(self, run: Run) -> None:
         """Put a run into the queue, with all that it needs in its document; `keep_rows` kept rows of D_v."""
         with self._store.transaction():
-            self._store.update_run(run.name, status="queued", document=run.document.to_bytes())
+            self._store.update_run(run.name, status="queued", document=run_document_to_bytes(run.document))
         run.status = "queued"
         self._queue.append(run)
         self.start()
@@ -144,7 +145,7 @@ class RunQueue:
         """The run of a row."""
         if (run := self._open.get(row.run)) is not None:
             return run
-        document = RunDocument.from_bytes(row.document)
+        document = run_document_from_bytes(row.document)
         found = Run(row.run, document, cast(Status, row.status), row.opened)
         found.over.set()
         return found
@@ -169,7 +170,7 @@ class RunQueue:
         with self._store.transaction():
             rows = self._store.runs()
             for row in rows:
-                self._note_request(row.run, RunDocument.from_bytes(row.document))
+                self._note_request(row.run, run_document_from_bytes(row.document))
             self._store.put(_OPENED, b"%d" % len(rows))
             self._store.put(_INDEXED, b"")
 
@@ -213,7 +214,9 @@ class RunQueue:
         self.settle(run)
         document = replace(run.document, offer=None, fault=fault)
         with self._store.transaction():
-            self._store.update_run(run.name, status=status, document=document.to_bytes(), ended=True)
+            self._store.update_run(
+                run.name, status=status, document=run_document_to_bytes(document), ended=True
+            )
             self._store.forget_entries(run.name)
             self._store.delete(_ROWS + run.name)
             self._store.delete(_BEFORE + run.name)
@@ -299,10 +302,10 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
 
 def shortened(document: bytes) -> bytes:
     """Document of an archived run without code book and keys, for lists."""
-    run = RunDocument.from_bytes(document)
+    run = run_document_from_bytes(document)
     if run.plan is None or run.plan.cells is None:
         return document
-    return replace(run, plan=run.plan.shortened()).to_bytes()
+    return run_document_to_bytes(replace(run, plan=run.plan.shortened()))
 
 
 def kind_of(document: RunDocument) -> str:

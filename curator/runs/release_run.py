@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -43,7 +44,7 @@ class ReleaseRun:
     rounds = 0
 
     def __init__(self, context: RunContext, run: Run) -> None:
-        self.record = ReleaseRecord(secure=security_of(context) is not None)
+        self.record = ReleaseRecord(secure=context.settings.release.security is not None)
         self.sessions: list[SumSession] = []
         self.quorum = context.settings.release.quorum
         self._context = context
@@ -120,7 +121,7 @@ class ReleaseRun:
             run.consumer,
             method.protocol,
             method.planned(),
-            SumTerms(security_of(context)),
+            SumTerms(security_of(context, run.document.owners)),
         )
         context.begin_without(run, record.faults)
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
@@ -202,12 +203,12 @@ class ReleaseRun:
         Raises:
             StoreError: they cannot be written.
         """
-        security = self._context.settings.release.security
+        security = security_of(self._context, self._run.document.owners)
         facts = {
             "run": self._run.name,
             "consumer": self._run.consumer,
             "rows_of_person": rows_of_person(self._context.schema),
-            "security": None if security is None else security.model_dump(mode="json"),
+            "security": None if security is None else asdict(security),
             **self._facts,
             "bytes": {
                 "sent": sum(session.traffic.sent for session in self.sessions),

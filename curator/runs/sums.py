@@ -25,10 +25,10 @@ from fedkme.protocols import SKETCH
 Made = TypeVar("Made")
 
 
-def security_of(context: RunContext) -> Security | None:
-    """Protection of owners' sums at this curator; None: by trust."""
+def security_of(context: RunContext, owners: Sequence[str]) -> Security | None:
+    """Protection of sums in a run that begins with these owners; None: they trust this curator."""
     security = context.settings.release.security
-    return None if security is None else security.value()
+    return None if security is None else security.terms(len(owners))
 
 
 async def run_sums(

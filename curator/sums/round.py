@@ -33,7 +33,7 @@ from fedkme.protocol import Invitation, Security
 from fedkme.secagg.curator import CuratorAggregator
 from fedkme.secagg.messages import Advertisement, Endorsement, MaskedInput, SealedShares, Unmasking
 from fedkme.secagg.noise import NoisePlan
-from fedkme.secagg.parameters import Parameters, least_threshold, sharing
+from fedkme.secagg.parameters import Parameters, sharing
 from fedkme.secagg.signing import KeyBinding, verify_binding
 from fedkme.sums.vector import SumVector, one_owner_moves
 
@@ -107,7 +107,8 @@ class SumRound:
         self._invitation = invitation
         self._gate = gate
         self._quorum = quorum
-        self._least = max(quorum, least_owners(invitation.security))
+        security = invitation.security
+        self._least = max(quorum, 1 if security is None else security.least_owners)
         self._roster: Roster[SumSession] = Roster(ports, self._least, observe, faults)
         self._identity = identity
         self._before_vectors = before_vectors
@@ -357,17 +358,6 @@ class SumRound:
             raise DataError(
                 f"there are {rows} rows to embed and sums hold {most}", "Release in parts, or sample rows."
             )
-
-
-def least_owners(security: Security | None) -> int:
-    """Least number of owners with which an aggregation can begin; 1 in the clear."""
-    if security is None:
-        return 1
-    dropouts, colluders = security.dropouts, security.colluders
-    owners = dropouts + colluders + 2
-    while least_threshold(owners, colluders) > owners - dropouts:
-        owners += 1
-    return owners
 
 
 def _of(port: SumSession, message: Message) -> Message:

@@ -16,9 +16,9 @@ class SecuritySettings(Settings):
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
-    colluders: int = Field(1, ge=0)
-    """T: owners that may side with the curator without anything but their own rows being known. Of two owners
-    none can: take 0."""
+    colluders: int | None = Field(None, ge=0)
+    """T: owners that may side with the curator without anything but their own rows being known. None: 1 in a
+    run with owners enough for it (three, where none may be missing), else 0. Each owner is told T."""
 
     @model_validator(mode="before")
     @classmethod
@@ -27,9 +27,12 @@ class SecuritySettings(Settings):
             raise ValueError(f"'distributed_noise' {NO_EXACT_TOTALS}; remove it, owners always add noise")
         return values
 
-    def value(self) -> Security:
-        """Security as owners are told of it."""
-        return Security(self.dropouts, self.colluders)
+    def terms(self, owners: int) -> Security:
+        """Security of a run that begins with so many owners, as they are told of it."""
+        if self.colluders is not None:
+            return Security(self.dropouts, self.colluders)
+        usual = Security(self.dropouts, colluders=1)
+        return usual if owners >= usual.least_owners else Security(self.dropouts, colluders=0)
 
 
 class SumSettings(Settings):

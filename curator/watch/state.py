@@ -17,31 +17,16 @@ from curator.runs.queue import kind_of
 from curator.settings import CuratorSettings
 from curator.watch.ledger import LedgerFigures
 from curator.watch.notes import Notes, RunNotes, event_of, noted, rounds_of
+from fedkme.directives import WORDS
+from fedkme.documents import RunDocument
 from fedkme.errors import ApprovalError, BudgetError, PolicyError
 from fedkme.store import RunRow, Store
 from fedkme.watch.state import News, OwnerState, OwnerStatus, RunState, Watched
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_from_bytes
 
 MOST_ENDED = 20
 """Runs that are over and shown."""
 MOST_EVENTS = 40
-_QUESTIONS: Mapping[str, str] = {
-    "invite": "to take part",
-    "consider": "whether to take part",
-    "offer_keys": "for keys",
-    "broadcast": "for a bid",
-    "ask": "for the row that it bid",
-    "quote": "for counts at prices",
-    "sell": "for rows at a price",
-    "draw": "for rows at random",
-    "histogram": "for noisy counts by cell",
-    "fill_order": "for rows by cell",
-    "embed": "for sums",
-    "aggregate": "for its part of a secure sum",
-    "close": "to end the run",
-}
-"""Words for directives, by their names on the wire."""
-
 _STATES: Mapping[int, OwnerState] = {
     ApprovalError.code: "approval",
     PolicyError.code: "refused",
@@ -105,7 +90,7 @@ class CuratorWatch:
             )
 
     def _run(self, row: RunRow, here: Mapping[str, OwnerConnection] | None) -> RunState:
-        document, notes = RunDocument.from_bytes(row.document), self._notes.get(row.run, RunNotes())
+        document, notes = run_document_from_bytes(row.document), self._notes.get(row.run, RunNotes())
         record = {} if row.status in OPEN else self._record(row.run)
         kind = kind_of(document)
         choice = document.planned.choice if kind == "summary" else None
@@ -192,7 +177,5 @@ def _lane(
     if not present and (connection is None or connection.stream is None):
         return OwnerStatus(owner, "absent", due=question.due if question else None)
     if question is not None and time.time() - question.since >= PATIENCE_S:
-        return OwnerStatus(
-            owner, "asked", _QUESTIONS.get(question.directive, ""), question.since, question.due
-        )
+        return OwnerStatus(owner, "asked", WORDS.get(question.directive, ""), question.since, question.due)
     return OwnerStatus(owner, "answered" if begun and row.status == "running" else "here")

@@ -40,7 +40,6 @@ from fedkme.cells.codebook import CodeBook
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, ProtocolError
-from fedkme.exchange import CellsPlan
 from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Event
 from fedkme.privacy.noise import NoiseSource, choose
 
@@ -189,15 +188,6 @@ def pick_rule(rows: int, epsilon: float, columns: bool, projected: bool = False)
     picks = USUAL_PICKS if columns and reach >= LEAST_REACH else 0
     enough = ENOUGH_OF_MANY * ENOUGH if projected else ENOUGH
     return picks, min(enough / max(reach, 1e-9), MOST_SHARE)
-
-
-def menu_of(plan: CellsPlan) -> Menu | None:
-    """The menu of a plan.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    return None if plan.menu is None else menu_from_json(plan.menu)
 
 
 def histogram_of(menu: Menu, epsilon: float) -> HistogramNoise:

@@ -135,6 +135,16 @@ def histogram_noise(epsilon: float) -> HistogramNoise:
     return HistogramNoise(SENSITIVITY / epsilon)
 
 
+def noise_of_event(event: Event) -> CountNoise | None:
+    """The noise whose histogram is this event in a ledger; None of any other event, and out of all reason."""
+    match event:
+        case PureDp(epsilon, count) if count == SENSITIVITY and 1e-4 < epsilon < 1e4:
+            return HistogramNoise(1.0 / epsilon)
+        case Gaussian(multiplier, 1) if 1e-4 < multiplier < 1e4:
+            return GaussianNoise(L2_STEP * multiplier)
+    return None
+
+
 def counts(cells: IntArray, size: int) -> IntArray:
     """Exact rows per cell, (B,) int64.
 

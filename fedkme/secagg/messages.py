@@ -10,6 +10,7 @@ import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class Advertisement:
 class KeyRoster:
     """Phase 1, curator to owners: everybody's advertisement, or those of an owner's circle."""
 
+    question: ClassVar[str] = "aggregate"
+    step: ClassVar[str] = "roster"
     context: bytes
     advertisements: tuple[Advertisement, ...]
     fingerprints: tuple[bytes, ...] = ()
@@ -108,6 +111,8 @@ class SealedShares:
 class Delivery:
     """Phase 2, curator to one owner: the shares for it of everybody in its circle who shared."""
 
+    question: ClassVar[str] = "aggregate"
+    step: ClassVar[str] = "delivery"
     recipient: str
     context: bytes
     shares: tuple[SealedShare, ...]
@@ -141,6 +146,8 @@ class MaskedInput:
 class Survivors:
     """Phase 3, curator to owners: whose masked vectors it has, in order of their names."""
 
+    question: ClassVar[str] = "aggregate"
+    step: ClassVar[str] = "survivors"
     context: bytes
     owners: tuple[str, ...]
 
@@ -166,6 +173,8 @@ class Endorsement:
 class Endorsements:
     """Phase 4, curator to owners: everybody's signature."""
 
+    question: ClassVar[str] = "aggregate"
+    step: ClassVar[str] = "endorsements"
     context: bytes
     endorsements: tuple[Endorsement, ...]
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from fedkme import directives as said
 from fedkme.arrays import COORDINATES, Numbers
+from fedkme.cells.histogram import HistogramNoise
 from fedkme.directives import Answer, Body, Directive, Hello, Refusal, Unreadable, one_line
-from fedkme.errors import FedkmeError, ProtocolError, SecureAggregationError
+from fedkme.errors import ConfigError, FedkmeError, ProtocolError, SecureAggregationError
 from fedkme.exchange import CellsPlan
 from fedkme.heads.log import Head
 from fedkme.protocol import (
@@ -23,7 +24,6 @@ from fedkme.protocol import (
     Bid,
     Broadcast,
     CellTerms,
-    Closing,
     Consider,
     IntendedSummary,
     Invitation,
@@ -38,7 +38,7 @@ from fedkme.wire.heads import COSIGNATURE, HEAD
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
 from fedkme.wire.sealed import GIFT, OFFER
 from fedkme.wire.v1 import owners_pb2 as pb
-from fedkme.wire.v1 import pooling_pb2, types_pb2
+from fedkme.wire.v1 import pooling_pb2
 
 _UNKNOWN = Refusal.of(
     ProtocolError("the curator sent a directive that is not known here", "Update this owner.")
@@ -67,51 +67,40 @@ def _intended_from_wire(message: pb.IntendedSummary) -> IntendedSummary:
     return IntendedSummary(message.protocol, message.rows, planned, message.dimension)
 
 
-_BODIES: dict[str, Codec] = {
-    "ask": FieldCodec(said.Ask, pb.Ask),
-    "sell": FieldCodec(said.Sell, pb.Sell, price=number(COORDINATES, "a price")),
-    "draw": FieldCodec(said.DrawRows, pb.Draw),
-    "histogram": FieldCodec(said.AskHistogram, pb.AskHistogram),
-    "fill_order": FieldCodec(said.FillOrder, pb.FillOrder, shares=numbers(said.SHARES, "shares of an order")),
-    "embed": FieldCodec(
-        said.AskSums, pooling_pb2.Embed, query=Field(sums.query_to_wire, sums.query_from_wire)
-    ),
-    "close": FieldCodec(said.Close, pb.Close),
-    "dismiss": FieldCodec(said.Dismiss, pb.Dismiss),
-    "offer_keys": FieldCodec(said.OfferKeys, pb.OfferKeys),
-    "consider": FieldCodec(
-        Consider,
-        pb.Consider,
-        schema_digest=Field(str, str, "schema"),
-        summary=Field(_intended_to_wire, _intended_from_wire),
-        expected=Field(str, said.one_line),
-    ),
-    "show_head": FieldCodec(said.ShowHead, pb.ShowHead),
-    "keep_head": FieldCodec(said.KeepHead, pb.KeepHead, head=Field(HEAD.to_wire, HEAD.from_wire)),
-}
 _STEPS: dict[str, Codec] = {
-    "propose": sums.PROPOSAL,
-    "keys": sums.KEYS,
-    "roster": sums.ROSTER,
-    "delivery": sums.DELIVERY,
-    "survivors": sums.SURVIVORS,
-    "endorsements": sums.ENDORSEMENTS,
+    codec.kind.step: codec
+    for codec in (sums.PROPOSAL, sums.KEYS, sums.ROSTER, sums.DELIVERY, sums.SURVIVORS, sums.ENDORSEMENTS)
+}
+_FIELDS: dict[type, dict[str, Field]] = {
+    said.Sell: {"price": number(COORDINATES, "a price")},
+    said.FillOrder: {"shares": numbers(said.SHARES, "shares of an order")},
+    said.AskSums: {"query": Field(sums.query_to_wire, sums.query_from_wire)},
+    Consider: {
+        "schema_digest": Field(str, str, "schema"),
+        "summary": Field(_intended_to_wire, _intended_from_wire),
+        "expected": Field(str, said.one_line),
+    },
+    said.KeepHead: {"head": Field(HEAD.to_wire, HEAD.from_wire)},
+    Bid: {"value": number(COORDINATES, "a bid")},
+    said.PriceCounts: {"at_least": Field(np.ndarray.tolist, codecs.counts_from_wire)},
+    said.NoisyHistogram: {"cells": Field(np.ndarray.tolist, codecs.cells_from_wire)},
+}
+"""Fields that are not the same in a body or an answer and in its message, by the message's names."""
+_BODIES: dict[str, Codec] = {
+    kind.question: FieldCodec(kind, type(getattr(pb.Directive(), kind.question)), **_FIELDS.get(kind, {}))
+    for kind in get_args(Body)
+    if kind not in (Invitation, Broadcast, said.Quote, *get_args(said.Step), said.StepTaken, Unreadable)
 }
 _ANSWERS: dict[str, Codec] = {
-    "accepted": FieldCodec(said.Accepted, pb.Accepted),
-    "bid": FieldCodec(Bid, pb.Bid, value=number(COORDINATES, "a bid")),
-    "dry": FieldCodec(said.Dry, pb.Dry),
-    "counts": FieldCodec(
-        said.PriceCounts, pb.Counts, at_least=Field(np.ndarray.tolist, codecs.counts_from_wire)
-    ),
-    "histogram": FieldCodec(
-        said.NoisyHistogram, types_pb2.Histogram, cells=Field(np.ndarray.tolist, codecs.cells_from_wire)
-    ),
-    "closing": FieldCodec(Closing, pb.Closing),
     "offer": OFFER,
     "head": HEAD,
     "cosignature": COSIGNATURE,
     "fault": codecs.REFUSAL,
+    **{
+        kind.answer: FieldCodec(kind, type(getattr(pb.OwnerMessage(), kind.answer)), **_FIELDS.get(kind, {}))
+        for kind in get_args(Answer)
+        if "answer" in vars(kind)
+    },
 }
 _AGGREGATED: dict[str, Codec] = {
     "key": sums.KEY,
@@ -120,10 +109,10 @@ _AGGREGATED: dict[str, Codec] = {
     "endorsement": sums.ENDORSEMENT,
     "unmasked": sums.UNMASKING,
 }
-_STEP_OF, _ANSWER_OF, _AGGREGATED_OF = (
-    {codec.kind: name for name, codec in table.items()} for table in (_STEPS, _ANSWERS, _AGGREGATED)
+_ANSWER_OF, _AGGREGATED_OF = (
+    {codec.kind: name for name, codec in table.items()} for table in (_ANSWERS, _AGGREGATED)
 )
-"""Names of the tables by the class of a value."""
+"""Names of answers by their classes."""
 
 
 def directive_to_wire(directive: Directive) -> pb.Directive:
@@ -148,8 +137,8 @@ def directive_to_wire(directive: Directive) -> pb.Directive:
             message = pb.Directive(at=at)
             getattr(message.aggregate, taken).SetInParent()
             return message
-    if (step := _STEP_OF.get(type(body))) is not None:
-        aggregate = pooling_pb2.Aggregate(**{step: _STEPS[step].to_wire(body)})
+    if isinstance(body, said.Step):
+        aggregate = pooling_pb2.Aggregate(**{body.step: _STEPS[body.step].to_wire(body)})
         return pb.Directive(at=at, aggregate=aggregate)
     return pb.Directive(at=at, **{field: _BODIES[field].to_wire(body)})
 
@@ -200,8 +189,9 @@ def invitation_to_wire(invitation: Invitation) -> pb.Invite:
             message.auction.heard.extend(map(codecs.disclosure_to_wire, terms.heard))
         case CellTerms() as terms:
             plan = CellsPlan(terms.code_book, terms.gamma, 0.0, terms.classes, terms.fill)
+            scale = 0.0 if terms.noise is None else terms.noise.scale
             message.cells.CopyFrom(
-                pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=terms.scale, rows=terms.rows)
+                pb.CellTerms(plan=codecs.CELLS.to_wire(plan), scale=scale, rows=terms.rows)
             )
         case SumTerms(security, ahead):
             message.sums.SetInParent()
@@ -242,11 +232,19 @@ def _terms(message: pb.Invite, kind: str) -> Terms:
         return AuctionTerms(features, target, auction.rows, heard)
     if kind == "cells":
         plan = codecs.CELLS.from_wire(message.cells.plan)
-        scale, rows = message.cells.scale, message.cells.rows
-        return CellTerms(plan.code_book, plan.gamma, scale, rows, plan.classes, plan.fill)
+        noise, rows = _count_noise(message.cells.scale), message.cells.rows
+        return CellTerms(plan.code_book, plan.gamma, noise, rows, plan.classes, plan.fill)
     sums = message.sums
     ahead = _intended_from_wire(sums.ahead) if sums.HasField("ahead") else None
     return SumTerms(_SECURITY.from_wire(sums.security) if sums.HasField("security") else None, ahead)
+
+
+def _count_noise(scale: float) -> HistogramNoise | None:
+    """The noise on an owner's counts; None for 0, by which no owner is asked for counts."""
+    try:
+        return HistogramNoise(scale) if scale else None
+    except ConfigError as error:
+        raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
 
 
 def answer_to_wire(answer: Answer, directive: Directive | None = None) -> list[pb.OwnerMessage]:

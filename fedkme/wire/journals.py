@@ -1,16 +1,14 @@
-"""Documents and journals of what is open, to bytes and back: what parties keep on disk until it is over."""
+"""Codecs of documents and of journals' entries (`fedkme.documents`), to the bytes on disk and back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedkme.directives import Answer, Directive, OwnerEntry, Refusal, StepTaken
-from fedkme.errors import FedkmeError
-from fedkme.exchange import Coalition, Offer, Plan, ReleaseRequest, SummaryRequest
-from fedkme.privacy.events import Disclosure
+from fedkme.directives import Directive, StepTaken
+from fedkme.documents import CuratorEntry, KeptAnswer, OwnerEntry, RequestDocument, RunDocument
+from fedkme.exchange import Coalition, ReleaseRequest
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.offers import PartyKeys
 from fedkme.wire import codecs, releases, summaries
@@ -22,169 +20,76 @@ from fedkme.wire.v1 import releases_pb2
 _COALITION = FieldCodec(Coalition, pb.Coalition, owners=TEXTS, counts=Field(tuple, tuple))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunDocument:
-    """A run at the curator: all that it is a function of, but for what its journal holds.
+def run_document_to_bytes(document: RunDocument) -> bytes:
+    """Encode a run for the disk, without rows of D_v: lists of runs read every document (`RunQueue`)."""
+    message = pb.RunDocument(owners=document.owners, missing=document.missing)
+    if isinstance(document.request, ReleaseRequest):
+        message.release.CopyFrom(releases.request_to_wire(document.request))
+    else:
+        message.request.CopyFrom(summaries.request_to_wire(document.request))
+    if document.plan is not None:
+        message.plan.CopyFrom(summaries.plan_to_wire(document.plan, codecs.VERSIONS.newest))
+    if document.offer is not None:
+        message.offer.extend(summaries.offer_to_messages(replace(document.offer, validation=None)))
+    message.coalitions.extend(map(_COALITION.to_wire, document.coalitions))
+    if document.fault is not None:
+        message.fault.CopyFrom(codecs.fault_to_wire(document.fault))
+    return message.SerializeToString()
 
-    Attributes:
-        request: the consumer's; it decides whether the run makes a summary or a release.
-        plan: of a summary, as the consumer hears it.
-        offer: what the consumer offered for the plan; None before, and once the run is over. On disk,
-            rows of D_v in it stand beside the document.
-        owners: names of the owners with which the run began; empty before.
-        missing: names of expected owners without which it began.
-        coalitions: owners that counted together for this run, in place of histograms.
-        fault: why a summary failed before it was offered anything, for a consumer that did not hear it.
+
+def run_document_from_bytes(data: bytes) -> RunDocument:
+    """Decode a run that this curator wrote."""
+    message = pb.RunDocument.FromString(data)
+    owners, missing = (*message.owners,), (*message.missing,)
+    if message.HasField("release"):
+        return RunDocument(releases.request_from_wire(message.release), None, None, owners, missing)
+    plan, offer = summaries.plan_from_wire(message.plan, message.plan.features.width), None
+    if message.offer:
+        offer = summaries.offer_from_messages(message.offer, plan)
+    request = summaries.request_from_wire(message.request)
+    coalitions = tuple(map(_COALITION.from_wire, message.coalitions))
+    fault = codecs.fault_from_wire(message.fault) if message.HasField("fault") else None
+    return RunDocument(request, plan, offer, owners, missing, coalitions, fault)
+
+
+def request_document_to_bytes(document: RequestDocument) -> bytes:
+    """Encode a consumer's request for the disk."""
+    message = pb.RequestDocument(
+        request=summaries.request_to_wire(document.request),
+        disclosures=[codecs.disclosure_to_wire(about) for about in document.disclosures],
+        output=document.output,
+        data=document.data,
+    )
+    if document.plan is not None:
+        message.plan.CopyFrom(summaries.plan_to_wire(document.plan, codecs.VERSIONS.newest))
+    if document.offer is not None:
+        message.offer.extend(summaries.offer_to_messages(document.offer, packed=True))
+    if document.secrets is not None:
+        keys, secret = document.secrets
+        message.box_key, message.signing_key, message.secret = keys.box, keys.signing, secret.exposed()
+    return message.SerializeToString()
+
+
+def request_document_from_bytes(data: bytes) -> RequestDocument:
+    """Decode a consumer's request.
+
+    Raises:
+        DecodeError: the bytes are no message.
+        ProtocolError: the message is none that `request_document_to_bytes` writes.
     """
-
-    request: SummaryRequest | ReleaseRequest
-    plan: Plan | None = None
-    offer: Offer | None = None
-    owners: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    coalitions: tuple[Coalition, ...] = ()
-    fault: FedkmeError | None = None
-
-    @property
-    def consumer(self) -> str:
-        """Name of the consumer who asked for the run."""
-        return self.request.consumer
-
-    @property
-    def summary(self) -> SummaryRequest:
-        """The request, of a summary."""
-        assert isinstance(self.request, SummaryRequest), "a release has no summary"
-        return self.request
-
-    @property
-    def release(self) -> ReleaseRequest:
-        """The request, of a release."""
-        assert isinstance(self.request, ReleaseRequest), "a summary has no release"
-        return self.request
-
-    @property
-    def planned(self) -> Plan:
-        """The plan, of a summary."""
-        assert self.plan is not None, "every summary has a plan from its first moment"
-        return self.plan
-
-    @property
-    def offered(self) -> Offer:
-        """The offer, of a summary that was accepted."""
-        assert self.offer is not None, "a run is queued once its offer came"
-        return self.offer
-
-    def to_bytes(self) -> bytes:
-        """Encode it for the disk, without rows of D_v: who lists runs reads documents; see `RunQueue`."""
-        message = pb.RunDocument(owners=self.owners, missing=self.missing)
-        if isinstance(self.request, ReleaseRequest):
-            message.release.CopyFrom(releases.request_to_wire(self.request))
-        else:
-            message.request.CopyFrom(summaries.request_to_wire(self.request))
-        if self.plan is not None:
-            message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
-        if self.offer is not None:
-            message.offer.extend(summaries.offer_to_messages(replace(self.offer, validation=None)))
-        message.coalitions.extend(map(_COALITION.to_wire, self.coalitions))
-        if self.fault is not None:
-            message.fault.CopyFrom(codecs.fault_to_wire(self.fault))
-        return message.SerializeToString()
-
-    @staticmethod
-    def from_bytes(data: bytes) -> RunDocument:
-        """Decode a document that this curator wrote."""
-        message = pb.RunDocument.FromString(data)
-        owners, missing = (*message.owners,), (*message.missing,)
-        if message.HasField("release"):
-            return RunDocument(releases.request_from_wire(message.release), None, None, owners, missing)
-        plan, offer = summaries.plan_from_wire(message.plan, message.plan.features.width), None
-        if message.offer:
-            offer = summaries.offer_from_messages(message.offer, plan)
-        request = summaries.request_from_wire(message.request)
-        coalitions = tuple(map(_COALITION.from_wire, message.coalitions))
-        fault = codecs.fault_from_wire(message.fault) if message.HasField("fault") else None
-        return RunDocument(request, plan, offer, owners, missing, coalitions, fault)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RequestDocument:
-    """A consumer's request for a summary: asking again sends the same bytes.
-
-    Attributes:
-        request: as it was made.
-        output: folder for the rows.
-        data: digest of D_v.
-        disclosures: what the request itself disclosed of D_v.
-        plan: the curator's answer, as far as the offer depends on it; None before it came.
-        offer: what was offered for it, until the rows are here.
-        secrets: keys and group secret of the run, where its rows go sealed, likewise.
-    """
-
-    request: SummaryRequest
-    output: str
-    data: bytes
-    disclosures: tuple[Disclosure, ...] = ()
-    plan: Plan | None = None
-    offer: Offer | None = None
-    secrets: tuple[PartyKeys, GroupSecret] | None = None
-
-    @property
-    def name(self) -> str:
-        """Name in the store."""
-        return self.request.request_id.hex()
-
-    def asks_the_same(self, other: RequestDocument) -> bool:
-        """Check whether another document is of the same request over the same D_v, but for its id."""
-        same = replace(other.request, request_id=self.request.request_id)
-        return (self.request, self.data) == (same, other.data)
-
-    def planned(self, plan: Plan) -> bool:
-        """Check whether the offer was made for this very plan, as far as it depends on it."""
-        return self.plan is not None and _terms_of(self.plan) == _terms_of(plan)
-
-    def to_bytes(self) -> bytes:
-        """Encode it for the disk."""
-        message = pb.RequestDocument(
-            request=summaries.request_to_wire(self.request),
-            disclosures=[codecs.disclosure_to_wire(about) for about in self.disclosures],
-            output=self.output,
-            data=self.data,
-        )
-        if self.plan is not None:
-            message.plan.CopyFrom(summaries.plan_to_wire(self.plan, codecs.VERSIONS.newest))
-        if self.offer is not None:
-            message.offer.extend(summaries.offer_to_messages(self.offer, packed=True))
-        if self.secrets is not None:
-            keys, secret = self.secrets
-            message.box_key, message.signing_key, message.secret = keys.box, keys.signing, secret.exposed()
-        return message.SerializeToString()
-
-    @staticmethod
-    def from_bytes(data: bytes) -> RequestDocument:
-        """Decode it.
-
-        Raises:
-            DecodeError: it is no message.
-            ProtocolError: it is not what `to_bytes` writes.
-        """
-        message = pb.RequestDocument.FromString(data)
-        request = summaries.request_from_wire(message.request)
-        plan, offer, secrets = None, None, None
-        if message.HasField("plan"):
-            plan = summaries.plan_from_wire(message.plan, message.plan.features.width)
-        if plan is not None and message.offer:
-            offer = summaries.offer_from_messages(message.offer, plan)
-        if message.secret:
-            assert plan is not None, "keys are those of a run"
-            keys = PartyKeys(request.consumer, plan.run, message.box_key, message.signing_key)
-            secrets = keys, GroupSecret(plan.run, message.secret)
-        declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
-        return RequestDocument(request, message.output, message.data, declared, plan, offer, secrets)
-
-
-def _terms_of(plan: Plan) -> Plan:
-    """Name what an offer depends on: not who offers keys, nor words that a curator's update adds."""
-    return replace(plan, offered=False, offers=(), choice=None, packs=False)
+    message = pb.RequestDocument.FromString(data)
+    request = summaries.request_from_wire(message.request)
+    plan, offer, secrets = None, None, None
+    if message.HasField("plan"):
+        plan = summaries.plan_from_wire(message.plan, message.plan.features.width)
+    if plan is not None and message.offer:
+        offer = summaries.offer_from_messages(message.offer, plan)
+    if message.secret:
+        assert plan is not None, "keys are those of a run"
+        keys = PartyKeys(request.consumer, plan.run, message.box_key, message.signing_key)
+        secrets = keys, GroupSecret(plan.run, message.secret)
+    declared = codecs.disclosures_from_wire(message.disclosures, codecs.MOST_DECLARED)
+    return RequestDocument(request, message.output, message.data, declared, plan, offer, secrets)
 
 
 def release_request_to_bytes(request: ReleaseRequest) -> bytes:
@@ -229,40 +134,6 @@ def owner_entry_from_bytes(body: bytes) -> OwnerEntry:
         directive = Directive(at.run, at.round, at.seq, StepTaken(step))
     answer = answer_from_wire(message.replies) if message.replies else None
     return OwnerEntry(directive, answer, tuple(message.named))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptAnswer:
-    """An answer of an owner that came into a run.
-
-    Attributes:
-        owner: whose it is.
-        seq: number of the directive.
-        step: its round and question.
-        answer: None where the owner was lost, or broken off with.
-        lost: why.
-    """
-
-    owner: str
-    seq: int
-    step: str
-    answer: Answer | None
-    lost: Refusal | None = None
-
-
-@dataclass(slots=True, eq=False)
-class CuratorEntry:
-    """Inputs of a run at the curator since the entry before.
-
-    Attributes:
-        answers: of owners.
-        draws: of noise sources, by purpose.
-        lines: SHA-256 of every line that went to the ledger with this entry.
-    """
-
-    answers: list[KeptAnswer] = field(default_factory=list)
-    draws: list[tuple[str, NDArray[np.float64]]] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
 
 
 def curator_entry_to_bytes(entry: CuratorEntry) -> bytes:

@@ -9,7 +9,7 @@ import functools
 import sys
 from pathlib import Path
 
-from fedkme.directives import OwnerEntry
+from fedkme.documents import OwnerEntry
 from fedkme.ops.supervision import run_party
 from fedkme.party import load_settings
 from fedkme.privacy.ledger import Ledger

@@ -24,6 +24,7 @@ from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.disclosures import histogram_disclosures, validation_disclosures
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import ProjectionSpec
+from fedkme.documents import RequestDocument, RunDocument
 from fedkme.exchange import CellsPlan, Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec
 from fedkme.ledgers.archiving import archive_finished
@@ -32,7 +33,7 @@ from fedkme.privacy.ledger import Ledger, stored_ledger
 from fedkme.privacy.summary_disclosures import row_disclosures
 from fedkme.store import Store, open_store
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.wire.journals import RequestDocument, RunDocument, digest_to_bytes
+from fedkme.wire.journals import digest_to_bytes
 from lab.bench.result import BenchSettings, Cell, Result
 from owner.consent.archiving import archive_runs
 from owner.consent.history import OVER, Admission, History, files_of_runs

@@ -10,9 +10,9 @@ from fedkme.directives import (
     Directive,
     FillOrder,
     NoisyHistogram,
-    OwnerEntry,
     Rows,
 )
+from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
 from owner.cells.answer_schedule import wait_s

@@ -9,11 +9,10 @@ import numpy as np
 from fedkme.arrays import IntArray
 from fedkme.cells.codebook import code_book_from_json
 from fedkme.cells.counting import Counting
-from fedkme.cells.histogram import HistogramNoise, noisy_counts
+from fedkme.cells.histogram import noisy_counts
 from fedkme.cells.noise import on_integers
 from fedkme.directives import SHARES, FillOrder
 from fedkme.errors import ConfigError, ProtocolError
-from fedkme.privacy.events import Event
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
@@ -99,7 +98,6 @@ class HistogramResponder:
                 f"{self.name} knows no summary by cells that is of the protocol {invitation.protocol[:64]!r}"
             )
         try:
-            events = _events(terms)
             book = code_book_from_json(terms.code_book, self._schema)
         except ConfigError as error:
             raise ProtocolError(f"the curator's plan cannot be used: {error.cause}", error.remedy) from None
@@ -109,7 +107,7 @@ class HistogramResponder:
                 f"{self.name} is to count rows by other classes than its schema has",
                 "Give both the same schema file.",
             )
-        if invitation.planned != events:
+        if invitation.planned != terms.events:
             raise ProtocolError(
                 f"{self.name} is told of another cost than the histogram of {invitation.run} has"
             )
@@ -132,18 +130,18 @@ class HistogramResponder:
             ProtocolError: a second histogram is asked for, which would cost as much again.
         """
         invitation, terms, counting = self._begun()
-        if self._counted or not terms.scale:
+        if self._counted or terms.noise is None:
             raise ProtocolError(f"{self.name} has counted its rows", "Check the curator's software.")
-        how = HistogramNoise(terms.scale)
-        counts = noisy_counts(self._cells(counting), counting.size, how, self._noise_of_counts)
-        self._gate.pass_histogram(invitation.run, how.event, counts)
+        counts = noisy_counts(self._cells(counting), counting.size, terms.noise, self._noise_of_counts)
+        self._gate.pass_histogram(invitation.run, terms.noise.event, counts)
         self._counted = True
         return counts
 
     def skip_histogram(self) -> None:
         """Leave seeded noise as after `histogram`, whose answer is kept elsewhere."""
         _, terms, counting = self._begun()
-        self._noise_of_counts.discrete_laplace(terms.scale, counting.size)
+        assert terms.noise is not None, "a histogram was answered"
+        terms.noise.draw(self._noise_of_counts, counting.size)
         self._counted = True
 
     def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
@@ -211,11 +209,6 @@ class HistogramResponder:
     def _cells(self, counting: Counting) -> IntArray:
         """Cell of each row as this run counts it, (m_j,)."""
         return counting.cells_of(self._schema.encode(self._offered.values), self._offered.labels)
-
-
-def _events(terms: CellTerms) -> tuple[Event, ...]:
-    """Events of the histogram that a run asks for; none where coalitions have counted before it."""
-    return (HistogramNoise(terms.scale).event,) if terms.scale else ()
 
 
 def _fits(order: FillOrder, cells: int, most: int) -> bool:

@@ -14,12 +14,12 @@ from fedkme.directives import (
     Directive,
     DrawRows,
     Dry,
-    OwnerEntry,
     PriceCounts,
     Quote,
     Rows,
     Sell,
 )
+from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.features.fixed_point import check_dimension
 from fedkme.privacy.summary_disclosures import AUCTION, MEAN

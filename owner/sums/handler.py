@@ -16,26 +16,21 @@ from fedkme.directives import (
     Answer,
     AskSums,
     Directive,
-    OwnerEntry,
     Proposal,
     Refusal,
     SigningKeys,
     StepTaken,
     WordVector,
 )
+from fedkme.documents import OwnerEntry
 from fedkme.errors import ProtocolError
 from fedkme.protocol import Invitation
 from fedkme.secagg.messages import Delivery, Endorsements, KeyRoster, Survivors
 from owner.handler import RunHandler
 from owner.sums.responder import SumResponder
 
-_STEPS = {
-    SigningKeys: "keys",
-    KeyRoster: "roster",
-    Delivery: "delivery",
-    Survivors: "survivors",
-    Endorsements: "endorsements",
-}
+_SECRET = SigningKeys | KeyRoster | Delivery | Survivors | Endorsements
+"""Steps of an aggregation that no journal keeps: they have secrets."""
 
 
 class SumHandler(RunHandler):
@@ -56,8 +51,8 @@ class SumHandler(RunHandler):
 
     def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
         """Entry for the journal: of an aggregation its proposal and the steps taken; of vectors nothing."""
-        if (step := _STEPS.get(type(directive.body))) is not None:
-            directive = replace(directive, body=StepTaken(step))
+        if isinstance(directive.body, _SECRET):
+            directive = replace(directive, body=StepTaken(directive.body.step))
         return OwnerEntry(directive, answer if isinstance(answer, Accepted | Refusal) else None)
 
     def _recomputed(self, directive: Directive) -> Answer:

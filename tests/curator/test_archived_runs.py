@@ -11,6 +11,7 @@ from curator.run.run import Run, Status
 from curator.runs.queue import RunQueue, kind_of, shortened
 from curator.runs.spent import OwnersSpent
 from curator.watch.ledger import LedgerFigures
+from fedkme.documents import RunDocument
 from fedkme.errors import ArchiveError
 from fedkme.exchange import SummaryRequest
 from fedkme.ledgers.archiving import archive_finished
@@ -18,7 +19,7 @@ from fedkme.privacy.accountants import Sound, matrix, paid
 from fedkme.privacy.events import CURATOR, OWNERS, Clock, Disclosure, Gaussian, RawRows
 from fedkme.privacy.ledger import disclosures_in, stored_ledger
 from fedkme.store.sqlite import SqliteStore
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_to_bytes
 from tests.hostile.labs import plan
 from tests.owner.consent.host import Clockwork
 
@@ -48,7 +49,7 @@ class Served:
             run = queue.ask(f"run-{number}", RunDocument(request, plan(number, f"run-{number}")))
             self.clock.now += 1.0
             ledger.extend(lines(run.name))
-            self.documents.append(run.document.to_bytes())
+            self.documents.append(run_document_to_bytes(run.document))
             queue.close(run, "complete")
 
     def costs(self) -> list[tuple[str, float]]:
@@ -76,7 +77,7 @@ def test_budgets_lists_and_requests_are_as_they_were(tmp_path: Path) -> None:
     for number, document in enumerate(served.documents):
         asked = queue.asked_before("lab", number.to_bytes(16))
         assert asked is not None
-        assert asked.document.to_bytes() == document
+        assert run_document_to_bytes(asked.document) == document
     kept = sum(len(row.document) for row in store.runs()[:6])
     assert kept < sum(map(len, served.documents[:6])) / 3
     store.close()

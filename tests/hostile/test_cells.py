@@ -59,10 +59,11 @@ def invite(run: str = "run-1", planned: tuple[Event, ...] | None = None, **chang
         "fill": "design",
     } | changes
     terms = CellTerms(
-        values["code_book"], values["gamma"], scale, values["rows"], values["classes"], values["fill"]
+        values["code_book"], values["gamma"], None, values["rows"], values["classes"], values["fill"]
     )
-    said = Invitation(run, SCHEMA.digest(), "hospital", "cells", planned, terms)
-    return pb.Directive(at=pb.Position(run=run, seq=1), invite=invitation_to_wire(said))
+    message = invitation_to_wire(Invitation(run, SCHEMA.digest(), "hospital", "cells", planned, terms))
+    message.cells.scale = scale
+    return pb.Directive(at=pb.Position(run=run, seq=1), invite=message)
 
 
 def directive(seq: int, run: str = "run-1", **body: Any) -> pb.Directive:
@@ -267,7 +268,7 @@ async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
     await connection.attach(wire)
     wire.connection = connection
     planned = (HistogramNoise(SCALE).event,)
-    terms = CellTerms(BOOK.to_json(), 1.0, SCALE, 10, 2)
+    terms = CellTerms(BOOK.to_json(), 1.0, HistogramNoise(SCALE), 10, 2)
     said = Invitation("run-1", "", "hospital", "cells", planned, terms)
     with pytest.raises(OwnerFaultError, match="more rows than any table"):
         await OwnerSession(connection, "run-1", None, width=4).invite(said)
@@ -280,7 +281,9 @@ async def _odd_histogram(cells: list[int]) -> None:
     await connection.attach(wire)
     wire.connection = connection
     session = OwnerSession(connection, "run-1", None, width=4)
-    session._order.accept(Invitation("run-1", "", "c", "cells", (), CellTerms({}, 1.0, SCALE, 10)))
+    session._order.accept(
+        Invitation("run-1", "", "c", "cells", (), CellTerms({}, 1.0, HistogramNoise(SCALE), 10))
+    )
     with pytest.raises((OwnerFaultError, OwnerLostError)):
         await session.histogram(1, COUNTED)
     assert wire.was_cut

@@ -16,6 +16,7 @@ from curator.consumers.admission import MOST_CALLS
 from curator.runs.queue import MOST_ASKED
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, ProtocolError, QuotaError, StoreError
 from fedkme.wire import codecs
+from fedkme.wire.journals import run_document_to_bytes
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, garble, resident
@@ -234,7 +235,7 @@ async def test_g_is_taken_once(tmp_path: Path) -> None:
             for _ in range(100):
                 await asyncio.sleep(0)
         row = at.store.run("run-1")
-        assert row.document == run.document.to_bytes()
+        assert row.document == run_document_to_bytes(run.document)
         target = run.document.offered.target
         assert target is not None
         assert target.tolist() == [0] * DIMENSION

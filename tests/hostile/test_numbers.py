@@ -29,7 +29,7 @@ from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.cells.codebook import code_book_from_json, kmeans_book
-from fedkme.cells.directions import menu_of, scores
+from fedkme.cells.directions import menu_from_json, scores
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for
 from fedkme.directives import (
@@ -291,7 +291,8 @@ def check_consumer(message: summaries_pb2.Plan) -> bool:
     plan, encoded = summaries.plan_from_wire(message, 3), [PLAIN.encode(each.values) for each in VALIDATION]
     if plan.cells is not None:
         book = code_book_from_json(plan.cells.code_book, PLAIN)
-        if (menu := menu_of(plan.cells)) is not None:
+        if plan.cells.menu is not None:
+            menu = menu_from_json(plan.cells.menu)
             score = [scores(menu, book, each) for each in encoded]
             assert np.abs(score[0] - score[1]).max() <= 1.0
         if first.picks == other.picks:

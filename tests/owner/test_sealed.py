@@ -82,7 +82,7 @@ class Owner:
 
 
 def invitation(gift: Any, protocol: str = "cells-sealed") -> Invitation:
-    terms = CellTerms(BOOK.to_json(), 1.0, NOISE.scale, 20)
+    terms = CellTerms(BOOK.to_json(), 1.0, NOISE, 20)
     return Invitation(RUN, SCHEMA.digest(), "consumer", protocol, (NOISE.event,), terms, gift)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,11 @@ SECURE = SecuritySettings()
 TOLERANT = SecuritySettings(dropouts=1, colluders=0)
 
 
-def scenario(folder: Path, count: int = 400) -> Path:
-    """A scenario of files in a folder: three owners, numbers, categories and labels."""
+def scenario(folder: Path, count: int = 400, owners: Sequence[str] = ("north", "south", "west")) -> Path:
+    """A scenario of files in a folder: owners, numbers, categories and labels."""
     (folder / "schema.toml").write_text(MIXED, encoding="utf-8")
     generator = np.random.default_rng(5)
-    names = ("validation", "north", "south", "west")
-    for name in names:
+    for name in ("validation", *owners):
         ages = generator.integers(10, 100, count)
         smokers = generator.random(count) < 0.3
         words = {True: "yes", False: "no"}
@@ -66,10 +65,10 @@ def scenario(folder: Path, count: int = 400) -> Path:
             for age, smokes in zip(ages, smokers, strict=True)
         )
         (folder / f"{name}.csv").write_text("\n".join([HEADER, *lines]) + "\n", encoding="utf-8")
-    owners = "".join(f'{name} = "{name}.csv"\n' for name in names[1:])
+    tables = "".join(f'{name} = "{name}.csv"\n' for name in owners)
     text = (
         '[scenario]\nkind = "csv"\nschema_file = "schema.toml"\nvalidation = "validation.csv"\nseeds = 40\n'
-        f"[scenario.owners]\n{owners}"
+        f"[scenario.owners]\n{tables}"
     )
     (folder / "scenario.toml").write_text(text, encoding="utf-8")
     return folder / "scenario.toml"

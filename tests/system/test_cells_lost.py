@@ -130,7 +130,7 @@ async def test_a_curator_that_dies_while_a_sketch_is_opened(tmp_path: Path) -> N
     # Decision 006: it may have been opened, so it is not asked again; the consumer hears it, and the ledger
     # says what owners' ledgers say.
     Stuck.reached = asyncio.Event()
-    release = SumSettings(security=SecuritySettings(colluders=0), quorum=2)
+    release = SumSettings(security=SecuritySettings(), quorum=2)
     async with market(tmp_path, ["a", "b"], summary=CELLS, release=release) as at:
         for name in "ab":
             at.owner(name, make=Stuck)

@@ -40,7 +40,7 @@ from fedkme.store import open_store
 from fedkme.tables.files import read_arrays, save_table
 from fedkme.tables.schema import Label, Schema
 from fedkme.wire import codecs
-from fedkme.wire.journals import RequestDocument
+from fedkme.wire.journals import request_document_from_bytes
 from fedkme.wire.v1 import owners_pb2
 from tests.hostile.labs import Hostile, lab, plan
 from tests.places import ROOT
@@ -133,7 +133,7 @@ def torn_off(folder: Path, whole: bytes, log: bytes) -> tuple[int, int]:
     (folder / "torn.db-wal").write_bytes(log)
     try:
         with contextlib.closing(open_store(folder / "torn.db", "consumer")) as store:
-            offers = sum(RequestDocument.from_bytes(row.document).offer is not None for row in store.runs())
+            offers = sum(request_document_from_bytes(row.document).offer is not None for row in store.runs())
         lines = [entry.disclosure for entry in read_ledger(folder / "torn.db")]
         return sum(about.observer == CURATOR for about in lines), offers
     finally:

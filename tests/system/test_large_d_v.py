@@ -16,6 +16,7 @@ import pytest
 from curator.access.quotas import Quota
 from curator.run.run import Run
 from curator.runs.queue import RunQueue, next_run
+from fedkme.documents import RunDocument
 from fedkme.errors import QuotaError
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec
@@ -25,7 +26,7 @@ from fedkme.tables.files import save_table
 from fedkme.tables.row import Row
 from fedkme.tables.table import Table
 from fedkme.wire import codecs
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_from_bytes, run_document_to_bytes
 from fedkme.wire.v1 import summaries_pb2 as pb
 from tests.parties import WAIT_S
 from tests.system.market import DIMENSION, SCHEMA, market, request, rows
@@ -174,18 +175,18 @@ async def test_a_request_that_comes_again_is_found_without_reading_every_run(
 ) -> None:
     with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
         for number in range(3):  # of an earlier release, which kept no index
-            store.open_run(f"run-{number}", "consumer", asked(number).to_bytes())
+            store.open_run(f"run-{number}", "consumer", run_document_to_bytes(asked(number)))
             store.update_run(f"run-{number}", status="failed", ended=True)
         runs = RunQueue(store, carried_out, 1)
         runs.ask("run-3", asked(3))
         read: list[bytes] = []
-        decode = RunDocument.from_bytes
+        decode = run_document_from_bytes
 
         def decoded(data: bytes) -> RunDocument:
             read.append(data)
             return decode(data)
 
-        monkeypatch.setattr(RunDocument, "from_bytes", decoded)
+        monkeypatch.setattr("curator.runs.queue.run_document_from_bytes", decoded)
         for number in range(4):
             found = runs.asked_before("consumer", b"%016d" % number)
             assert found is not None
@@ -200,7 +201,8 @@ async def test_a_run_is_named_and_a_consumer_s_runs_are_listed_without_reading_a
 ) -> None:
     # Issue 17, A8: each request read every document that there was.
     with contextlib.closing(open_store(tmp_path / "journal.db", CURATOR, "process")) as store:
-        store.open_run("run-1", "another", asked(1).to_bytes())  # of an earlier release, which kept no number
+        document = run_document_to_bytes(asked(1))
+        store.open_run("run-1", "another", document)  # of an earlier release, which kept no number
         runs = RunQueue(store, carried_out, 1)
         runs.ask(next_run(store, True, str), asked(2))
         listed = store.runs

@@ -137,6 +137,27 @@ def test_what_the_matrix_says_under_secure_aggregation(here: Path, tmp_path: Pat
     assert stated == {seen: pytest.approx(2.0, abs=1e-6) for seen in ("consumer", "curator")}
 
 
+@pytest.mark.parametrize(("owners", "dropouts", "colluders"), [(2, 0, 0), (3, 0, 1), (3, 1, 0)])
+def test_colluders_that_nobody_sets_are_as_many_as_the_owners_allow(
+    tmp_path: Path, owners: int, dropouts: int, colluders: int
+) -> None:
+    # Two owners with [release.security] alone ended with error 21: the default was 1, which takes three.
+    place = scenario(tmp_path, owners=NAMES[:owners])
+    directory, metrics = release(
+        place, "balog1", "inprocess", tmp_path / "run", f"pooling.security.dropouts={dropouts}"
+    )
+    check_complete(directory)
+    expected = {"dropouts": dropouts, "colluders": colluders}
+    assert json.loads((directory / "record.json").read_text())["security"] == expected
+    assert metrics["security"] == expected
+    for ledger in (directory / "ledger.jsonl", *(directory / "owners").glob("*.jsonl")):
+        lines = [entry.disclosure for entry in read_ledger(ledger)]
+        assert {line.colluders for line in lines if line.observer == "curator"} == {colluders}
+        assert {line.colluders for line in lines if line.observer == "consumer"} == {1}
+    page = (directory / "report.html").read_text()
+    assert f"{dropouts} may be lost, {colluders} collude" in page
+
+
 def test_a_folder_is_repeated_by_its_own_settings(whole: Path, tmp_path: Path) -> None:
     # `fedkme release METHOD DIR/release.toml` repeats the run; another method's settings are refused.
     again = release(whole / "release.toml", "balog1", "inprocess", tmp_path / "again")[0]

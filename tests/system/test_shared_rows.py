@@ -11,6 +11,7 @@ import pytest
 
 from curator.summary.cells_settings import CellsSettings
 from curator.summary.settings import FeatureSettings, SummarySettings
+from fedkme.documents import RunDocument
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec
 from fedkme.ledgers.reconcile import verify
@@ -20,7 +21,7 @@ from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.store import open_store
 from fedkme.tables.files import save_table
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_to_bytes
 from fedkme.wire.summaries import offer_from_messages, offer_to_messages
 from tests.system.launches import read_json
 from tests.system.market import DIMENSION, SCHEMA, market, rows
@@ -61,7 +62,7 @@ async def test_a_run_that_an_earlier_release_began_with_d_v_alone_ends_with_a_li
         document = RunDocument(asked, plan, Offer(validation=rows(3, 1).values))
         await at.stop()
         with contextlib.closing(open_store(tmp_path / "runs" / "journal.db", CURATOR, "process")) as store:
-            store.open_run("run-1", "consumer", document.to_bytes())
+            store.open_run("run-1", "consumer", run_document_to_bytes(document))
             store.update_run("run-1", status="queued")
         assert await at.start()
         at.owner("a")

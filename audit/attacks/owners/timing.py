@@ -83,7 +83,7 @@ def _seconds(make: type[HistogramResponder], keys: KeyRing, fill: Fill, present:
     noise = histogram_noise(_EPSILON)
     owner = make("holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys)
     handler = CellHandler("audit", owner)
-    terms = CellTerms(_BOOK.to_json(), 1.0, noise.scale, _ASKED, fill=fill)
+    terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ASKED, fill=fill)
     said = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
     first = int(_BOOK.cells_of(_SCHEMA.encode(_CORNERS[:1]))[0])
     shares: NDArray[np.float64] = np.eye(_BOOK.cells)[first]

@@ -13,11 +13,11 @@ from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.secret_draws import check_secret_draw, content_of
 from curator.summary.task import SummaryTask
+from fedkme.documents import RunDocument
 from fedkme.exchange import Offer
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.wire.journals import RunDocument
 
 
 class SummaryFamily:

@@ -8,11 +8,11 @@ from typing import Any, Protocol, TypeAlias
 from curator.owners.session import OwnerSession
 from curator.run.run import Run
 from curator.run.summary_record import RunObserver, SummaryRecord
+from fedkme.documents import RunDocument
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.wire.journals import RunDocument
 
 RunBody: TypeAlias = Callable[[Sequence[OwnerSession], SummaryRecord, RunObserver], Awaitable[object]]
 """A protocol over owners, which fills the record."""

@@ -12,15 +12,13 @@ from curator.runs.context import RunContext
 from curator.runs.families.base import RunBody, no_draw_error
 from curator.runs.families.cells_plan import Agreement
 from fedkme.cells.codebook import CodeBook, code_book_from_json
-from fedkme.cells.directions import chosen_book, menu_of
-from fedkme.cells.histogram import SENSITIVITY, CountNoise, GaussianNoise, HistogramNoise
+from fedkme.cells.directions import chosen_book, menu_from_json
+from fedkme.cells.histogram import CountNoise, noise_of_event
+from fedkme.documents import RunDocument
 from fedkme.errors import ProtocolError
 from fedkme.exchange import CellsPlan, Offer
-from fedkme.features.counts import L2_STEP
 from fedkme.party import NoiseFor
-from fedkme.privacy.events import Gaussian, PureDp
 from fedkme.privacy.ledger import LedgerSink
-from fedkme.wire.journals import RunDocument
 
 
 class CellsFamily:
@@ -102,20 +100,14 @@ class CellsFamily:
 
     def _book(self, cells: CellsPlan, offer: Offer) -> CodeBook:
         """The code book that all count by: a function of plan and offer, also after a restart."""
-        return chosen_book(
-            code_book_from_json(cells.code_book, self._context.schema), menu_of(cells), offer.picks
-        )
+        menu = None if cells.menu is None else menu_from_json(cells.menu)
+        return chosen_book(code_book_from_json(cells.code_book, self._context.schema), menu, offer.picks)
 
 
 def declared_noise(offer: Offer) -> CountNoise | None:
     """Noise of D_v's histogram, as its consumer declared it; another would harm its own summary alone."""
-    for line in offer.disclosures:
-        match line.event:
-            case PureDp(epsilon, count) if count == SENSITIVITY and 1e-4 < epsilon < 1e4:
-                return HistogramNoise(1.0 / epsilon)
-            case Gaussian(multiplier, 1) if 1e-4 < multiplier < 1e4:
-                return GaussianNoise(L2_STEP * multiplier)
-    return None
+    laws = (noise_of_event(line.event) for line in offer.disclosures)
+    return next((law for law in laws if law is not None), None)
 
 
 def _cells(document: RunDocument) -> CellsPlan:

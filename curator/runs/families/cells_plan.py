@@ -35,9 +35,10 @@ from curator.sums.session import SumSession
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.plan import share_for
+from fedkme.documents import RunDocument
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
-from fedkme.wire.journals import RunDocument
+from fedkme.wire.journals import run_document_to_bytes
 
 _SKETCH = "sketch/"
 """Key of an attempt that is not over, by its run: whom it asks and for which share of their epsilon, what
@@ -133,7 +134,7 @@ class Agreement:
     def _keep(self, run: Run, cells: PublicCells) -> None:
         """Put the cells into the plan on disk, in the transaction that takes what they cost."""
         if run.status == "asked":  # else it was cancelled
-            planned = self._planned(run, cells).to_bytes()
+            planned = run_document_to_bytes(self._planned(run, cells))
             self._context.store.update_run(run.name, document=planned)
 
     def _show(self, run: Run, cells: PublicCells) -> None:
@@ -177,7 +178,8 @@ class Agreement:
         share = attempt["share"]
         coalitions = bool(attempt.get("coalitions"))
         invitation = sketch_invitation(
-            *(run.name, summary, context.schema, run.consumer, security_of(context), share, coalitions),
+            *(run.name, summary, context.schema, run.consumer),
+            *(security_of(context, names), share, coalitions),
             document.summary.rows,
             "" if document.planned.choice is None else document.planned.choice.line,
         )

@@ -10,6 +10,7 @@ import pytest
 from curator.run.run import Run, Status
 from curator.runs.queue import RunQueue
 from curator.sums.charges import SumCharges, charge_ended
+from fedkme.documents import RunDocument
 from fedkme.errors import StoreError
 from fedkme.exchange import SummaryRequest
 from fedkme.privacy.events import CURATOR, Disclosure
@@ -17,7 +18,6 @@ from fedkme.privacy.ledger import disclosures_in, stored_ledger
 from fedkme.store.memory import MemoryStore
 from fedkme.sums.values import SumQuery
 from fedkme.sums.vector import SumVector
-from fedkme.wire.journals import RunDocument
 from tests.curator.sums.fake_owners import BY_CLASS, FOURIER, SCHEMA, invitation
 
 VECTOR = SumVector(SumQuery((FOURIER,), BY_CLASS), SCHEMA)

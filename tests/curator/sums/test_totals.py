@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from curator.sums.round import PlanFor, least_owners
+from curator.sums.round import PlanFor
 from fedkme.errors import DataError, QuorumError, SecureAggregationError
 from fedkme.features.fourier_map import FourierMapSpec
 from fedkme.features.sums import Layout
@@ -279,7 +279,7 @@ async def test_below_the_quorum_nothing_is_asked() -> None:
     ("dropouts", "colluders", "least"), [(0, 0, 2), (1, 0, 3), (2, 0, 5), (3, 0, 7), (0, 3, 5), (2, 3, 8)]
 )
 def test_how_few_owners_an_aggregation_begins_with(dropouts: int, colluders: int, least: int) -> None:
-    assert least_owners(Security(dropouts, colluders)) == least
+    assert Security(dropouts, colluders).least_owners == least
     assert least_threshold(least, colluders) <= least - dropouts
     assert least - dropouts - colluders >= 2
     fewer = least - 1

@@ -10,15 +10,18 @@ from scipy import stats
 
 from fedkme.cells.histogram import (
     SENSITIVITY,
+    CountNoise,
+    GaussianNoise,
     HistogramNoise,
     IntegerNoise,
     counts,
     histogram_noise,
+    noise_of_event,
     noisy_counts,
     shares,
 )
 from fedkme.errors import ConfigError, DataError
-from fedkme.privacy.events import PureDp
+from fedkme.privacy.events import Event, ExactStatistic, Gaussian, PureDp
 from fedkme.privacy.noise import SecureNoise, simulated
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
 
@@ -104,3 +107,16 @@ def test_wrong_arguments_are_refused() -> None:
             HistogramNoise(scale)
     with pytest.raises(DataError, match="no cell"):
         counts(np.array([0, 4]), 4)
+
+
+@pytest.mark.parametrize("noise", [HistogramNoise(2.5), GaussianNoise(3.0)])
+def test_the_event_of_a_histogram_gives_its_noise_back(noise: CountNoise) -> None:
+    law = noise_of_event(noise.event)
+    assert type(law) is type(noise)
+    assert law is not None
+    assert law.variance == pytest.approx(noise.variance)
+
+
+@pytest.mark.parametrize("event", [PureDp(0.5), PureDp(1e9, 2), Gaussian(1e9), ExactStatistic("a histogram")])
+def test_an_event_of_no_histogram_gives_no_noise(event: Event) -> None:
+    assert noise_of_event(event) is None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from curator.summary.auctions.base import AUCTIONS
+from fedkme.cells.histogram import HistogramNoise
 from fedkme.errors import (
     ApprovalError,
     BudgetError,
@@ -101,7 +102,11 @@ def test_no_row_leaves_in_any_protocol_where_none_may(
     tmp_path: Path, protocol: str, may_leave: str, refused: bool
 ) -> None:
     # docs/owners.md, "Only non-personal data": nothing of a row leaves, sealed or hashed neither.
-    cells = {"terms": CellTerms({}, 1.0, 1.0, 100)} if PROTOCOLS[protocol].family == "cells" else {}
+    cells = (
+        {"terms": CellTerms({}, 1.0, HistogramNoise(1.0), 100)}
+        if PROTOCOLS[protocol].family == "cells"
+        else {}
+    )
     asked = invitation("r", protocol=protocol, **cells)
     with host(tmp_path, rows=may_leave) as at:
         history, settings = History(NAME, at.store), at.settings.policy
