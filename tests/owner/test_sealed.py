@@ -141,7 +141,7 @@ def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_c
     _, gifts = given(owner.keys.offer(RUN))
     with pytest.raises(ProtocolError, match="is of the protocol"):
         owner.responder.invite(invitation(gifts["a"], "uniform-sealed"))
-    with pytest.raises(SealedBoxError, match="is given no secret"):
+    with pytest.raises(SealedBoxError, match="was given no secret"):
         owner.responder.invite(invitation(None))
     with pytest.raises(SealedBoxError, match="has no keys"):  # they went with that
         owner.responder.invite(invitation(gifts["a"]))

@@ -189,7 +189,7 @@ def test_a_history_that_reads_on_holds_no_more_than_one_that_begins(tmp_path: Pa
     # `fedkme bench soak`: it kept the time of each line, also when the line was archived, 1.3 kB a run.
     def held(history: History) -> tuple[object, ...]:
         readings = {name: value for name, value in vars(history.readings).items() if name != "_store"}
-        return readings, history.told, history.admitted, history.archived
+        return readings, history.disclosures, history.admitted, history.archived
 
     with host(tmp_path) as at:
         at.clock.pass_days(1.0)

@@ -69,7 +69,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"approval": "manual"}, {}, ApprovalError, "has approved none of 100 rows for hospital"),
     ({}, {"protocol": "algorithm3"}, PolicyError, "'algorithm3' is no protocol"),
     ({}, {"protocol": "best-two"}, PolicyError, "install the package that brings it"),
-    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
+    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run without a valid consumer"),
 ]
 
 

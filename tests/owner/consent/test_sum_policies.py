@@ -40,7 +40,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"approval": "manual"}, {}, ApprovalError, "has approved none by merf for hospital"),
     ({}, {"protocol": "clock"}, PolicyError, "asked for sums in the protocol 'clock'"),
     ({}, {"protocol": "kme"}, PolicyError, "'kme' is no protocol"),
-    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
+    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run without a valid consumer"),
 ]
 
 
