@@ -87,7 +87,7 @@ class KeptRequest:
         if document.plan is not None:
             if document.offer is None or not document.planned(plan):
                 raise ProtocolError(
-                    f"the curator's plan for {plan.run} is not that of {document.plan.run}, which D_v paid for",
+                    f"the curator plans {plan.run} unlike {document.plan.run}, for which D_v paid",
                     "Nothing more of D_v left: ask the curator's operator, or give the request up by "
                     "`fedkme consumer cancel` or another 'output'.",
                 )
@@ -205,8 +205,8 @@ class Requests:
         if before.status == OPEN:
             if (plan := before.document.plan) is not None:
                 raise ConfigError(
-                    f"{document.output} waits for another summary, {plan.run}, which D_v has paid for",
-                    "Repeat it with its settings and its D_v, give it up by `fedkme consumer cancel`, or choose "
+                    f"{document.output} waits for another summary, {plan.run}, for which D_v has paid",
+                    "Repeat it with its settings and D_v, give it up by `fedkme consumer cancel`, or choose "
                     "another 'output'.",
                 )
             before.end(ENDED)

@@ -83,7 +83,7 @@ async def summarize(
         )
     if request.document.plan is None:
         raise ProtocolError(
-            f"the curator says that it has an offer for {plan.run}, and this consumer's store has none",
+            f"the curator says that it has D_v for {plan.run}, and this consumer's store has no offer",
             "Restore the newest store; else give the request up by choosing another 'output'.",
         )
     return summary
@@ -91,7 +91,7 @@ async def summarize(
 
 @contextlib.asynccontextmanager
 async def _sending(stream: Stream, messages: Iterable[pb.ConsumerMessage]) -> AsyncIterator[None]:
-    """Send messages in a task inside the block; the block's reads, not the writes, raise a failure's reason."""
+    """Send messages in a task inside the block; reads, not these writes, raise a failure's reason."""
 
     async def send() -> None:
         for message in messages:

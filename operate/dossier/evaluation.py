@@ -1,7 +1,7 @@
 """Page about a run after NIST SP 800-226 (2025), "Guidelines for Evaluating Differential Privacy Guarantees".
 
-Its sections are the parts of that publication's pyramid: epsilon and the unit of privacy above, what may
-undermine a guarantee below them, and at the bottom how the data were collected.
+Its sections are the parts of that publication's pyramid: epsilon and the unit of privacy at the top, threats
+to a guarantee below, and the collection of the data at the bottom.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def _parameters(facts: Facts) -> Iterator[str]:
     yield from (_row(each) for each in facts.statements)
 
 
-def _row(each: PrivacyStatement) -> str:
-    bounded = math.isfinite(each.epsilon)
-    epsilon, delta = (f"{each.epsilon:.4g}", f"{each.delta:g}") if bounded else ("no bound", "-")
-    reason = each.reason.replace("|", "/")
+def _row(statement: PrivacyStatement) -> str:
+    bounded = math.isfinite(statement.epsilon)
+    epsilon, delta = (f"{statement.epsilon:.4g}", f"{statement.delta:g}") if bounded else ("no bound", "-")
+    reason = statement.reason.replace("|", "/")
     return (
-        f"| {each.protected} | {each.unit} | {each.observer} | {epsilon} | {delta} | {each.raw_points} "
-        f"| {reason} |"
+        f"| {statement.protected} | {statement.unit} | {statement.observer} | {epsilon} | {delta} "
+        f"| {statement.raw_points} | {reason} |"
     )
 
 

@@ -25,8 +25,7 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.summary_disclosures import PAYOUTS
 from fedkme.protocols import PROTOCOLS
 from operate.audit_cli import app as audit
-from operate.payout_cli import app
-from operate.payout_inputs import read_inputs
+from operate.payout_cli import app, read_inputs
 from sim.config import load_simulation
 from sim.progress.summaries import make_progress
 from sim.run import simulate

@@ -139,7 +139,7 @@ def test_a_full_order_is_full_of_the_owners_rows() -> None:
 def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_counted() -> None:
     owner = Owner("a", table(1))
     _, gifts = given(owner.keys.offer(RUN))
-    with pytest.raises(ProtocolError, match="is of the protocol"):
+    with pytest.raises(ProtocolError, match="with the protocol"):
         owner.responder.invite(invitation(gifts["a"], "uniform-sealed"))
     with pytest.raises(SealedBoxError, match="was given no secret"):
         owner.responder.invite(invitation(None))
@@ -252,10 +252,10 @@ def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None
     rows = keys.open(sent)
     liar = Sealer(keys.secret, keys.keys.opener.public)
     other = liar.seal(rows[:2], np.array([sent[1].features, sent[0].features]))
-    with pytest.raises(SealedBoxError, match="not the one that was chosen"):
+    with pytest.raises(SealedBoxError, match="is not the row that its hash"):
         opened(other, SCHEMA, keys, draw)
     bare = liar.seal(rows[:2])
-    with pytest.raises(SealedBoxError, match="not the one that was chosen"):
+    with pytest.raises(SealedBoxError, match="is not the row that its hash"):
         opened(bare, SCHEMA, keys, draw)
 
 

@@ -14,8 +14,7 @@ from fedkme.privacy.events import OWNERS, Disclosure, PureDp
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store.sqlite import SqliteStore
 from fedkme.tables.files import save_table
-from operate.doctor.budgets import check_budgets
-from operate.doctor.files import check_files
+from operate.doctor.files import check_budgets, check_files
 from operate.doctor.findings import Finding
 from owner.settings import OwnerSettings
 from tests.parties import consumer_values, owner_values
