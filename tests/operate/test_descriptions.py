@@ -56,7 +56,7 @@ def faults(kind: str, values: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "values"), GOOD)
 def test_what_the_settings_take_is_right_for_an_editor(kind: str, values: dict[str, Any]) -> None:
-    # Issue 14, item 2: "JSON Schema of schema files and of every configuration for editors".
+    # "JSON Schema of schema files and of every configuration for editors".
     assert not faults(kind, values)
     own = {key: value for key, value in values.items() if key != "release"}
     validate(KINDS[kind][0], own, "file.toml")
@@ -90,7 +90,7 @@ def test_the_verb_prints_a_json_schema(kind: str) -> None:
 
 
 def test_the_page_of_every_key_is_up_to_date() -> None:
-    # Issue 14, item 2: docs/reference/configuration.md is generated from the settings.
+    # docs/reference/configuration.md is generated from the settings.
     assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == whole_page(), (
         "make reference"
     )

@@ -84,7 +84,7 @@ def epsilon_of(folder: Path) -> float:
 
 
 def test_a_payout_that_owners_were_not_asked_for_is_refused(tmp_path: Path) -> None:
-    """Issue 33, item 5: `payout RUN --epsilon 40` after a run of .969, whose ledgers went on to say .969."""
+    """`payout RUN --epsilon 40` after a run of .969, whose ledgers went on to say .969."""
     folder = run_in(tmp_path / "run")
     before = epsilon_of(folder)
     for method in (["rows"], ["wins"], ["gains", "--clip", "1"]):

@@ -39,7 +39,7 @@ def typed(line: str) -> str:
 
 
 def test_a_new_scenario_can_be_run_as_it_is() -> None:
-    # Issue 14, item 5: "`fedkme new` makes a commented scenario or a party's folder".
+    # "`fedkme new` makes a commented scenario or a party's folder".
     typed("new scenario trial")
     settings = load_simulation("trial/scenario.toml")
     made = build_scenario(settings.scenario, settings.seed)

@@ -1,4 +1,4 @@
-"""Issue 4, item 6: `fedkme doctor` explains faults of configuration, files, certificates, the way there."""
+"""`fedkme doctor` explains faults of configuration, files, certificates, the way there."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 def test_packages_are_named_with_the_host_that_needs_them(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 12, A4: before the run, and not when the rows have come; where they are needed, and not elsewhere.
+    # Before the run, and not when the rows have come; where they are needed, and not elsewhere.
     def said(party: str, text: str) -> tuple[int, list[str]]:
         code, findings = doctor(site.write(party, text))
         return code, [found["line"] for found in findings if found["check"] == "packages"]

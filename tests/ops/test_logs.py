@@ -83,7 +83,7 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
 
 
 def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost(site: Site) -> None:
-    # Issue 16: an owner's log had nothing of a release between "joined" and "left".
+    # An owner's log had nothing of a release between "joined" and "left".
     planted(site)
     curator = site.curator('owners = ["north", "south"]')
     north = site.owner("north", "[[policy.budgets]]\nepsilon = 3\ndelta = 1e-6")
@@ -143,7 +143,7 @@ def test_a_curator_whose_jax_has_no_such_device_says_whose_host_that_is(site: Si
     ],
 )
 def test_values_of_text_lines_are_written_for_people(value: object, text: str) -> None:
-    # Issue 14, item 9: "no Python reprs (`milliseconds=0.5310970000209636`, `reason=None`)".
+    # "no Python reprs (`milliseconds=0.5310970000209636`, `reason=None`)".
     assert text_of(value) == text
 
 

@@ -41,7 +41,7 @@ def said(party: Party, event: str) -> list[str]:
 
 
 def test_three_owners_take_part_and_end_together(three: Site) -> None:
-    # Issue 15, item 2: own certificate, journal, policy and budget each; SIGTERM ends all of them.
+    # Own certificate, journal, policy and budget each; SIGTERM ends all of them.
     three.curator(f"owners = {list(NAMES)}\nruns_at_once = 1".replace("'", '"'))
     owners = together(three, *NAMES)
     owners.until("joined", 3)

@@ -1,4 +1,4 @@
-"""Issue 14, item 3: the page in a browser: it moves, survives a restart of the curator, anybody can use it.
+"""The page in a browser: it moves, survives a restart of the curator, anybody can use it.
 
 Where the machine has no Chromium these tests are skipped; where FEDKME_AXE does not name axe.min.js, of
 axe-core, those of contrast, names and roles are.

@@ -1,4 +1,4 @@
-"""Issue 17, item A4: a signal at any await of any party ends it, and what was done is kept.
+"""A signal at any await of any party ends it, and what was done is kept.
 
 A party runs in this loop over real ports. Each time that any of its tasks waits is counted, and at the n-th
 it is told to stop as its process is by SIGTERM. Started again, it finishes what it began.

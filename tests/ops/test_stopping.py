@@ -45,7 +45,7 @@ async def test_work_that_is_cancelled_twice_is_not() -> None:
 
 
 async def test_work_that_fails_while_it_is_finished_does_not_undo_the_signal() -> None:
-    # Issue 17, item A4: the curator dies while an owner computes; the error of the answer that then cannot
+    # The curator dies while an owner computes; the error of the answer that then cannot
     # leave took the signal's place, and the owner dialled again.
     gate = asyncio.Event()
 
@@ -138,6 +138,6 @@ sys.exit(run_party(load, False, work))
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries have one heap")
 def test_threads_of_a_party_allocate_from_one_heap() -> None:
-    # Issue 17, item 11: an owner's free blocks, one heap for each thread, grew by 9 to 21 MB in 1,000 runs.
+    # An owner's free blocks, one heap for each thread, grew by 9 to 21 MB in 1,000 runs.
     done = subprocess.run([sys.executable, "-c", SHARED], stdout=subprocess.PIPE, check=True)
     assert int(done.stdout) == 1

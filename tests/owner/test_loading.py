@@ -41,7 +41,7 @@ async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[
 
 
 async def test_names_that_nobody_knows_are_refused_before_anybody_is_dialled(tmp_path: Path) -> None:
-    # Issue 14, item 2: an owner whose yes and no are Y and N joined, and every smoker was "unknown".
+    # An owner whose yes and no are Y and N joined, and every smoker was "unknown".
     with pytest.raises(DataError, match="a name not in the schema, taken as 'unknown', rows: 100, the first"):
         await loaded(tmp_path, ["Y", "N"] * 50)
     words = {"smoker": {"map": {"Y": "yes", "N": "no"}}}

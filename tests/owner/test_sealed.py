@@ -100,7 +100,7 @@ def boxes(rows: Sequence[AnyRow]) -> list[HashedRow]:
 
 
 def test_an_order_of_cells_without_rows_is_filled_with_others() -> None:
-    # Issue 13, item 6: no box is empty, whatever cells the owner has rows of.
+    # No box is empty, whatever cells the owner has rows of.
     rows = table(1)
     cells = BOOK.cells_of(SCHEMA.encode(rows.values))
     lacking = Table(rows.values[cells != 0], None if rows.labels is None else rows.labels[cells != 0])

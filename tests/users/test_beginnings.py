@@ -1,4 +1,4 @@
-"""The first words of what takes long, where there is no terminal (issue 14, items 5 and 9)."""
+"""The first words of what takes long, where there is no terminal."""
 
 from __future__ import annotations
 

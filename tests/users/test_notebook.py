@@ -1,4 +1,4 @@
-"""A new user in a notebook, from nothing to the first figure (issue 14, `Done means`)."""
+"""A new user in a notebook, from nothing to the first figure."""
 
 from __future__ import annotations
 

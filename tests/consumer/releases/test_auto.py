@@ -33,7 +33,7 @@ def consumer(folder: Path, release: str, count: int = 3) -> Path:
 def test_a_consumer_takes_the_method_that_a_plan_takes(
     tmp_path: Path, more: str, count: int, method: str
 ) -> None:
-    # Issue 16, item 1: "a consumer of a deployment can name auto".
+    # "a consumer of a deployment can name auto".
     file = consumer(tmp_path, f"epsilon = 0.5\n{more}", count)
     settings = load_release_settings(file)
     assert (settings.release.kind, settings.release.epsilon) == (method, 0.5)

@@ -1,4 +1,4 @@
-"""Estimates that a consumer computes from a release (issue 5, item 8; Balog 2018, section 3.3)."""
+"""Estimates that a consumer computes from a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer's first minutes with the folder of a release (issue 5, item 8: "estimators over a release")."""
+"""A consumer's first minutes with the folder of a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""consumer.summary.evaluation: what the consumer computes on its own machine (issue 2, item 8)."""
+"""consumer.summary.evaluation: what the consumer computes on its own machine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_each_mmd_is_against_the_rows_it_names() -> None:
 
 
 def test_both_models_learn_a_separable_problem_and_repeat_exactly() -> None:
-    # Issue 2, item 8: downstream accuracy of a linear SVM and one hidden layer of 32.
+    # Downstream accuracy of a linear SVM and one hidden layer of 32.
     rows, labels = two_classes(1, 60)
     found = judge(rows, labels)
     assert sorted(found.downstream) == ["linear_svm", "mlp_32"]

@@ -1,4 +1,4 @@
-"""consumer.summary.forms: three forms of what a consumer received (issue 13, item 3)."""
+"""consumer.summary.forms: three forms of what a consumer received."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_weights_move_a_model() -> None:
 
 
 def test_a_person_reads_names_and_weights_of_every_row_that_counts() -> None:
-    # Issue 14, item 4: "`summary.csv` with names (weights beside)".
+    # "`summary.csv` with names (weights beside)".
     made = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     (head, *lines) = list(csv.reader(made.listed.csv(SCHEMA).decode().splitlines()))
     assert head[-2:] == ["weight", "alike"]

@@ -1,4 +1,4 @@
-"""Issue 12, B12: a consumer's budget over a window, and one that means to ask often."""
+"""A consumer's budget over a window, and one that means to ask often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""consumer.summary.verdict: good, fair or poor beside what a consumer can know (issue 13, item 2)."""
+"""consumer.summary.verdict: good, fair or poor beside what a consumer can know."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_rows_that_are_all_equal_match_or_do_not() -> None:
 
 
 def test_grade_and_advice_hold_no_number_of_private_rows() -> None:
-    # They go to the log (issue 12, A7).
+    # They go to the log.
     for best in (0.001234, 0.02345, 0.3456):
         found = judged(1.5 * best, best, rival=0.3)
         assert not re.search(r"\d\.\d", found.advice + found.grade)

@@ -1,4 +1,4 @@
-"""Issue 12, B12: `fedkme doctor` on what budgets count: a clock that is behind, the cost of asking often."""
+"""`fedkme doctor` on what budgets count: a clock that is behind, the cost of asking often."""
 
 from __future__ import annotations
 

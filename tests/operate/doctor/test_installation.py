@@ -24,7 +24,7 @@ def installed(site: Path) -> importlib.metadata.Distribution:
 
 
 def test_a_package_of_the_same_name_that_wrote_over_ours_is_found(tmp_path: Path) -> None:
-    # Issue 14, item 8: elasticsearch-curator installs a package curator, too.
+    # elasticsearch-curator installs a package curator, too.
     distribution = installed(tmp_path)
     (good,) = _own_files(distribution)
     assert good.state == "ok"

@@ -1,4 +1,4 @@
-"""Time of an order's answer: a schedule of public numbers, whatever the rows (issue 12, A7)."""
+"""Time of an order's answer: a schedule of public numbers, whatever the rows."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_rows_are_different_and_as_many_as_there_are(count: int, few: int, seed:
 
 
 def test_where_the_cells_rows_are_too_few_those_most_like_them_follow() -> None:
-    # Issue 13, item 6: "owners fill an order from their other rows by their own kernel".
+    # "owners fill an order from their other rows by their own kernel".
     rows = np.linspace(0.0, 4.0, 40)[:, None]
     found = design(rows, np.eye(40)[0], 3, GAMMA, NONE, 0).tolist()
     assert found[0] == 0

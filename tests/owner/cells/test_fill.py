@@ -25,7 +25,7 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 def test_as_many_rows_as_are_ordered_or_there_are(
     fill: Fill, count: int, share: float, mask: int, seed: int
 ) -> None:
-    # Issue 13, item 6: the length of an answer is min(n_j, m_j), whatever cells are ordered.
+    # The length of an answer is min(n_j, m_j), whatever cells are ordered.
     shares = np.array([mask >> cell & 1 for cell in range(5)], dtype=np.float64)
     order = FillOrder(count, shares / max(shares.sum(), 1.0), round(share * count))
     drawn = drawn_rows(30, order.uniform, simulated(seed, "a", "draw"))

@@ -1,4 +1,4 @@
-"""Issue 12, B12: budgets of an owner towards consumers, by name and together; clocks that were set back."""
+"""Budgets of an owner towards consumers, by name and together; clocks that were set back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 4, item 4: the gate enforces the owner's policy before computing; refusals are typed."""
+"""The gate enforces the owner's policy before computing; refusals are typed."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_no_more_runs_are_open_than_may_be(tmp_path: Path) -> None:
 
 
 def test_a_limit_never_ends_a_run_that_was_begun(tmp_path: Path) -> None:
-    # Issue 12, A2: a run has the rows that may leave in it, and no others; nothing is refused on the way.
+    # A run has the rows that may leave in it, and no others; nothing is refused on the way.
     with host(tmp_path, most_rows_per_run=3) as at:
         at.prepare("r-1", protocol="uniform", planned=())
         assert len(at.draw("r-1", 3, 2).rows.rows) == 3
@@ -210,7 +210,7 @@ def test_periods_expire_by_the_end_of_runs(tmp_path: Path) -> None:
 
 
 def test_when_a_run_wrote_its_last_line_decides_nothing(tmp_path: Path) -> None:
-    # Issue 12, A2: it may depend on rows; the curator's end of the run does not.
+    # It may depend on rows; the curator's end of the run does not.
     clock = Clockwork()
     with host(tmp_path, clock, budgets=[BUDGET | {"days": 30}]) as at:
         for run in ("r-1", "r-2"):
@@ -248,7 +248,7 @@ def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: 
 
 
 def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
-    # Issue 12, A1: lines of two runs under one name could hide each other. Of r-1 no journal is left.
+    # Lines of two runs under one name could hide each other. Of r-1 no journal is left.
     with host(tmp_path) as at:
         assert spend(at, "r-1") is None
         at.end("r-1")
@@ -270,7 +270,7 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_curator_is_shown_what_is_sealed_noisy_or_neither() -> None:
-    # Issue 12, B12: an epsilon towards it is finite where its statement is, and infinite elsewhere.
+    # An epsilon towards it is finite where its statement is, and infinite elsewhere.
     noise = (PureDp(0.5, count=2),)
     shown = {name: shown_to_curator(name, noise, None) for name in PROTOCOLS}
     finite = {name for name, events in shown.items() if Sound().supports(Composed(events))}

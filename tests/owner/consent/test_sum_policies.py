@@ -100,7 +100,7 @@ def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
 
 
 def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_path: Path) -> None:
-    # Issue 12, B12: where a curator has a finite epsilon, it may have a limit, over runs and restarts.
+    # Where a curator has a finite epsilon, it may have a limit, over runs and restarts.
     for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
         with host(tmp_path, budgets=[CURATORS]) as at:
             curator = Asker(at, run)

@@ -91,7 +91,7 @@ def test_every_row_goes_once_and_then_the_owner_is_dry(size: int) -> None:
 
 @given(st.permutations(range(9)))
 def test_what_an_owner_says_does_not_tell_where_its_rows_stand(order: list[int]) -> None:
-    # Issue 2, item 3: "opaque row token". Tokens count the rows that were named, in the order of naming, so
+    # "opaque row token". Tokens count the rows that were named, in the order of naming, so
     # the same rows in any order on disk say the same.
     rows = table(9, 3)
     said, shuffled = (list(bids_and_reveals(prepared(r))) for r in (rows, rows.take(np.array(order))))
@@ -125,7 +125,7 @@ def test_a_new_run_starts_afresh() -> None:
 
 
 def test_another_schema_is_refused() -> None:
-    # Issue 2, item 9: scaling comes from the public schema, so two schemas are two different runs.
+    # Scaling comes from the public schema, so two schemas are two different runs.
     owner = bidder("a", table(3, 1))
     with pytest.raises(SchemaError, match="a and the curator hold different public schemas"):
         owner.invite(replace(invitation(TASK), schema="another"))
@@ -192,7 +192,7 @@ def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
 
 
 def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
-    # Issue 2, "what it must reach": its rows, its feature matrix (float32) and little else. Features are
+    # Its rows, its feature matrix (float32) and little else. Features are
     # int16, so everything together stays below that float32 matrix, at the start and in a bid.
     count, width, dimension = 60_000, 64, 140
     schema = Schema(columns=(Numeric(name="pixel", bounds=(0, 255), count=width),))
@@ -210,7 +210,7 @@ def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
 
 
 def test_an_owner_of_whom_rows_are_drawn_computes_no_features() -> None:
-    # Issue 15, item 2: of 10,000 owners in a process, each kept h1 of its rows, for which nobody asks.
+    # Of 10,000 owners in a process, each kept h1 of its rows, for which nobody asks.
     count, dimension = 2_000, 256
     schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=4),))
     owner = Bidder("a", Table(np.zeros((count, 4))), schema, noise_for(0, "a")("draw"), OwnerGate("a"))
@@ -227,7 +227,7 @@ def test_an_owner_of_whom_rows_are_drawn_computes_no_features() -> None:
 
 
 def test_of_equal_rows_as_many_are_sold_as_were_counted_at_the_price() -> None:
-    # Issue 13, item 7: of 2,000 copies twice as many are worth the price each time that it falls by a spread;
+    # Of 2,000 copies twice as many are worth the price each time that it falls by a spread;
     # the next process of the owner sells the same ones. Chance: constants are those of an empty secret.
     copies = Table(np.tile(table(1, 4).values, (2000, 1)), np.zeros(2000, dtype=np.int64))
     owner, again = prepared(copies), prepared(copies)

@@ -1,4 +1,4 @@
-"""Issue 12, item A6: no question and no choice of the curator's tells one owner's sums."""
+"""No question and no choice of the curator's tells one owner's sums."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Secur
 def test_a_question_says_what_one_owner_moves_and_no_less_than_it_is(
     tmp_path: Path, security: Security | None
 ) -> None:
-    # Issue 15, item 3: "a printed bound of what one owner can shift, in the agreement that all see". Of rows
+    # "a printed bound of what one owner can shift, in the agreement that all see". Of rows
     # of its own an owner knows; 0 is an earlier release's.
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=security)
