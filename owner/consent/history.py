@@ -117,7 +117,7 @@ def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, 
 
 
 @dataclass(slots=True)
-class RunDisclosures:
+class DisclosedRun:
     """Disclosures of one run, from the lines of the ledger.
 
     Attributes:
@@ -150,13 +150,13 @@ class ArchivedRun:
     admitted: str
 
 
-def read_archived(store: Store) -> tuple[dict[str, RunDisclosures], dict[str, ArchivedRun]]:
+def read_archived(store: Store) -> tuple[dict[str, DisclosedRun], dict[str, ArchivedRun]]:
     """Read the disclosures in archived lines, by run, and the archived runs that had ended."""
     disclosed, over = json.loads(store.get(_ARCHIVED) or b"[{},{}]")
     files: dict[str, bytes] = {}  # runs are many; different files and admissions are few
     return (
         {
-            run: RunDisclosures(
+            run: DisclosedRun(
                 rows, sums, line, last, [(*at, disclosure_from_json(about)) for *at, about in heard]
             )
             for run, (rows, sums, line, last, heard) in disclosed.items()
@@ -174,7 +174,7 @@ def admitted_fact(store: Store, run: str) -> str:
 
 
 def archived_to_facts(
-    told: Mapping[str, RunDisclosures], over: Mapping[str, ArchivedRun]
+    told: Mapping[str, DisclosedRun], over: Mapping[str, ArchivedRun]
 ) -> dict[str, bytes | None]:
     """Make the facts that `read_archived` reads; they replace the admissions of ended runs."""
     heard = {run: [[*at, about.to_json()] for *at, about in each.heard] for run, each in told.items()}
@@ -240,7 +240,7 @@ class History:
         for row in lines:
             (about,) = disclosures_in([row.line])
             self.readings.add(row.seq, row.written)
-            disclosed = self.disclosures.setdefault(about.run, RunDisclosures())
+            disclosed = self.disclosures.setdefault(about.run, DisclosedRun())
             disclosed.line, disclosed.last = row.seq, row.written
             if (about.protected, about.observer) == (OWNERS, OWNERS):
                 if about.run not in self.admitted:
@@ -312,7 +312,7 @@ class History:
 
         The time, in Unix seconds, never changes.
         """
-        disclosed, row = self.disclosures.get(run, RunDisclosures()), self._store.run(run)
+        disclosed, row = self.disclosures.get(run, DisclosedRun()), self._store.run(run)
         place = float(self._store.get(f"{OVER}{run}") or disclosed.line)
         if place > until or (row is not None and row.ended is None):
             return None
@@ -328,7 +328,7 @@ class History:
         row = self._store.run(run)
         return row is not None and digest_from_bytes(row.document) in self._apart
 
-    def _ended(self, run: str, disclosed: RunDisclosures) -> float:
+    def _ended(self, run: str, disclosed: DisclosedRun) -> float:
         """Latest time at which a run may have ended, Unix seconds."""
         if (archived := self.archived.get(run)) is not None:
             return archived.ended

@@ -79,8 +79,8 @@ def paid(finished: Path, tmp_path: Path) -> Path:
 
 def epsilon_of(folder: Path) -> float:
     """Epsilon of owners towards each other, by every ledger of a folder."""
-    done = CliRunner().invoke(audit, ["ledger", str(folder), "--json"], catch_exceptions=False)
-    return max(float(x["epsilon"]) for x in json.loads(done.stdout) if x["observer"] == "other owners")
+    result = CliRunner().invoke(audit, ["ledger", str(folder), "--json"], catch_exceptions=False)
+    return max(float(x["epsilon"]) for x in json.loads(result.stdout) if x["observer"] == "other owners")
 
 
 def test_a_payout_that_owners_were_not_asked_for_is_refused(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_a_payout_that_owners_were_not_asked_for_is_refused(tmp_path: Path) -> N
     folder = run_in(tmp_path / "run")
     before = epsilon_of(folder)
     for method in (["rows"], ["wins"], ["gains", "--clip", "1"]):
-        done = CliRunner().invoke(app, [str(folder), "--epsilon", "40", "--method", *method])
-        assert isinstance(done.exception, BudgetError), done.output
-        assert done.exception.code == 52
+        result = CliRunner().invoke(app, [str(folder), "--epsilon", "40", "--method", *method])
+        assert isinstance(result.exception, BudgetError), result.output
+        assert result.exception.code == 52
     assert epsilon_of(folder) == before
     assert not (folder / FILE).exists()
 
@@ -105,8 +105,8 @@ def test_noised_payouts_are_in_every_ledger_and_statement_before_they_are_drawn(
     assert (answer["audience"], answer["event"]) == ("owners", Laplace(10.0).to_json())
     call(paid, "--epsilon", 0.2)  # rows: .1 and .2 are .3
     for epsilon in (0.001, 40):
-        done = CliRunner().invoke(app, [str(paid), "--method", "wins", "--epsilon", str(epsilon)])
-        assert isinstance(done.exception, BudgetError)
+        result = CliRunner().invoke(app, [str(paid), "--method", "wins", "--epsilon", str(epsilon)])
+        assert isinstance(result.exception, BudgetError)
     assert epsilon_of(paid) == total
     stated = json.loads((paid / "metrics.json").read_text())["privacy"]
     assert max(float(x["epsilon"]) for x in stated if x["observer"] == "other owners") == total
@@ -131,11 +131,11 @@ def test_an_interrupted_payout_is_charged_once(paid: Path) -> None:
     def interrupted(noise: NoiseSource) -> Payout:
         raise KeyboardInterrupt
 
-    asked = {"method": "wins", "epsilon": 0.3}
+    request = {"method": "wins", "epsilon": 0.3}
     with pytest.raises(KeyboardInterrupt):  # nobody saw it
-        draw_payout(paid, "run-1", asked, interrupted)
-    found = draw_payout(paid, "run-1", asked, made)  # written, and perhaps never shown
-    assert draw_payout(paid, "run-1", asked, interrupted) == found
+        draw_payout(paid, "run-1", request, interrupted)
+    drawn_payout = draw_payout(paid, "run-1", request, made)  # written, and perhaps never shown
+    assert draw_payout(paid, "run-1", request, interrupted) == drawn_payout
     assert float(drawn(read_draws(paid))) == 0.3
 
 
@@ -168,7 +168,7 @@ def test_whatever_is_asked_payouts_stay_within_their_allowance(finished: Path, e
         assert math.fsum(spent) <= 0.3 * (1 + 1e-15)
 
 
-def test_a_file_of_payouts_that_is_none_is_an_error(paid: Path) -> None:
+def test_a_damaged_file_of_payouts_is_an_error(paid: Path) -> None:
     (paid / FILE).write_text('[{"asked": {}}]')
     assert "is not one that a payout wrote" in refused(paid, "--method", "wins", "--epsilon", 0.1)
 
@@ -190,7 +190,7 @@ def test_an_allowance_that_a_run_cannot_have_is_refused(changes: list[str]) -> N
         load_simulation("digits", changes)
 
 
-def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
+def test_payouts_without_a_finite_bound_are_refused(finished: Path, tmp_path: Path) -> None:
     """Gains without a clip, exact wins, histograms that a run did not release, an auction without a proof."""
     assert "infinite" in refused(finished, "--method", "gains", "--epsilon", 0.1)
     assert "noise alone" in refused(finished, "--method", "wins")

@@ -148,13 +148,13 @@ class Site:
     def call(self, module: str, *arguments: object, first: str = "", **environment: str) -> Party:
         """Start a verb of a role, as a process of its own: a fresh interpreter where anything is added."""
         reading, writing = os.pipe()
-        said, log = [*map(str, arguments)], os.fdopen(reading, encoding="utf-8")
+        words, log = [*map(str, arguments)], os.fdopen(reading, encoding="utf-8")
         with os.fdopen(writing, "wb") as stderr:
             if first or environment or self.fresh:
                 code = f"{first}\nfrom {module}.cli import app\napp()"
                 program = ["-c", code] if first else ["-m", module]
                 process = subprocess.Popen(
-                    [sys.executable, *program, *said],
+                    [sys.executable, *program, *words],
                     env=os.environ | environment,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ class Site:
                 )
                 self.parties.append(Party(process, log))
             else:
-                self.parties.append(Party(forked.party([module, *said], stderr.fileno()), log))
+                self.parties.append(Party(forked.party([module, *words], stderr.fileno()), log))
         return self.parties[-1]
 
     def curator(self, settings: str = "", *, first: str = "", **environment: str) -> Party:

@@ -37,5 +37,5 @@ def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
     assert fields["line"].startswith("the certificate of north expires on ")
 
 
-def test_plaintext_has_none() -> None:
+def test_plaintext_has_no_identity() -> None:
     assert own_identity(None, Transcript("north")) is None

@@ -1,4 +1,4 @@
-"""Issue 4, item 6: "structured logs (JSON, run and round in every line, no private value ever)"."""
+"""Structured logs: JSON, run and round in every line, never a private value."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
     assert not [event for event in events if {"token", "bid", "record", "mmd2"} & event.keys()]
 
 
-def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost(site: Site) -> None:
+def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None:
     # An owner's log had nothing of a release between "joined" and "left".
     planted(site)
     curator = site.curator('owners = ["north", "south"]')
@@ -100,12 +100,14 @@ def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost
     north.until("over")
     about = [event for event in north.events() if "run" in event]
     assert [event["event"] for event in about] == ["release", "sent", "over"]
-    asked, sent, over = about
-    assert asked | {"consumer": "consumer", "method": "marginals", "answer": "accepted", "rows": 30} == asked
-    assert (asked["secure"], asked["delta"], sent["sums"]) == (False, 1e-6, "plain")
-    assert 1.9 < asked["epsilon"] <= 2.0
+    release, sent, over = about
+    assert (
+        release | {"consumer": "consumer", "method": "marginals", "answer": "accepted", "rows": 30} == release
+    )
+    assert (release["secure"], release["delta"], sent["sums"]) == (False, 1e-6, "plain")
+    assert 1.9 < release["epsilon"] <= 2.0
     assert sent["numbers"] > 10
-    assert (over["sums"], over["epsilon"]) == (1, asked["epsilon"])
+    assert (over["sums"], over["epsilon"]) == (1, release["epsilon"])
 
     south.until("release")
     why, refused = [event for event in south.events() if "run" in event]
@@ -114,7 +116,7 @@ def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost
     assert not [line for line in (*north.lines, *south.lines) if ROW in line]
 
 
-def test_a_curator_whose_jax_has_no_such_device_says_whose_host_that_is(site: Site) -> None:
+def test_a_missing_jax_device_is_an_error_that_names_the_curators_host(site: Site) -> None:
     # It was "error 53: the curator's store failed", after owners had been asked.
     site.curator('owners = ["north", "south"]', JAX_PLATFORMS="gpu,nonsense")
     own = {"identity": "consumer.pem", "log": "json", "output": "released", "release": {"kind": "merf"}}
@@ -168,7 +170,7 @@ def test_a_log_file_may_be_moved_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_failure_that_nobody_foresaw(tmp_path: Path, form: str) -> None:
+def test_an_unexpected_failure_logs_type_and_place_alone(tmp_path: Path, form: str) -> None:
     # The text of an exception may be a row: a log has its type and its place alone, whoever logs it.
     log = Log("north", "json" if form == "json" else "text", tmp_path / "log")
     root = logging.getLogger()
@@ -189,7 +191,7 @@ def test_a_failure_that_nobody_foresaw(tmp_path: Path, form: str) -> None:
     assert ROW not in text
     assert text.count("\n") == 3
     assert text.count("ValueError") == 3
-    assert text.count("test_a_failure_that_nobody_foresaw") == 3
+    assert text.count("test_an_unexpected_failure_logs_type_and_place_alone") == 3
     assert "Attend failed" in text
 
 

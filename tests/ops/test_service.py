@@ -1,4 +1,4 @@
-"""Issue 4, item 6: "health and reflection services, Prometheus metrics, graceful drain on SIGTERM"."""
+"""Parties as services: health, reflection, Prometheus metrics, drain on SIGTERM, revocation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def figures(address: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_health_and_reflection(site: Site) -> None:
+def test_health_answers_any_certificate_and_reflection_is_off(site: Site) -> None:
     # Health for any certificate of the authority, whoever's; reflection is off over TLS by default.
     site.curator('owners = ["north"]\nconsumers = ["consumer"]')
     site.issue("somebody", Role.OWNER)
@@ -117,12 +117,12 @@ def wait_for(party: Party, *key: str) -> float:
     """A figure that is computed after the run, beside what answers the requests for it."""
     address, deadline = party.until("metrics")["address"], time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        if key in (found := figures(address)):
-            return found[key]
-    raise AssertionError(f"{key} never came: {sorted(found)}")
+        if key in (samples := figures(address)):
+            return samples[key]
+    raise AssertionError(f"{key} never came: {sorted(samples)}")
 
 
-def test_metrics_are_off_and_at_home(site: Site) -> None:
+def test_metrics_are_off_by_default_and_on_loopback(site: Site) -> None:
     curator = site.curator()
     assert not [line for line in curator.events() if line["event"] == "metrics"]
     for settings in ('metrics = "0.0.0.0:0"', 'metrics = "nowhere"'):
@@ -191,7 +191,7 @@ def test_a_second_signal_does_not_wait(site: Site) -> None:
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, InterruptedRunError.code)]
 )
-def test_exit_statuses(site: Site, number: signal.Signals, status: int) -> None:
+def test_a_signal_decides_the_exit_status(site: Site, number: signal.Signals, status: int) -> None:
     # docs/errors.md, 130: SIGTERM is how a service is meant to end; ctrl-C is not.
     curator = site.curator()
     owner = site.owner("north")
@@ -201,7 +201,7 @@ def test_exit_statuses(site: Site, number: signal.Signals, status: int) -> None:
         assert party.ended() == status
 
 
-def test_the_service_manager_is_told(site: Site, tmp_path: Path) -> None:
+def test_the_service_manager_hears_of_ready_and_stopping(site: Site, tmp_path: Path) -> None:
     # sd_notify(3): READY=1 once it serves, STOPPING=1 when it is told to stop.
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -256,7 +256,7 @@ def test_a_revoked_consumer_is_let_go(site: Site) -> None:
     assert "was revoked on" in consumer.until("failed")["cause"]
 
 
-def test_a_role_is_held_to(site: Site) -> None:
+def test_a_certificate_of_another_role_is_refused(site: Site) -> None:
     # An owner's certificate asks for nothing, also where no names are listed; a consumer's joins nothing.
     site.curator()
     (site.folder / "consumer.pem").unlink()

@@ -83,8 +83,8 @@ def at_its(place: Place, begin: Callable[[], asyncio.Task[Any]]) -> asyncio.Task
 
 async def ended(task: asyncio.Task[Any]) -> None:
     """The party has stopped, or was done before; a signal that was lost leaves it running."""
-    done, _ = await asyncio.wait((task,), timeout=WAIT_S)
-    assert done, "the signal was lost"
+    finished, _ = await asyncio.wait((task,), timeout=WAIT_S)
+    assert finished, "the signal was lost"
     with contextlib.suppress(asyncio.CancelledError, StoppingError):  # asked of a curator that stops
         await task
 
@@ -153,7 +153,7 @@ async def second_life(at: Market) -> None:
 def rows_in(store: Path, party: str) -> Counter[Disclosure]:
     """Lines about owners' rows in a ledger."""
     with contextlib.closing(open_store(store, party, "process")) as opened:
-        lines = disclosures_in(kept.line for kept in opened.ledger())
+        lines = disclosures_in(row.line for row in opened.ledger())
     return Counter(line for line in lines if isinstance(line.event, RawRows) and line.observer == CURATOR)
 
 

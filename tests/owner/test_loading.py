@@ -40,7 +40,7 @@ async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[
     return ear.said
 
 
-async def test_names_that_nobody_knows_are_refused_before_anybody_is_dialled(tmp_path: Path) -> None:
+async def test_categories_outside_the_schema_stop_the_owner_before_it_dials(tmp_path: Path) -> None:
     # An owner whose yes and no are Y and N joined, and every smoker was "unknown".
     with pytest.raises(DataError, match="a name not in the schema, taken as 'unknown', rows: 100, the first"):
         await loaded(tmp_path, ["Y", "N"] * 50)
@@ -48,7 +48,7 @@ async def test_names_that_nobody_knows_are_refused_before_anybody_is_dialled(tmp
     assert await loaded(tmp_path, ["Y", "N"] * 50, columns=words) == [("loaded", {"rows": 100})]
 
 
-async def test_a_few_are_counted_in_the_owners_own_log(tmp_path: Path) -> None:
+async def test_a_few_unlisted_categories_are_counted_in_the_owners_log(tmp_path: Path) -> None:
     assert await loaded(tmp_path, ["yes"] * 99 + ["Y"]) == [
         ("loaded", {"rows": 100}),
         ("unlisted", {"column": "smoker", "cells": 1}),

@@ -172,36 +172,36 @@ def directive(seq: int, body: Body) -> Directive:
     return Directive(RUN, min(seq - 1, 1), seq, body)
 
 
-def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
+def test_a_repeated_order_gets_the_same_boxes_after_a_restart() -> None:
     # "A directive that arrives again gets the same answer, byte for byte, also from another process."
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     handler = CellHandler(RUN, owner.responder)
-    asked = [
+    directives = [
         directive(1, invitation(gifts["a"])),
         directive(2, AskHistogram()),
         directive(3, FillOrder(3, np.ones(4))),
     ]
-    kept = [owner_entry_to_bytes(handler.answer(said)) for said in asked]
-    entries = [owner_entry_from_bytes(entry) for entry in kept]
+    stored = [owner_entry_to_bytes(handler.answer(order)) for order in directives]
+    entries = [owner_entry_from_bytes(entry) for entry in stored]
     before, after = Owner("a", table(1)), Owner("a", table(1))
     again, early = CellHandler(RUN, before.responder), CellHandler(RUN, after.responder)
     for entry in entries:
         again.restore(entry)
-    first, second = again.again(asked[2]), handler.again(asked[2])
+    first, second = again.again(directives[2]), handler.again(directives[2])
     assert first is not None
     assert second is not None
-    assert answer_to_wire(first, asked[2]) == answer_to_wire(second, asked[2])
+    assert answer_to_wire(first, directives[2]) == answer_to_wire(second, directives[2])
     for entry in entries[:2]:
         early.restore(entry)
-    reply = early.answer(asked[2]).answer
+    reply = early.answer(directives[2]).answer
     assert isinstance(reply, Refusal)
     assert reply.code == SealedBoxError.code
     assert after.lines.kept == []
-    assert keys.secret.exposed() not in b"".join(kept)  # an owner's journal has no key to what it sent
+    assert keys.secret.exposed() not in b"".join(stored)  # an owner's journal has no key to what it sent
 
 
-def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
+def test_a_consumer_gives_no_secret_to_keys_that_are_not_genuine() -> None:
     # Decision 010: a curator that "swaps, makes up or replays keys" causes error 33 at the consumer.
     authority = Authority()
     ring = {
@@ -236,7 +236,7 @@ def hashed_invitation(gift: Any, features: Any, protocol: str = "clock-hashed") 
 PUBLIC = FourierSpec("paired", 64, 1.0, 3, 7)
 
 
-def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None:
+def test_a_box_whose_row_does_not_match_its_hash_is_refused() -> None:
     # "The consumer opens the boxes, mismatched -> typed error".
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
@@ -280,13 +280,13 @@ def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
 def test_a_secret_draw_does_not_outlive_the_process() -> None:
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    said = hashed_invitation(gifts["a"], keys.draw(PUBLIC).spec)
-    owner.bidder.invite(said)
+    invited = hashed_invitation(gifts["a"], keys.draw(PUBLIC).spec)
+    owner.bidder.invite(invited)
     with pytest.raises(SealedBoxError, match="was started again"):
-        Owner("a", table(1)).bidder.restore_invitation(said)
+        Owner("a", table(1)).bidder.restore_invitation(invited)
 
 
-def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
+def test_reference_hashes_depend_on_the_secret_alone() -> None:
     # Decision 010: "drawn uniformly over the schema's domain from the group secret".
     keys, other = RunKeys.fresh("consumer", RUN), RunKeys.fresh("consumer", RUN)
     draw = keys.draw(PUBLIC)
@@ -297,7 +297,7 @@ def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
     assert fault_of_hashes(hashes, draw.spec) == ""
 
 
-def test_a_policy_that_lets_nothing_of_rows_leave_refuses_sealed_ones_too() -> None:
+def test_a_policy_that_keeps_rows_refuses_sealed_rows_too() -> None:
     from fedkme.protocols import keeps_to
 
     for protocol in ("cells-sealed", "uniform-sealed", "clock-hashed", "ask-everyone-hashed"):

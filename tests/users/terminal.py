@@ -21,9 +21,9 @@ def terminals(folder: Path, *hosts: str) -> Terminals:
     def here(host: str, *command: str) -> list[str]:
         return [*command]
 
-    made = Terminals(folder, hosts, here)
-    made.stand_in("fedkme", FEDKME)
-    return made
+    terminals = Terminals(folder, hosts, here)
+    terminals.stand_in("fedkme", FEDKME)
+    return terminals
 
 
 def commands(script: str) -> Sequence[str]:

@@ -1,7 +1,4 @@
-"""An analyst of a release: from three owners' files to ten questions, their intervals, and what has none.
-
-Issue 14, "Done means": the analyst's ten questions.
-"""
+"""An analyst of a release: from three owners' files to ten questions, their intervals, and what has none."""
 
 from __future__ import annotations
 
@@ -71,7 +68,10 @@ def test_ten_questions_of_a_release(laptop: Terminals) -> None:
     assert all(each.split("(")[0] in shown for each in TEN)
     answers = json.loads(laptop.type("laptop", f'fedkme ask release "{questions}" --target rows --json'))
     assert {answer["question"] for answer in answers} == set(TEN)
-    own, found = rows(), {answer["question"]: answer for answer in answers if not answer["group"]}
+    own, answers_by_question = (
+        rows(),
+        {answer["question"]: answer for answer in answers if not answer["group"]},
+    )
     truth = {
         "count()": len(own),
         "share(smoker = 'yes')": (own["smoker"] == "yes").mean(),
@@ -81,7 +81,10 @@ def test_ten_questions_of_a_release(laptop: Terminals) -> None:
         "var(age)": own["age"].var(ddof=0),
         "count(ill = 'yes')": (own["ill"] == "yes").sum(),
     }
-    held = [found[question]["low"] <= value <= found[question]["high"] for question, value in truth.items()]
+    held = [
+        answers_by_question[question]["low"] <= value <= answers_by_question[question]["high"]
+        for question, value in truth.items()
+    ]
     assert sum(held) >= len(truth) - 1  # each with 95 %: the seed is fixed
     assert held[0]
     bins = [answer for answer in answers if answer["group"].startswith("age ")]

@@ -89,7 +89,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.timeout(600)
 def test_the_page_on_python_can_be_typed(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    found = blocks(ROOT / "docs" / "python.md", "python")
-    typed = [block for block in found if "lab.toml" not in block]  # that needs hosts
-    assert len(found) - 1 == len(typed) >= 6
+    cells = blocks(ROOT / "docs" / "python.md", "python")
+    typed = [block for block in cells if "lab.toml" not in block]  # that needs hosts
+    assert len(cells) - 1 == len(typed) >= 6
     execute(typed, tmp_path)

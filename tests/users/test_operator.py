@@ -1,6 +1,6 @@
 """An operator's guide: kit, request, signature, service, doctor, approval, run, verification, revocation.
 
-Issue 14, "Done means": the operator's work from nothing, on separate folders with real processes.
+Hosts are separate folders, with real processes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def change(config: Path, **lines: str) -> None:
     """Set keys of a configuration, also those that stand there as a comment."""
     text = config.read_text(encoding="utf-8")
     for key, value in lines.items():
-        text, found = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE)
-        assert found == 1, key
+        text, count = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE)
+        assert count == 1, key
     config.write_text(text, encoding="utf-8")
 
 
@@ -85,14 +85,16 @@ def join(hosts: Terminals, address: str) -> None:
     signed = f"fedkme pki approve north.req --authority ca --fingerprint {kit['fingerprint']} --out north.crt"
     hosts.type("curator", signed)
     hand_over(hosts, "curator/north.crt", "north/north.crt")
-    told = said(hosts.type("curator", "fedkme pki show ca/authority.pem"), "fingerprint")
-    accept = f"fedkme pki accept north.crt --key north/north.key --fingerprint {told} --out north/north.pem"
+    fingerprint = said(hosts.type("curator", "fedkme pki show ca/authority.pem"), "fingerprint")
+    accept = (
+        f"fedkme pki accept north.crt --key north/north.key --fingerprint {fingerprint} --out north/north.pem"
+    )
     hosts.type("north", f"{accept} && rm north/north.key")
     hosts.type("north", "cp agreed.toml north/schema.toml && cp own.csv north/rows.csv")
     change(north / "north" / "owner.toml", approval='"manual"', most_rows_per_run="30")
-    found = hosts.type("north", "fedkme doctor north/owner.toml || true")
-    assert re.findall(r"^fail +(\w+)", found, re.MULTILINE) == ["data"]
-    assert "fedkme schema check" in found
+    findings = hosts.type("north", "fedkme doctor north/owner.toml || true")
+    assert re.findall(r"^fail +(\w+)", findings, re.MULTILINE) == ["data"]
+    assert "fedkme schema check" in findings
     checked = hosts.type("north", "fedkme schema check north/schema.toml north/owner.toml || true")
     assert "read so, it has no faults" in checked
     change(north / "north" / "owner.toml", data=re.findall(r"data = (.*)", checked)[0])
@@ -115,8 +117,8 @@ def ask(hosts: Terminals, address: str) -> None:
     )
     assert "north/owner.toml" in approve
     hosts.type("north", approve)
-    asked = hosts.type("lab", "fedkme consumer summary lab/consumer.toml")
-    assert "20 rows, with names and weights: lab/output/summary.csv" in asked
+    output = hosts.type("lab", "fedkme consumer summary lab/consumer.toml")
+    assert "20 rows, with names and weights: lab/output/summary.csv" in output
     assert len((hosts.home("lab") / "lab/output/summary.csv").read_text().splitlines()) > 20
 
 
@@ -140,5 +142,5 @@ def revoke(hosts: Terminals) -> None:
     hosts.type("curator", "fedkme pki revoke north --authority ca && cp ca/revoked.pem curator/")
     hosts.stayed["curator"].send_signal(signal.SIGHUP)
     assert hosts.stayed["north"].wait(WAIT_S) == IdentityError.code
-    found = hosts.type("north", "fedkme doctor north/owner.toml || true")
-    assert re.findall(r"^fail +(\w+) +.*was revoked", found, re.MULTILINE) == ["admission"]
+    findings = hosts.type("north", "fedkme doctor north/owner.toml || true")
+    assert re.findall(r"^fail +(\w+) +.*was revoked", findings, re.MULTILINE) == ["admission"]

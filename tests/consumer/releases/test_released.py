@@ -76,7 +76,7 @@ def test_a_folder_answers_questions_about_the_rows(kind: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["balog1", "balog2", "merf"])
-def test_a_folder_tells_whether_a_sample_is_alike(kind: str, tmp_path: Path) -> None:
+def test_a_folder_tests_whether_a_sample_has_the_same_distribution(kind: str, tmp_path: Path) -> None:
     # "a two-sample test that accounts for the privacy noise"; labelled releases by adding up their classes.
     released = received(kind, tmp_path)
     assert released.two_sample_test(people(400, 2)).p_value > 0.001
@@ -105,7 +105,7 @@ def test_classes_add_up_to_the_embedding_of_the_rows(tmp_path: Path) -> None:
         _ = released.release
 
 
-def test_a_folder_of_something_else_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_release_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"release\.npz"):
         load_release(tmp_path)
     for name, data in files("balog1").items():

@@ -33,7 +33,7 @@ def share(labels: NDArray[np.int64] | None, weights: NDArray[np.float64] | None 
     return float(np.average(labels, weights=weights))
 
 
-def test_the_kernel_falls_to_alike_where_classes_differ() -> None:
+def test_the_kernel_is_smaller_between_different_classes() -> None:
     rng = np.random.default_rng(0)
     came, theirs = drawn(rng, 30, 0.5), drawn(rng, 20, 0.5)
     x, y = SCHEMA.encode(came.values), SCHEMA.encode(theirs.values)
@@ -53,10 +53,10 @@ def test_a_d_v_of_one_class_is_matched_by_rows_of_it() -> None:
     rng = np.random.default_rng(4)
     came, validation = drawn(rng, 80, 0.5), drawn(rng, 200, 1.0)
     against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
-    made = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
-    apart = classes_apart(made.weighted.labels, made.fit.weights, validation.labels, P)
+    forms = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
+    apart = classes_apart(forms.weighted.labels, forms.fit.weights, validation.labels, P)
     assert apart < GOOD * CHANCE
-    assert share(made.repeats.labels) > 0.95
+    assert share(forms.repeats.labels) > 0.95
 
 
 def test_rows_stay_as_they_are_where_one_side_has_no_labels() -> None:
@@ -72,16 +72,16 @@ def test_forms_have_the_classes_of_d_v(seed: int) -> None:
     came, validation = drawn(rng, 160, 0.5), drawn(rng, 200, 0.9)
     against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
     rows, seen = beside_classes(SCHEMA.encode(came.values), against, came.labels, validation.labels)
-    kept = came.take(prune(rows, seen.rows, P, GAMMA))
-    blind = make_forms(SCHEMA, came, kept, against, P)
-    made = make_forms(SCHEMA, came, kept, against, P, validation.labels)
+    pruned = came.take(prune(rows, seen.rows, P, GAMMA))
+    blind = make_forms(SCHEMA, came, pruned, against, P)
+    forms = make_forms(SCHEMA, came, pruned, against, P, validation.labels)
     wanted = share(validation.labels)
     assert share(blind.weighted.labels, blind.fit.weights) < wanted - 0.1
-    assert share(made.weighted.labels, made.fit.weights) == pytest.approx(wanted, abs=0.02)
-    assert share(made.repeats.labels) == pytest.approx(wanted, abs=0.05)
-    assert share(kept.labels) == pytest.approx(wanted, abs=0.05)
+    assert share(forms.weighted.labels, forms.fit.weights) == pytest.approx(wanted, abs=0.02)
+    assert share(forms.repeats.labels) == pytest.approx(wanted, abs=0.05)
+    assert share(pruned.labels) == pytest.approx(wanted, abs=0.05)
     blind_mmd2, mmd2 = (
-        against.mmd2(SCHEMA.encode(of.weighted.values), of.fit.weights) for of in (blind, made)
+        against.mmd2(SCHEMA.encode(of.weighted.values), of.fit.weights) for of in (blind, forms)
     )
     assert mmd2 < blind_mmd2 + 0.2 * (1.0 - against.own) / P  # the columns are nearly as near
 

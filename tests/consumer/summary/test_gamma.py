@@ -41,6 +41,6 @@ def test_gamma_of_a_request(
     assert again == request, "settings that were written down are read as they were"
 
 
-def test_gamma_by_default_says_nothing_of_d_v() -> None:
+def test_the_default_gamma_does_not_depend_on_d_v() -> None:
     kernel = RequestSettings(p=2).kernel
     assert gamma_of(kernel, SCHEMA, HELD) == gamma_of(kernel, SCHEMA, CLOSE)

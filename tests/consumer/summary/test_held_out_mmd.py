@@ -15,7 +15,7 @@ GAMMA, P, M = 0.5, 40, 80
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.5])
-def test_halves_tell_the_distance_to_rows_that_nobody_has_seen(shift: float) -> None:
+def test_by_halves_estimates_the_distance_to_unseen_rows(shift: float) -> None:
     # Of rows that hold the law of D_v and of rows that do not, means of 6 draws: not below .8 of the MMD^2 of
     # D_v's weights to fresh rows, and above it by what half of D_v is noisier at most. MMD^2 to D_v hides it.
     random = np.random.default_rng(1)
@@ -24,11 +24,11 @@ def test_halves_tell_the_distance_to_rows_that_nobody_has_seen(shift: float) -> 
     for _ in range(6):
         rows = random.normal(shift, size=(2 * P, 2))
         validation = ReferenceRows(random.normal(size=(M, 2)), GAMMA)
-        found = by_halves(rows, validation, P)
-        assert found is not None
+        estimate = by_halves(rows, validation, P)
+        assert estimate is not None
         about = received(rows, validation)
         fit = weigh(about, P, pruned(about.seen, P))
-        estimates.append(found)
+        estimates.append(estimate)
         truths.append(law.mmd2(rows[fit.indices], fit.weights))
         fitted.append(fit.mmd2)
     truth, noise = np.mean(truths), (1.0 - law.own) / M
@@ -36,7 +36,7 @@ def test_halves_tell_the_distance_to_rows_that_nobody_has_seen(shift: float) -> 
     assert np.mean(fitted) < truth - 0.5 * noise
 
 
-def test_halves_of_few_rows_are_noise_and_of_many_rows_slow() -> None:
+def test_by_halves_gives_no_estimate_for_few_or_very_many_rows() -> None:
     few = ReferenceRows(np.zeros((LEAST - 1, 1)), GAMMA)
     assert by_halves(np.zeros((5, 1)), few, 2) is None
     assert by_halves(np.zeros((MOST_RECEIVED + 1, 1)), ReferenceRows(np.zeros((LEAST, 1)), GAMMA), 2) is None

@@ -10,13 +10,13 @@ from sklearn.neural_network import MLPClassifier
 from consumer.summary.network import BATCH, DropoutNetwork
 
 
-def test_it_learns_what_no_line_separates() -> None:
+def test_the_network_learns_classes_that_no_line_separates() -> None:
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (400, 2))
     labels = (rows[:, 0] * rows[:, 1] > 0).astype(np.int64)
     assert DropoutNetwork().fit(rows[:200], labels[:200]).score(rows[200:], labels[200:]) > 0.93
 
 
-def test_it_learns_digits_as_well_as_scikit_learns_network() -> None:
+def test_the_network_learns_digits_as_well_as_scikit_learns() -> None:
     # Measured, 100 rows, five seeds: .892 against .833 of what evaluated summaries before.
     rows, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(rows))
@@ -49,7 +49,7 @@ def test_a_seed_decides_all_that_is_random(count: int) -> None:
     assert not (one._parameters == whole._parameters).all()  # units are left out, and not at rate 0
 
 
-def test_its_gradient_is_the_slope_of_its_loss() -> None:
+def test_the_gradient_is_the_slope_of_the_loss() -> None:
     # By differences, without dropout: weighted mean cross-entropy, and half the decay of squared weights.
     random = np.random.default_rng(2)
     rows, labels = random.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])

@@ -23,7 +23,7 @@ def installed(site: Path) -> importlib.metadata.Distribution:
     return importlib.metadata.Distribution.at(info)
 
 
-def test_a_package_of_the_same_name_that_wrote_over_ours_is_found(tmp_path: Path) -> None:
+def test_modules_overwritten_by_another_package_are_found(tmp_path: Path) -> None:
     # elasticsearch-curator installs a package curator, too.
     distribution = installed(tmp_path)
     (good,) = _own_files(distribution)
@@ -38,5 +38,5 @@ def test_a_package_of_the_same_name_that_wrote_over_ours_is_found(tmp_path: Path
 
 
 def test_an_editable_installation_has_no_list_to_compare_with() -> None:
-    (found,) = _own_files(importlib.metadata.distribution("fedkme"))
-    assert found.state == "ok"
+    (finding,) = _own_files(importlib.metadata.distribution("fedkme"))
+    assert finding.state == "ok"

@@ -63,20 +63,20 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(herding, "rbf", counted)
     monkeypatch.setattr(fill, "herd", herded)
-    done = []
+    works = []
     for cell in range(4):
         order = FillOrder(9, np.eye(4)[cell])
         fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), FillRule("herding", 1.0, 0))
-        done.append(list(work))
+        works.append(list(work))
         work.clear()
-    assert done[0] == [("rbf", (60, 60)), ("herd", (60, 9))]
-    assert all(each == done[0] for each in done)
+    assert works[0] == [("rbf", (60, 60)), ("herd", (60, 9))]
+    assert all(each == works[0] for each in works)
 
 
-def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_leaves_at_its_scheduled_time(monkeypatch: pytest.MonkeyPatch) -> None:
     # The stream waits as long as the handler says, told how long it took.
     slept: list[float] = []
-    said: list[str] = []
+    events: list[str] = []
 
     class Stream:
         def __init__(self) -> None:
@@ -86,7 +86,7 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
             ]
 
         async def write(self, message: pb.OwnerMessage) -> None:
-            said.append(str(message.WhichOneof("body")))
+            events.append(str(message.WhichOneof("body")))
 
         async def read(self) -> pb.Directive:
             return self.left.pop(0)
@@ -106,7 +106,7 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-        said.append("waited")
+        events.append("waited")
 
     stub = SimpleNamespace(Attend=Stream)
     monkeypatch.setattr(owners_pb2_grpc, "OwnersStub", lambda channel: stub)
@@ -115,4 +115,4 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
     channel: Any = None
     asyncio.run(attend(channel, "curator:1", "a", b"i", runs, lambda epoch: None))
     assert slept == [7.5]
-    assert said == ["hello", "waited", "dry"]
+    assert events == ["hello", "waited", "dry"]

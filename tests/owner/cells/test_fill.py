@@ -22,7 +22,7 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(FILLS), st.integers(1, 45), st.floats(0, 1), st.integers(0, 31), st.integers(0, 2**32))
-def test_as_many_rows_as_are_ordered_or_there_are(
+def test_an_order_gets_as_many_rows_as_ordered_or_all(
     fill: Fill, count: int, share: float, mask: int, seed: int
 ) -> None:
     # The length of an answer is min(n_j, m_j), whatever cells are ordered.

@@ -58,7 +58,7 @@ def test_an_owner_without_the_cells_weighs_its_rows_alike() -> None:
     assert not len(herded(ROWS[:0], CELLS[:0], ORDER, 5))
 
 
-def test_rows_that_go_anyway_are_not_picked() -> None:
+def test_rows_that_are_sent_in_any_case_are_not_picked() -> None:
     scores = target_scores(ROWS, ROWS, cell_weights(CELLS, ORDER), GAMMA)
     best = herd(ROWS, scores, 3, GAMMA)
     others = herd(ROWS, scores, 40, GAMMA, best)
@@ -93,12 +93,12 @@ def test_swaps_end_where_no_exchange_helps() -> None:
     validation = np.random.default_rng(3).normal(size=(30, 3)) * 1.5
     seen = candidates(ROWS, validation, GAMMA)
     start = greedy(seen, 6)
-    kept = swapped(seen, start)
-    assert len(set(kept.tolist())) == 6
-    best = -mmd2(ROWS[kept], validation, GAMMA)
+    chosen = swapped(seen, start)
+    assert len(set(chosen.tolist())) == 6
+    best = -mmd2(ROWS[chosen], validation, GAMMA)
     assert best > -mmd2(ROWS[start], validation, GAMMA)
-    for place, new in itertools.product(range(6), sorted(set(range(40)) - set(kept.tolist()))):
-        other = kept.copy()
+    for place, new in itertools.product(range(6), sorted(set(range(40)) - set(chosen.tolist()))):
+        other = chosen.copy()
         other[place] = new
         assert -mmd2(ROWS[other], validation, GAMMA) <= best + 1e-9
 

@@ -59,7 +59,7 @@ def test_an_approval_for_several_runs_lets_in_so_many(tmp_path: Path) -> None:
         assert list(at.settings.approvals.iterdir()) == []
 
 
-def test_a_run_that_is_asked_again_is_let_in_once_it_is_approved_and_there_is_room(tmp_path: Path) -> None:
+def test_a_repeated_run_is_let_in_once_it_is_approved_and_there_is_room(tmp_path: Path) -> None:
     with host(tmp_path, approval="manual", runs_at_once=1) as at:
         for _ in range(3):
             assert type(at.prepare("r-1")) is ApprovalError
@@ -89,7 +89,7 @@ COUNTS = (PureDp(0.5, 2),)
         ("sketch", IntendedSummary("nothing", 50, COUNTS)),
     ],
 )
-def test_sums_are_on_the_way_to_a_summary_by_cells_alone(
+def test_sums_before_any_other_summary_than_cells_are_refused(
     tmp_path: Path, protocol: str, ahead: IntendedSummary
 ) -> None:
     with host(tmp_path, approval="manual", sums="exact") as at:
@@ -118,12 +118,12 @@ def test_a_sketch_is_approved_for_the_protocol_of_its_summary(tmp_path: Path) ->
         assert (before.ahead, before.rows) == ("cells-sealed", 60)
 
 
-def test_what_the_policy_forbids_is_not_approved_and_uses_nothing_up(tmp_path: Path) -> None:
+def test_a_run_that_the_policy_forbids_uses_up_no_approval(tmp_path: Path) -> None:
     with host(tmp_path, approval="manual", consumers=["clinic"], runs_at_once=9) as at:
         grant(at)
         grant(at, consumer="clinic")
         assert type(at.prepare("r-1")) is PolicyError
-        assert [left for _, left in left_in(at.settings.approvals, at.store)] == [1, 1]
+        assert [runs_left for _, runs_left in left_in(at.settings.approvals, at.store)] == [1, 1]
         assert at.prepare("r-2", consumer="clinic") is None
 
 
@@ -162,15 +162,15 @@ def test_an_approval_is_used_once_whenever_the_process_is_killed(
         assert type(at.prepare("r-3")) is ApprovalError
 
 
-def test_a_file_that_comes_back_approves_nothing_again(tmp_path: Path) -> None:
+def test_a_restored_file_of_a_used_approval_approves_nothing(tmp_path: Path) -> None:
     # From a backup, or because it could not be removed.
     with host(tmp_path, approval="manual") as at:
         grant(at)
         (file,) = at.settings.approvals.iterdir()
-        kept = file.read_bytes()
+        content = file.read_bytes()
         assert at.prepare("r-1") is None
         assert not file.exists()
-        file.write_bytes(kept)
+        file.write_bytes(content)
         assert type(at.prepare("r-2")) is ApprovalError
 
 
@@ -209,10 +209,10 @@ def test_requests_are_remembered_up_to_a_number(tmp_path: Path) -> None:
         for number in range(MOST_ASKED + 3):
             clock.now += 1
             refuse(at, f"r-{number}", consumer=f"c-{number}")
-        asked = {request.consumer for request in asked_in(at.store)}
-        assert asked == {f"c-{number}" for number in range(3, MOST_ASKED + 3)}
+        consumers = {request.consumer for request in asked_in(at.store)}
+        assert consumers == {f"c-{number}" for number in range(3, MOST_ASKED + 3)}
         refuse(at, "r-again", consumer="c-20", rows=7)  # the last one of a consumer and protocol stands
-        assert [asked.rows for asked in asked_in(at.store) if asked.consumer == "c-20"] == [7]
+        assert [consumers.rows for consumers in asked_in(at.store) if consumers.consumer == "c-20"] == [7]
         assert len(asked_in(at.store)) == MOST_ASKED
 
 

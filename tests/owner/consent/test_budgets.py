@@ -87,10 +87,10 @@ def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path:
         with host(tmp_path, budgets=[EACH, TOGETHER]) as at:
             assert type(release(at, run)) is kind
             lines = at.lines
-    ((name, said),) = at.said
+    ((name, error),) = at.said
     assert name == "r-3"
-    assert said.code == 52
-    assert "rows of owner-1 towards hospital: epsilon 1.866 is spent of 2" in said.cause
+    assert error.code == 52
+    assert "rows of owner-1 towards hospital: epsilon 1.866 is spent of 2" in error.cause
     assert lines == 4
     with host(tmp_path, budgets=[EACH, TOGETHER]) as at:
         each, together, others = read_status(at.settings, at.store).spent
@@ -153,7 +153,7 @@ def test_a_run_that_ends_while_the_clock_is_back_ends_when_it_is_right_again(tmp
         assert admitted(at, "hhh") == "hh-"
 
 
-def test_another_file_of_rows_does_not_begin_a_budget_anew(
+def test_another_data_file_does_not_begin_a_budget_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A budget is the store's: the same people may be in both files, whatever their digests are.
@@ -185,7 +185,7 @@ def test_a_budget_towards_consumers_leaves_other_owners_theirs(tmp_path: Path) -
         assert type(at.prepare("r-2", planned=2 * CHEAP)) is BudgetError
 
 
-def test_a_history_that_reads_on_holds_no_more_than_one_that_begins(tmp_path: Path) -> None:
+def test_a_history_that_reads_incrementally_equals_a_fresh_one(tmp_path: Path) -> None:
     # `fedkme bench soak`: it kept the time of each line, also when the line was archived, 1.3 kB a run.
     def held(history: History) -> tuple[object, ...]:
         readings = {name: value for name, value in vars(history.readings).items() if name != "_store"}

@@ -85,35 +85,35 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
         # Logged at the owner as what it is; the curator is not told what was spent.
-        ((name, said),) = at.said
-        assert (name, said.code) == ("r", kind.code)
+        ((name, logged),) = at.said
+        assert (name, logged.code) == ("r", kind.code)
         with pytest.raises(kind, match=words):
-            raise said
+            raise logged
         spent = "the limits and budgets of owner-1 do not allow r"
-        assert error.cause == (spent if kind is BudgetError else said.cause)
+        assert error.cause == (spent if kind is BudgetError else logged.cause)
         assert at.bid("r").HasField("fault")  # whoever goes on as if nothing had been said gets nothing
         assert at.lines == 0
 
 
 @pytest.mark.parametrize(("may_leave", "refused"), [("none", True), ("raw", False)])
 @pytest.mark.parametrize("protocol", [name for name in names() if PROTOCOLS[name].family != "sums"])
-def test_no_row_leaves_in_any_protocol_where_none_may(
+def test_a_policy_without_rows_refuses_every_protocol_of_rows(
     tmp_path: Path, protocol: str, may_leave: str, refused: bool
 ) -> None:
     # docs/owners.md, "Only non-personal data": nothing of a row leaves, sealed or hashed neither.
     cells = {"terms": CellTerms({}, 1.0, 1.0, 100)} if PROTOCOLS[protocol].family == "cells" else {}
-    asked = invitation("r", protocol=protocol, **cells)
+    invited = invitation("r", protocol=protocol, **cells)
     with host(tmp_path, rows=may_leave) as at:
         history, settings = History(NAME, at.store), at.settings.policy
         pools = RowPools(at.store, rows().digest(), len(rows()), noise_for(0, NAME)("pool"), settings)
         policy = Policy(NAME, settings, SCHEMA, at.store, history, pools, at.settings.approvals)
         words = "no more than numbers about all its rows may leave owner-1"
         with pytest.raises(PolicyError, match=words) if refused else contextlib.nullcontext():
-            policy.admit(asked)
+            policy.admit(invited)
         assert (at.store.keys("admitted/") == []) is refused
 
 
-def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:
+def test_a_run_that_the_policy_allows_is_computed(tmp_path: Path) -> None:
     # The other side of the test above: each of its settings, set so that the run fits.
     with host(
         tmp_path,
@@ -209,7 +209,7 @@ def test_periods_expire_by_the_end_of_runs(tmp_path: Path) -> None:
         assert type(at.prepare("r-6")) is BudgetError
 
 
-def test_when_a_run_wrote_its_last_line_decides_nothing(tmp_path: Path) -> None:
+def test_the_time_of_a_runs_last_line_decides_nothing(tmp_path: Path) -> None:
     # It may depend on rows; the curator's end of the run does not.
     clock = Clockwork()
     with host(tmp_path, clock, budgets=[BUDGET | {"days": 30}]) as at:
@@ -269,7 +269,7 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
         assert at.lines == before + 1
 
 
-def test_the_curator_is_shown_what_is_sealed_noisy_or_neither() -> None:
+def test_the_cost_towards_the_curator_is_finite_for_sealed_cells_and_noisy_sums() -> None:
     # An epsilon towards it is finite where its statement is, and infinite elsewhere.
     noise = (PureDp(0.5, count=2),)
     shown = {name: shown_to_curator(name, noise, None) for name in PROTOCOLS}
@@ -303,7 +303,7 @@ def test_a_run_goes_on_under_the_policy_that_let_it_in(tmp_path: Path) -> None:
         assert type(at.prepare("r-2")) is PolicyError
 
 
-def test_a_curator_cannot_make_an_owner_write_down_something_else(tmp_path: Path) -> None:
+def test_ledger_lines_that_are_not_about_owners_are_refused(tmp_path: Path) -> None:
     # What an owner writes in the curator's words would count against its rows.
     strange = Disclosure("r", 1, NAME, CURATOR, RawRows(10**6), "replace-one", None, "mean")
     with host(tmp_path) as at:
@@ -347,13 +347,13 @@ def test_a_schema_with_a_forbidden_column_is_refused_by_name() -> None:
     check_columns(NAME, settings, allowed)
 
 
-def test_invitations_of_these_tests_are_those_of_a_run() -> None:
+def test_the_invitation_of_these_tests_has_the_planned_events() -> None:
     terms = invitation("r").terms
     assert isinstance(terms, AuctionTerms)
     assert terms.heard[0].event == CHEAP[0]
 
 
-def test_an_owner_hears_of_its_own_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_in_the_owners_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # By hand: the curator was told, and went on without this owner; its own log had not a word.
     def fails(*line: object) -> None:
         raise StoreError("the disk is full", "Make room.")

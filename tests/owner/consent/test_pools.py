@@ -39,7 +39,7 @@ def test_a_run_has_no_more_rows_than_one_may_and_all_runs_no_more_than_all_may()
     assert all(places == sorted(set(places)) for places in runs)
 
 
-def test_a_limit_above_all_rows_is_none() -> None:
+def test_a_limit_above_all_rows_limits_nothing() -> None:
     limited: tuple[dict[str, Any], ...] = ({}, {"most_rows": ROWS}, {"most_rows_per_run": ROWS})
     for limits in limited:
         of = pools(MemoryStore("owner-1"), **limits)
@@ -115,7 +115,7 @@ def test_an_owner_of_no_rows_has_no_pool_to_run_dry() -> None:
     assert pools(MemoryStore("owner-1"), 0, most_rows=3).next(0) == PoolSize(0, 0)
 
 
-def test_what_is_drawn_for_real_data_has_no_seed() -> None:
+def test_pools_of_real_data_have_no_seed() -> None:
     stores = MemoryStore("owner-1"), MemoryStore("owner-1")
     first, second = (
         RowPools(store, b"file", 1000, SecureNoise(), PolicySettings(most_rows_per_run=20))

@@ -1,4 +1,4 @@
-"""Issue 5, item 1: "each owner checks its policy"; issue 4, item 4, for runs of sums."""
+"""The owner's policy in runs of sums: checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert type(error) is kind
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
-        ((name, said),) = at.said
+        ((name, logged),) = at.said
         assert name == "r"
-        assert words in said.cause
-        assert kind is BudgetError or said.cause == error.cause
+        assert words in logged.cause
+        assert kind is BudgetError or logged.cause == error.cause
         out = "is not in a run" if kind is ApprovalError else "does not take part"  # or it may yet be let in
         assert out in str(curator.embed(1))
         assert at.lines == 0
@@ -66,7 +66,9 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
 @pytest.mark.parametrize(
     ("sums", "security"), [("exact", None), ("exact", NOISY), ("noisy", NOISY), ("noisy", Security(1, 2))]
 )
-def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: Security | None) -> None:
+def test_a_release_that_the_policy_allows_is_let_in(
+    tmp_path: Path, sums: str, security: Security | None
+) -> None:
     # "releases let no rows out": limits of rows are none of theirs, and neither may a row leave.
     with host(
         tmp_path, sums=sums, rows="none", most_rows=0, most_rows_per_run=0, protocols=["merf"],
@@ -87,7 +89,7 @@ def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> N
             assert PROTOCOLS[protocol].rows == "none"
 
 
-def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
+def test_a_vector_above_most_sums_is_refused(tmp_path: Path) -> None:
     for most, kind in ((VECTOR.length, type(None)), (VECTOR.length - 1, PolicyError)):
         folder = tmp_path / str(most)
         folder.mkdir()
@@ -95,8 +97,8 @@ def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
             secure, plain = Asker(at), Asker(at, "plain")
             assert secure.enlist(security=NOISY) is None
             assert plain.enlist() is None
-            for found in (secure.propose(1, parameters()), plain.embed(1)):
-                assert isinstance(found, PolicyError) is (kind is PolicyError)
+            for answer in (secure.propose(1, parameters()), plain.embed(1)):
+                assert isinstance(answer, PolicyError) is (kind is PolicyError)
 
 
 def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_path: Path) -> None:
@@ -171,17 +173,17 @@ def test_status_says_what_releases_took(tmp_path: Path) -> None:
         curator.embed(1)
         curator.embed(2)
         assert Asker(at, "release-2").enlist(protocol="hermite") is not None
-        found = read_status(at.settings, at.store, clock())
-        run = next(run for run in found.runs if run.run == "release-1")
+        status = read_status(at.settings, at.store, clock())
+        run = next(run for run in status.runs if run.run == "release-1")
         assert (run.protocol, run.asked, run.rows, run.sums) == ("merf", 0, 0, 2)
         assert run.cost.epsilon == pytest.approx(1.2, abs=0.3)
-        text = text_of(found)
+        text = text_of(status)
         assert "releases for hospital by merf: 1" in text
         assert "approve OWNER.toml --consumer hospital --protocol hermite\n" in text
         assert "epsilon to others" in text
         assert "sums exact" in text
         assert all(len(line) <= 100 for line in text.splitlines())
-        assert found.to_json()["runs"][0]["sums"] == 2
+        assert status.to_json()["runs"][0]["sums"] == 2
 
 
 def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
         assert type(Asker(at, "r-3").enlist(planned=ONE)) is BudgetError
 
 
-def test_levels_of_sums_are_known_words(tmp_path: Path) -> None:
+def test_an_unknown_level_of_sums_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sums"), host(tmp_path, sums="plain"):
         pass
     # The level that is withdrawn says what it was, why it went, and what to use.

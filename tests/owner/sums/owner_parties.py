@@ -155,8 +155,8 @@ class Asker:
     def embed(
         self, number: int, query: SumQuery = QUERY, seq: int | None = None
     ) -> NDArray[np.int64] | FedkmeError:
-        asked = pooling_pb2.Embed(query=wire.query_to_wire(query))
-        return words_of(self.ask(number, seq, embed=asked))
+        message = pooling_pb2.Embed(query=wire.query_to_wire(query))
+        return words_of(self.ask(number, seq, embed=message))
 
     def step(self, number: int, seq: int | None = None, **step: Any) -> list[pb.OwnerMessage]:
         return self.ask(number, seq, aggregate=pooling_pb2.Aggregate(**step))

@@ -41,7 +41,7 @@ def settings(folder: Path, **changes: Any) -> OwnerSettings:
     return configured(folder).model_copy(update={"curator": "127.0.0.1:1", **changes})
 
 
-async def asked(found: OwnerSettings, ask: Ask) -> None:
+async def asked(owner: OwnerSettings, ask: Ask) -> None:
     """Ask an owner's process as a curator does; it stops then, and nothing is on a network."""
 
     class Asked(RunManager):
@@ -56,7 +56,7 @@ async def asked(found: OwnerSettings, ask: Ask) -> None:
             return OverWire(self)
 
     with pytest.raises(StoppingError):
-        await join(found, StatusReporter(NAME, supervised=False), make=Asked)
+        await join(owner, StatusReporter(NAME, supervised=False), make=Asked)
 
 
 async def test_an_owners_process_takes_part(tmp_path: Path) -> None:

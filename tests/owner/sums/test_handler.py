@@ -56,9 +56,9 @@ def nonces(at: Host) -> list[str]:
     return [" ".join(about.nonce.split()[:2]) for about in lines]
 
 
-def refusal(found: object) -> FedkmeError:
-    assert isinstance(found, FedkmeError)
-    return found
+def refusal(answer: object) -> FedkmeError:
+    assert isinstance(answer, FedkmeError)
+    return answer
 
 
 def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
@@ -105,15 +105,15 @@ def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
     with asked(tmp_path) as (at, curator):
         curator.enlist()
         first = curator.embed(1)
-        kept = nonces(at)
+        before = nonces(at)
     with asked(tmp_path) as (at, curator):
         again = curator.embed(1, seq=2)
         assert isinstance(first, np.ndarray)
         assert isinstance(again, np.ndarray)
         assert (first == again).all()
-        assert nonces(at) == kept
+        assert nonces(at) == before
         assert isinstance(curator.embed(2, OTHER), np.ndarray)
-        assert nonces(at) == [*kept, "sums 2"]
+        assert nonces(at) == [*before, "sums 2"]
 
 
 @pytest.mark.parametrize("security", [None, NOISY])
@@ -127,7 +127,7 @@ def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Secur
             first = curator.embed(1)
         else:
             assert fault_of(curator.mask(1, parameters())) is None
-        kept, journal = nonces(at), at.store.keys("admitted/")
+        before, journal = nonces(at), at.store.keys("admitted/")
         curator = Asker(at)
         assert curator.enlist(security=security) is None
         if security is None:
@@ -138,13 +138,13 @@ def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Secur
             refused = refusal(curator.propose(1, parameters()))
             assert type(refused) is SecureAggregationError
             assert "no aggregation is done twice" in refused.cause
-        assert nonces(at) == kept
+        assert nonces(at) == before
         assert at.store.keys("admitted/") == journal
         assert type(curator.enlist(consumer="clinic")) is ProtocolError
 
 
 @pytest.mark.parametrize("security", [None, NOISY], ids=["plain", "secure"])
-def test_a_question_says_what_one_owner_moves_and_no_less_than_it_is(
+def test_a_stated_influence_of_one_owner_below_its_rows_is_refused(
     tmp_path: Path, security: Security | None
 ) -> None:
     # "a printed bound of what one owner can shift, in the agreement that all see". Of rows
@@ -162,9 +162,9 @@ def test_a_question_says_what_one_owner_moves_and_no_less_than_it_is(
 
         for number, moves in enumerate((0, held, 3 * held), start=1):
             assert said(number, moves) is None
-        told = said(4, held - 1)
-    assert type(told) is ProtocolError
-    assert f"one owner moves {held - 1} rows' worth, not {held}" in told.cause
+        refusal_of_less = said(4, held - 1)
+    assert type(refusal_of_less) is ProtocolError
+    assert f"one owner moves {held - 1} rows' worth, not {held}" in refusal_of_less.cause
 
 
 def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
             assert isinstance(restarted.propose(2, parameters(2)), KeyBinding)
 
 
-def test_what_a_run_cost_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_a_restarted_owner_still_counts_the_cost_of_a_run(tmp_path: Path) -> None:
     # Two questions of the planned noise were let in, one left: one more, and not two; names stay used.
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
@@ -210,7 +210,7 @@ def test_what_a_run_cost_is_known_after_a_restart(tmp_path: Path) -> None:
         assert nonces(at) == ["sums 1", "release 0", "sums 2"]
 
 
-def test_a_number_is_one_question_and_a_roster_never_grows_also_after_a_restart(tmp_path: Path) -> None:
+def test_after_a_restart_a_number_keeps_its_question_and_a_roster_never_grows(tmp_path: Path) -> None:
     more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
@@ -223,15 +223,17 @@ def test_a_number_is_one_question_and_a_roster_never_grows_also_after_a_restart(
         plain = Asker(at, "plain")
         plain.enlist()
         plain.embed(1)
-        kept = nonces(at)
+        before = nonces(at)
     with asked(tmp_path) as (at, restarted):
         again = Asker(at, "plain")
         again.seq = plain.seq
         assert "had another question" in refusal(again.embed(1, OTHER)).cause
-        assert nonces(at) == kept
+        assert nonces(at) == before
 
 
-def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_vector_leaves_before_its_ledger_line_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # "Ledger lines BEFORE the vector leaves": a store that fails lets nothing out, also not later for free.
     def fails(*lines: object) -> None:
         raise StoreError("the disk is full", "Make room.")
@@ -248,7 +250,7 @@ def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: p
         assert nonces(at) == ["sums 1", "release 0"]
 
 
-def test_masks_that_could_not_be_written_down_do_not_leave(
+def test_a_masked_vector_whose_line_cannot_be_stored_does_not_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with asked(tmp_path) as (at, curator):
@@ -272,7 +274,7 @@ def test_masks_that_could_not_be_written_down_do_not_leave(
         assert type(fault_of(curator.step(1, curator.seq, delivery={}))) is SecureAggregationError
 
 
-def test_what_is_not_of_the_run_is_refused(tmp_path: Path) -> None:
+def test_directives_of_another_kind_of_run_are_refused(tmp_path: Path) -> None:
     # Each run has its own directives: sums in a run of bids, bids in a run of sums.
     with asked(tmp_path) as (at, curator):
         assert "not in a run" in refusal(curator.embed(1)).cause
