@@ -36,9 +36,9 @@ def keep_received(
     validation: Table,
     summary: Summary,
     reporter: StatusReporter,
-    kept: Callable[[], None] = lambda: None,
+    on_stored: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write all received rows, and the p rows that match D_v best; call `kept`, and report the rows.
+    """Write all received rows, and the p rows that match D_v best; call `on_stored`, and report the rows.
 
     When both files exist, an earlier summary's other forms and evaluation are removed from the folder.
 
@@ -53,7 +53,7 @@ def keep_received(
     write_result(output / CSV, unweighted(summary.table).csv(schema))
     for name in (EVALUATION, WEIGHTED, REPEATS):
         remove_result(output / name)
-    kept()
+    on_stored()
     outcome = summary.outcome
     reporter.say(
         "received",
@@ -72,9 +72,9 @@ def judge_received(
     validation: Table,
     plan: Plan,
     reporter: StatusReporter,
-    judged: Callable[[], None] = lambda: None,
+    on_judged: Callable[[], None] = lambda: None,
 ) -> None:
-    """Judge the received rows, call `judged`, and raise the command's error, if any.
+    """Judge the received rows, call `on_judged`, and raise the command's error, if any.
 
     Raises:
         IncompleteSummaryError: the rows are fewer than requested.
@@ -84,7 +84,7 @@ def judge_received(
     try:
         if len(table):
             judge(settings, schema, validation, table, plan, reporter)
-        judged()
+        on_judged()
     except NotJudgedError as error:
         if len(table) >= p:
             raise

@@ -69,8 +69,8 @@ def _row(statement: PrivacyStatement) -> str:
 
 def _unit(facts: Facts) -> Iterator[str]:
     units = ", ".join(dict.fromkeys(each.unit for each in facts.statements)) or "none"
-    known = (each.neighbouring for each in facts.statements if each.neighbouring != "any")
-    relations = ", ".join(dict.fromkeys(known)) or "any, since nothing was disclosed"
+    relation_names = (each.neighbouring for each in facts.statements if each.neighbouring != "any")
+    relations = ", ".join(dict.fromkeys(relation_names)) or "any, since nothing was disclosed"
     yield f"- Units: {units}. Neighbouring relation: {relations}. Numbers of owners and rows are public."
     yield f"- {MISSING} whether a person may have several rows, where the unit is a row"
 

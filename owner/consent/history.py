@@ -174,12 +174,12 @@ def admitted_fact(store: Store, run: str) -> str:
 
 
 def archived_to_facts(
-    told: Mapping[str, DisclosedRun], over: Mapping[str, ArchivedRun]
+    disclosed: Mapping[str, DisclosedRun], over: Mapping[str, ArchivedRun]
 ) -> dict[str, bytes | None]:
     """Make the facts that `read_archived` reads; they replace the admissions of ended runs."""
-    heard = {run: [[*at, about.to_json()] for *at, about in each.heard] for run, each in told.items()}
+    heard = {run: [[*at, about.to_json()] for *at, about in each.heard] for run, each in disclosed.items()}
     plain = (
-        {run: [each.rows, each.sums, each.line, each.last, heard[run]] for run, each in told.items()},
+        {run: [each.rows, each.sums, each.line, each.last, heard[run]] for run, each in disclosed.items()},
         {run: [each.ended, each.data.hex(), each.admitted] for run, each in over.items()},
     )
     gone = dict.fromkeys(_ADMITTED + run for run in over)

@@ -134,8 +134,8 @@ class Status:
                 for request in self.asked
             ],
             "approvals": [
-                {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": left}
-                for approval, left in self.approvals
+                {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": runs_left}
+                for approval, runs_left in self.approvals
             ],
         }
 
@@ -167,7 +167,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
             list(_spent(history, settings.policy, figures, now)),
             history.rows,
             history.rows_of_no_pool + sum(offered_rows(store).values()),
-            [asked for asked in asked_in(store) if not any(a.covers(asked) for a, _ in approvals)],
+            [request for request in asked_in(store) if not any(a.covers(request) for a, _ in approvals)],
             approvals,
         )
 
@@ -200,7 +200,7 @@ def show(status: Status, console: Console, config: str = "OWNER.toml") -> None:
         expected = f", {request.expected}" if request.expected else ""
         lines.append(f"  {_time(request.at)}, {request.run}{expected}:\n  {request.command(config)}")
     lines += ["approved, and not used up:"] if status.approvals else []
-    lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
+    lines += [f"  {approval.what}: {runs_left}" for approval, runs_left in status.approvals]
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

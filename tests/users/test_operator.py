@@ -27,16 +27,16 @@ LISTENING = re.compile(r"listening address=(\S+)")
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Terminals]:
-    made = terminals(tmp_path, *HOSTS)
+    new_hosts = terminals(tmp_path, *HOSTS)
     for host in HOSTS:
-        (made.home(host) / "agreed.toml").write_text(MIXED)
-    (made.home("lab") / "sample.csv").write_text(rows(range(30, 42)))
+        (new_hosts.home(host) / "agreed.toml").write_text(MIXED)
+    (new_hosts.home("lab") / "sample.csv").write_text(rows(range(30, 42)))
     # written another way than the schema: the owner's own file stays as it is
-    (made.home("north") / "own.csv").write_text(
+    (new_hosts.home("north") / "own.csv").write_text(
         rows(range(20, 60)).replace(",", ";").replace("yes", "Y").replace("no", "N")
     )
-    yield made
-    made.close()
+    yield new_hosts
+    new_hosts.close()
 
 
 def hand_over(hosts: Terminals, file: str, to: str) -> None:

@@ -65,7 +65,7 @@ def write(path: Path, count: int, years: float, sep: str = ",", **spelling: str)
                 day,
                 spelling[ill],
             ]
-            writer.writerow([cell or said["nothing"] for cell in cells])
+            writer.writerow([cell or spelling["nothing"] for cell in cells])
 
 
 def edit(schema: Path) -> None:
@@ -80,8 +80,8 @@ def edit(schema: Path) -> None:
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Terminals:
-    made = terminals(tmp_path, "laptop")
-    home = made.home("laptop")
+    terminal = terminals(tmp_path, "laptop")
+    home = terminal.home("laptop")
     plain = {"yes": "yes", "no": "no", "nothing": ""}
     write(home / "pilot.csv", 60, 0, **plain)
     write(home / "lab.csv", 120, 12, **plain)
@@ -89,7 +89,7 @@ def laptop(tmp_path: Path) -> Terminals:
     write(home / "north.csv", 240, 0, ";", **german)
     write(home / "south.csv", 200, 5, **plain)
     write(home / "west.csv", 180, -5, **{"yes": "1", "no": "0", "nothing": "?", "form": "%m/%d/%Y"})
-    return made
+    return terminal
 
 
 @pytest.mark.timeout(600)

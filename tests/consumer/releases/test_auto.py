@@ -48,9 +48,9 @@ def test_a_consumer_takes_the_method_that_a_plan_takes(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [('task = "all"', "task"), ("steps = 3", "steps"), ("epsilon = -1", "epsilon")]
+    ("more", "word"), [('task = "all"', "task"), ("steps = 3", "steps"), ("epsilon = -1", "epsilon")]
 )
-def test_an_unknown_key_of_auto_is_refused_in_one_line(tmp_path: Path, more: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_an_unknown_key_of_auto_is_refused_in_one_line(tmp_path: Path, more: str, word: str) -> None:
+    with pytest.raises(ConfigError, match=word) as refused:
         load_release_settings(consumer(tmp_path, more))
     assert "\n" not in str(refused.value)

@@ -61,7 +61,7 @@ def admitted(at: Host, consumers: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("budgets", "asked", "came"),
+    ("budgets", "requests", "came"),
     [
         ([EACH], "hhhccch", "hh-cc--"),  # each consumer by itself
         ([EACH | {"consumers": ["hospital"]}], "hhhccc", "hh-ccc"),  # nobody else has a limit
@@ -76,10 +76,10 @@ def admitted(at: Host, consumers: str) -> str:
     ],
 )
 def test_consumers_of_releases_have_budgets(
-    tmp_path: Path, budgets: list[dict[str, Any]], asked: str, came: str
+    tmp_path: Path, budgets: list[dict[str, Any]], requests: str, came: str
 ) -> None:
     with host(tmp_path, budgets=budgets, runs_at_once=9) as at:
-        assert admitted(at, asked) == came
+        assert admitted(at, requests) == came
 
 
 def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path: Path) -> None:
