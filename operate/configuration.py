@@ -40,7 +40,7 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
     role = _role(values)
     if role is None:
         raise ConfigError(
-            f"{path.name} is the configuration of no party",
+            f"{path.name} is not the configuration of a party",
             "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'.",
         )
     if role == "consumer" and "release" in values:

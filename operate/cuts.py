@@ -38,8 +38,8 @@ def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
         columns.append(column)
     if not changed:
         raise DataError(
-            "no number of the release was counted by fine bins",
-            "Make a release of marginals with 'fine' above 1, of a schema with numbers without cuts.",
+            "the release has no number that was counted by fine bins",
+            "Make a release of marginals with 'fine' above 1, of a schema that has numbers without cuts.",
         )
     return Schema.model_validate(evidence.schema.model_copy(update={"columns": tuple(columns)}).model_dump())
 

@@ -67,7 +67,9 @@ def payout(
         _rank(inputs.ranking(), as_json)
         return
     if price is not None and (method is not PayoutBasis.ROWS or epsilon is not None):
-        raise ConfigError("a price per row goes with --method rows alone", "Leave --price or the rest out.")
+        raise ConfigError(
+            "a price per row goes with --method rows alone", "Leave out --price, or the other options."
+        )
     if epsilon is not None:
         request = {"method": method.value, "total": total, "epsilon": epsilon, "clip": clip}
         make = partial(noised, inputs, method, total, epsilon, clip)
@@ -96,7 +98,7 @@ def plain(inputs: PayoutInputs, method: PayoutBasis, total: int, price: int | No
             _need_gains(inputs)
             return by_exact_gains(inputs.value_by_owner, total)
         case PayoutBasis.WINS:
-            raise ConfigError("numbers of winning rows are released with noise alone", "Give --epsilon.")
+            raise ConfigError("numbers of winning rows are released only with noise", "Give --epsilon.")
         case PayoutBasis.MIXTURE:
             return by_mixture(inputs.mixture(), total)
 
@@ -115,7 +117,7 @@ def noised(
         ConfigError: the payout has no finite epsilon, or needs no noise.
     """
     if method is PayoutBasis.MIXTURE or (method is PayoutBasis.ROWS and not inputs.ranked):
-        raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave --epsilon out.")
+        raise ConfigError(f"{method} of this run costs nothing: it needs no noise", "Leave out --epsilon.")
     _need_gains(inputs)
     if inputs.protocol.base not in NOISED:
         raise ConfigError(
@@ -163,7 +165,7 @@ def _rank(standings: Sequence[Standing], as_json: bool) -> None:
 def _need_gains(inputs: PayoutInputs) -> None:
     if not inputs.ranked:
         raise ConfigError(
-            f"{inputs.protocol.title} has no winning gains: which rows survive is told to nobody",
+            f"{inputs.protocol.title} has no winning gains: no party learns which rows survive",
             "Use --method rows, or mixture with protocol=cells.",
         )
 
@@ -243,13 +245,13 @@ class PayoutInputs:
         """
         if self.weights is None:
             self._check_released()
-            raise ConfigError(f"{self.run} stopped before it weighed owners", "Use --method rows.")
+            raise ConfigError(f"{self.run} stopped before owners had weights", "Use --method rows.")
         return self.weights
 
     def _check_released(self) -> None:
         if not self.released:
             raise ConfigError(
-                f"{self.run} released no histograms to work a value out of",
+                f"{self.run} released no histograms to compute a value from",
                 "Use --method rows or wins, or run with protocol=cells and cells.coalitions=false.",
             )
 
@@ -284,7 +286,7 @@ def read_inputs(directory: Path) -> PayoutInputs:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise StoreError(
-            f"the record in {directory} is not one that a run wrote", "Restore the run's folder."
+            f"the record in {directory} is damaged, or not a run's", "Restore the run's folder."
         ) from None
 
 

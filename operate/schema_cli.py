@@ -117,7 +117,10 @@ def cuts(
 
     evidence = AskedFolder(release).evidence
     if not isinstance(evidence, CountEvidence):
-        raise DataError(f"{release} is no release of marginals", "Make one, which counts numbers by bins.")
+        raise DataError(
+            f"{release} is not a release of marginals",
+            "Make a release of marginals: it counts numbers by bins.",
+        )
     _put(with_cuts(evidence, pieces).to_toml(), out)
 
 

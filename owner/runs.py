@@ -153,9 +153,8 @@ class RunManager:
             if isinstance(directive.body, Invitation) and not handler.begun:
                 self._refused.add(run)  # the gate logged the refusal
                 if isinstance(entry.answer, Refusal) and entry.answer.awaits_approval:
-                    return (
-                        entry.answer
-                    )  # not stored: the run may be approved before the directive comes again
+                    # not stored: the run may be approved before the directive comes again
+                    return entry.answer
             elif isinstance(entry.answer, Refusal):
                 self._say(run, entry.answer.error())
             self._keep(run, entry, sent_before)

@@ -80,12 +80,12 @@ def _key(settings: PartySettings) -> Iterator[Finding]:
             yield Finding(
                 "fail" if mode & 0o007 else "warn",
                 "modes",
-                f"{can} may open {what} {path} (mode {mode:04o})",
+                f"{can} can read {what} {path} (mode {mode:04o})",
                 f"Run `chmod 600 {path}`.",
                 33 if mode & 0o007 else 0,
             )
         else:
-            yield Finding("ok", "modes", f"{what} {path} is its user's alone")
+            yield Finding("ok", "modes", f"only its user can read {what} {path}")
 
 
 def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Finding]:
@@ -114,10 +114,10 @@ def _policy(settings: OwnerSettings, schema: Schema) -> Iterator[Finding]:
         remedy = "Set 'most_rows' or 'most_rows_per_run' in [policy], before the first run."
         yield Finding("warn", "policy", line, remedy)
     elif not policy.budgets:
-        line = "rows are limited; what other owners learn of them is not"
+        line = "the number of rows is limited; what other owners learn about rows is not"
         yield Finding("warn", "policy", line, "Add [[policy.budgets]].")
     else:
-        yield Finding("ok", "policy", "rows that leave and epsilon towards other owners are limited")
+        yield Finding("ok", "policy", "the number of rows and the epsilon towards other owners are limited")
 
 
 def _folders(settings: PartySettings) -> Iterator[Path]:
@@ -162,7 +162,7 @@ def _journal(settings: StoredPartySettings, name: str) -> Iterator[Finding]:
     if not path.exists():
         if not os.access(folder, os.W_OK | os.X_OK):
             raise StoreError(f"{path} cannot be made", "Correct the path, or the rights of its folder.")
-        yield Finding("ok", "journal", f"{path} will be begun")
+        yield Finding("ok", "journal", f"{path} will be created")
     else:
         yield from _database(path, name)
     yield from _room("journal", path, folder)
@@ -258,10 +258,10 @@ def _clock(store: Store, now: float) -> Finding:
     for row in store.ledger(readings.last):
         readings.add(row.seq, row.written)
     if (behind := readings.largest - now) <= BEHIND_S:
-        return Finding("ok", "ledger clock", "this host's is not behind what the journal has read of it")
+        return Finding("ok", "ledger clock", "this host's clock is not behind the last time in the journal")
     line = (
-        f"this host's is {behind / 3600:.1f} hours behind what the journal has read of it: it was set back, "
-        "or it was ahead then; until it is past that, no window of `days` lets go of what is written now"
+        f"this host's clock is {behind / 3600:.1f} hours behind the last time in the journal: it was set back, or "
+        "was ahead before; until it passes that time, runs of now stay in every window of `days`"
     )
     return Finding("warn", "ledger clock", line, "Let the host follow a time server.")
 
@@ -275,13 +275,14 @@ def _data(settings: OwnerSettings | ConsumerSettings, store: Store) -> Finding:
     files = DataFiles(store)
     comparison = files.compare(units, used - files.apart(units.data))
     if comparison.shared:
-        line = "rows were changed, and some are those that budgets were spent on: budgets go on"
+        line = "the file changed; some rows are those that budgets were spent on: budgets continue"
     elif comparison.unknown:
-        line = "nothing tells whether rows are those that budgets were spent on: budgets go on"
+        line = "the rows cannot be compared with those that budgets were spent on: budgets continue"
     elif comparison.apart:
         verb = f"fedkme {'owner' if owner else 'consumer'} new-data"
-        remedy = f"Run `{verb}`, with the process stopped, to begin them anew for these rows."
-        return Finding("ok", "rows", "no row is one that budgets were spent on, and budgets go on", remedy)
+        remedy = f"Run `{verb}`, with the process stopped, to begin budgets anew for these rows."
+        line = "no row is one that budgets were spent on, and budgets continue"
+        return Finding("ok", "rows", line, remedy)
     else:
-        line = "budgets count what was spent on these rows, and on no others"
+        line = "budgets count the runs over these rows, and no others"
     return Finding("ok", "rows", line)

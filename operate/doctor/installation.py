@@ -47,9 +47,9 @@ def check_installation() -> Iterator[Finding]:
             socket.create_server(("127.0.0.1", 0)) as server,
             socket.create_connection(server.getsockname(), 5.0),
         ):
-            yield Finding("ok", "ports", "loopback takes connections")
+            yield Finding("ok", "ports", "loopback accepts connections")
     except OSError as error:
-        line = f"loopback takes no connections: {error.strerror}"
+        line = f"loopback accepts no connections: {error.strerror}"
         yield Finding("fail", "ports", line, "Look at this host's firewall.", 34)
 
 
@@ -59,12 +59,12 @@ def _own_files(installed: importlib.metadata.Distribution) -> Iterator[Finding]:
     modules = [(name, digest) for name, digest, _ in listed if name.endswith(".py") and digest]
     changed = [name for name, digest in modules if _digest(installed.locate_file(name), digest) != digest]
     if not changed:
-        yield Finding("ok", "files", "modules are as they were installed")
+        yield Finding("ok", "files", "modules are as installed")
         return
     owners = importlib.metadata.packages_distributions()
     rivals = sorted({name for file in changed for name in owners.get(file.split("/")[0], ())} - {"fedkme"})
     by = f", also of {', '.join(rivals)}" if rivals else ""
-    line = f"{len(changed)} modules are not as they were installed, {changed[0]} among them{by}"
+    line = f"{len(changed)} modules differ from the installed files, {changed[0]} among them{by}"
     yield Finding("fail", "files", line, "Install fedkme again, in an environment of its own.", 13)
 
 
@@ -129,7 +129,9 @@ def check_packages(settings: PartySettings) -> Iterator[Finding]:
         lacking = [name for name in needed if importlib.util.find_spec(name) is None]
         refused = [kind for kind, names in methods.items() if set(names) & set(lacking)]
         line = f"not installed here: {', '.join(lacking)}; releases by {', '.join(refused)} are refused"
-        yield Finding("ok", "packages", line if lacking else "every method of release has its packages here")
+        yield Finding(
+            "ok", "packages", line if lacking else "the packages of every release method are installed here"
+        )
 
 
 def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:

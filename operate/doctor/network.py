@@ -45,7 +45,7 @@ def check_network(settings: PartySettings) -> Iterator[Finding]:
             yield from run_check("port", lambda: _own_port(settings))
         case OwnerSettings() | ConsumerSettings() | ReleaseConsumerSettings():
             if settings.curator == "-":
-                yield Finding("ok", "address", "the launcher will say the curator's")
+                yield Finding("ok", "address", "the launcher provides the curator's address")
                 return
             try:
                 settings.check_address(settings.curator)
@@ -57,7 +57,7 @@ def check_network(settings: PartySettings) -> Iterator[Finding]:
 
 def _own_address(settings: CuratorSettings) -> str:
     settings.check_address(settings.listen)
-    return f"{settings.listen} may be listened on as the settings are"
+    return f"the settings allow the curator to listen on {settings.listen}"
 
 
 def _own_port(settings: CuratorSettings) -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def _own_port(settings: CuratorSettings) -> Iterator[Finding]:
             probe.bind(address)
     except OSError as error:
         line = f"{settings.listen} cannot be listened on: {error.strerror}"
-        remedy = "If the curator runs already, this is as it should be; else choose another port or address."
+        remedy = "This is normal if the curator runs already; else choose another port or address."
         yield Finding("warn", "port", line, remedy)
     else:
         yield Finding("ok", "port", f"{settings.listen} is free")
@@ -90,15 +90,15 @@ def _steps_to_curator(settings: PartySettings, address: str) -> Iterator[Finding
     try:
         socket.create_connection((host.strip("[]"), int(port)), STEP_S).close()
     except OSError as error:
-        line = f"nobody takes a connection at {address}: {error.strerror or 'no answer in time'}"
+        line = f"no process accepts connections at {address}: {error.strerror or 'no answer in time'}"
         remedy = "Check the port, that the curator runs, and that no firewall is between."
         yield Finding("fail", "port", line, remedy, ConnectionFailedError.code)
         return
-    yield Finding("ok", "port", f"{address} takes connections")
+    yield Finding("ok", "port", f"{address} accepts connections")
     try:
         identity = None if settings.identity is None else Identity.load(settings.identity)
     except FedkmeError:
-        yield Finding("warn", "tls", "not tried: this party has no certificate that it could show")
+        yield Finding("warn", "tls", "not tried: this party has no readable certificate")
         return
     yield from asyncio.run(_ask_health(address, identity))
 
@@ -110,7 +110,7 @@ async def _ask_health(address: str, identity: Identity | None) -> list[Finding]:
         channel = await dial(address, identity, STEP_S)
     except FedkmeError as error:
         return [failure(check, error)]
-    how = "accepts this party's certificate, and has one for this name" if identity else "answers"
+    how = "accepts this party's certificate, and shows one for this name" if identity else "answers"
     findings = [Finding("ok", check, f"the curator {how}")]
     async with channel:
         call = health_pb2_grpc.HealthStub(channel).Check(
@@ -124,10 +124,10 @@ async def _ask_health(address: str, identity: Identity | None) -> list[Finding]:
         except grpc.aio.AioRpcError as error:
             return [*findings, failure("health", explain_rpc_error(error, address))]
     if answer.status == health_pb2.HealthCheckResponse.SERVING:
-        findings.append(Finding("ok", "health", "the curator takes new runs"))
+        findings.append(Finding("ok", "health", "the curator accepts new runs"))
     else:
         remedy = "Wait until it is back."
-        findings.append(Finding("warn", "health", "the curator takes no new runs at present", remedy))
+        findings.append(Finding("warn", "health", "the curator accepts no new runs at present", remedy))
     return [*findings, *_refused(metadata), *_version(metadata), *_clock(metadata, sent, took)]
 
 
@@ -145,7 +145,7 @@ def _refused(metadata: dict[str, str]) -> Iterator[Finding]:
 def _version(metadata: dict[str, str]) -> Iterator[Finding]:
     oldest, _, newest = metadata.get(VERSIONS, "").partition("-")
     if not oldest.isdecimal() or not newest.isdecimal():
-        yield Finding("warn", "version", "the curator does not say which protocol it speaks")
+        yield Finding("warn", "version", "the curator does not state its version of the protocol")
         return
     theirs = VersionRange(oldest=int(oldest), newest=int(newest))
 
@@ -161,10 +161,10 @@ def _clock(metadata: dict[str, str], sent: float, took: float) -> Iterator[Findi
     try:
         apart = abs(float(metadata.get(CLOCK, "")) - (sent + took / 2)) - took / 2
     except ValueError:
-        yield Finding("warn", "clock", "the curator does not say what time it is")
+        yield Finding("warn", "clock", "the curator does not state its time")
         return
     apart = max(0.0, apart)
-    line = f"this host's and the curator's are {apart:.1f} s apart"
+    line = f"the clocks of this host and of the curator are {apart:.1f} s apart"
     remedy = "Let both hosts follow a time server."
     if apart > CLOCK_FAIL_S:
         yield Finding("fail", "clock", line, remedy, 33)
@@ -178,7 +178,7 @@ def check_identity(settings: PartySettings, role: str, name: str) -> Iterator[Fi
     """Check key, names, role, dates, chain, and the list of revoked certificates."""
     if settings.identity is None:
         if settings.plaintext:
-            yield Finding("ok", "certificate", "none is needed: plaintext, on loopback alone")
+            yield Finding("ok", "certificate", "not needed: plaintext, on loopback alone")
         else:
             lack = "there is neither 'identity' nor 'plaintext'"
             yield Finding("fail", "certificate", lack, "Name a bundle of `fedkme pki`.", 10)
@@ -193,9 +193,7 @@ def check_identity(settings: PartySettings, role: str, name: str) -> Iterator[Fi
     yield from run_check("chain", lambda: _chain(identity))
     if isinstance(settings, CuratorSettings):
         if settings.revoked is None:
-            line = (
-                "no list of revoked certificates: whoever has one of the authority gets in until it expires"
-            )
+            line = "no list of revoked certificates: each one of the authority is accepted until it expires"
             yield Finding("warn", "revocation", line, "Set 'revoked' (docs/pki.md).")
         else:
             revoked = settings.revoked
@@ -208,7 +206,7 @@ def _of_party(identity: Identity, role: str, name: str) -> Iterator[Finding]:
     leaf = identity.leaf
     if role != "curator" and name not in alternative_names(leaf):
         raise IdentityError(
-            f"the certificate does not name {name!r}, which this party is called", "Issue one of that name."
+            f"the certificate does not name {name!r}, the name of this party", "Issue one with that name."
         )
     given = role_of(leaf)
     if given is not None and given != role:
@@ -222,7 +220,7 @@ def _of_party(identity: Identity, role: str, name: str) -> Iterator[Finding]:
             raise IdentityError("the certificate names no host", "Issue one with --host.")
         yield Finding("ok", "certificate", f"for a curator at {', '.join(hosts)}")
     else:
-        yield Finding("ok", "certificate", f"of {name}, {given or 'no role given'}")
+        yield Finding("ok", "certificate", f"of {name}, {given or 'without a role'}")
     line = f"expires {expiry(leaf.not_valid_after_utc)}"
     due = expiry_warning(identity) is not None
     yield Finding("warn" if due else "ok", "expiry", line, "Run `fedkme pki renew`." if due else "")
@@ -245,7 +243,9 @@ def _chain(identity: Identity) -> str:
                 break
         else:
             break
-    raise IdentityError("the certificate is not signed by the authority beside it", "Issue both again.")
+    raise IdentityError(
+        "the certificate is not signed by the authority in the same bundle", "Issue both again."
+    )
 
 
 def _issued(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
@@ -260,6 +260,6 @@ def _revocation(revocation: Revocation, identity: Identity) -> Iterator[Finding]
     warning = revocation.warning()
     revocation.check(identity.certificate)
     if warning is None:
-        yield Finding("ok", "revocation", "the list is the authority's, and holds")
+        yield Finding("ok", "revocation", "the list is signed by the authority, and current")
     else:
         yield Finding("warn", "revocation", warning)

@@ -99,7 +99,7 @@ def _utility(facts: Facts) -> Iterator[str]:
     if "mean" in columns:
         mean, largest = columns["mean"], columns["largest"]
         yield f"- Distance of columns to owners' rows: mean {mean:.3g}, largest {largest:.3g}"
-    yield f"- {MISSING} for which groups the product is too coarse, and how that was looked at"
+    yield f"- {MISSING} for which groups the product is too coarse, and how this was examined"
 
 
 def _randomness(facts: Facts) -> Iterator[str]:
@@ -124,10 +124,6 @@ def _access() -> Iterator[str]:
 
 def _exposure(facts: Facts) -> Iterator[str]:
     seen = [each for each in facts.statements if each.raw_points]
-    yield (
-        "- Rows that were seen as they are:"
-        if seen
-        else "- The ledgers tell of no row that was seen as it is."
-    )
+    yield ("- Rows that were seen as they are:" if seen else "- No row was seen as it is, by the ledgers.")
     yield from (f"  - of {each.protected}, by {each.observer}: {each.raw_points}" for each in seen)
-    yield f"- {MISSING} how and from whom the rows were collected, and what they were told"
+    yield f"- {MISSING} how and from whom the rows were collected, and what these people were told"

@@ -91,7 +91,7 @@ def read_facts(
         LedgerError: a ledger is missing, cannot be read, is not whole, or does not agree with another.
     """
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder", "Give the folder of a run.")
+        raise ConfigError(f"{folder} is not a folder", "Give the folder of a run.")
     simulated = any((folder / name).is_file() for name in _SETTINGS)
     books = read_ledgers(ledgers or [folder])
     if simulated and not ledgers:
@@ -122,8 +122,8 @@ def _check(folder: Path) -> None:
     for verdict in [*verify(folder), *check_figures(folder)]:
         if verdict.fault or verdict.absent:
             raise LedgerError(
-                f"{verdict.about}: {verdict.fault or 'it is not given'}",
-                "Papers are written of ledgers that agree: see `fedkme audit verify`.",
+                f"{verdict.about}: {verdict.fault or 'not given'}",
+                "Papers need ledgers that agree: see `fedkme audit verify`.",
             )
 
 

@@ -75,7 +75,7 @@ def scenario_of(
             raise ConfigError(f"there is no file {path}", "Check the path.")
     named = [(owner_name_of(path.stem), path) for path in owners]
     if twice := {name for name, _ in named if sum(name == other for other, _ in named) > 1}:
-        raise ConfigError(f"two files make an owner '{min(twice)}'", "Give their files other names.")
+        raise ConfigError(f"two files belong to an owner '{min(twice)}'", "Rename one of them.")
 
     def reading(path: Path) -> str:
         there = os.path.relpath(path, folder)
@@ -116,7 +116,7 @@ def new_party(role: Role, name: str, curator: str, folder: Path) -> Path:
     if fault := fault_of_name(name, role):
         raise ConfigError(fault, "Choose another name.")
     if curator and not _ADDRESS.fullmatch(curator):
-        raise ConfigError(f"{curator[:64]!r} is no address", "Give --curator as HOST:PORT.")
+        raise ConfigError(f"{curator[:64]!r} is not an address", "Give --curator as HOST:PORT.")
     text = _template(f"{role}.toml").replace("NAME", name).replace("CURATOR", curator)
     make(folder, {f"{role}.toml": text, SCHEMA: _template(SCHEMA)})
     return folder / f"{role}.toml"
@@ -168,7 +168,9 @@ def make(folder: Path, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             create(folder / name, text.encode())
     except FileExistsError:
-        raise ConfigError(f"{folder} is there already", "Choose another: nothing is overwritten.") from None
+        raise ConfigError(
+            f"{folder} exists already", "Choose another folder: nothing is overwritten."
+        ) from None
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made: {error.strerror}", "Choose another --out.") from None
 
