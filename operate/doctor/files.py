@@ -260,8 +260,8 @@ def _clock(store: Store, now: float) -> Finding:
     if (behind := readings.largest - now) <= BEHIND_S:
         return Finding("ok", "ledger clock", "this host's clock is not behind the last time in the journal")
     line = (
-        f"this host's clock is {behind / 3600:.1f} hours behind the last time in the journal: it was set back, or "
-        "was ahead before; until it passes that time, runs of now stay in every window of `days`"
+        f"this host's clock is {behind / 3600:.1f} hours behind the last time in the journal: it was set "
+        "back, or was ahead before; until it passes that time, runs of now stay in every window of `days`"
     )
     return Finding("warn", "ledger clock", line, "Let the host follow a time server.")
 

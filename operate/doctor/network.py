@@ -193,7 +193,7 @@ def check_identity(settings: PartySettings, role: str, name: str) -> Iterator[Fi
     yield from run_check("chain", lambda: _chain(identity))
     if isinstance(settings, CuratorSettings):
         if settings.revoked is None:
-            line = "no list of revoked certificates: each one of the authority is accepted until it expires"
+            line = "no list of revoked certificates: certificates of the authority count until they expire"
             yield Finding("warn", "revocation", line, "Set 'revoked' (docs/pki.md).")
         else:
             revoked = settings.revoked

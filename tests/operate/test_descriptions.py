@@ -1,4 +1,4 @@
-"""Descriptions of configurations: editors are told what the settings take; the page is up to date."""
+"""Descriptions of configurations: JSON Schema for editors agrees with settings; the page is up to date."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def faults(kind: str, values: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "values"), GOOD)
 def test_the_json_schema_accepts_valid_settings(kind: str, values: dict[str, Any]) -> None:
-    # "JSON Schema of schema files and of every configuration for editors".
     assert not faults(kind, values)
     own = {key: value for key, value in values.items() if key != "release"}
     validate(KINDS[kind][0], own, "file.toml")

@@ -32,7 +32,7 @@ from sim.run import simulate
 
 
 def run_in(folder: Path, *changes: str) -> Path:
-    """A run by the clock."""
+    """Folder of a finished run of the clock."""
     quick = ("p=30", "scenario.copies=1", "baselines=[]", "downstream=false")
     loaded = load_simulation("digits", ["engine=inprocess", "protocol=algorithm3", *quick, *changes])
     return simulate(loaded, folder, make_progress(io.StringIO()))[0]
@@ -40,7 +40,7 @@ def run_in(folder: Path, *changes: str) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose owners were asked for payouts of epsilon .3."""
+    """Folder of a run whose owners agreed to payouts of epsilon .3."""
     return run_in(tmp_path_factory.mktemp("runs") / "run", "payouts=0.3")
 
 
@@ -58,7 +58,7 @@ def refused(*arguments: object) -> str:
 
 
 def test_rows_and_gains_of_a_real_run(finished: Path) -> None:
-    """Counts are those of the run's record; a divided total and exact gains are marked for the curator."""
+    """Counts equal the run's record; a divided total and exact gains are marked for the curator alone."""
     record = json.loads((finished / "record.json").read_text())
     priced = call(finished, "--price", 3)
     assert priced["amounts"] == {name: 3 * count for name, count in record["accessed"].items()}
@@ -73,18 +73,18 @@ def test_rows_and_gains_of_a_real_run(finished: Path) -> None:
 
 @pytest.fixture
 def paid(finished: Path, tmp_path: Path) -> Path:
-    """A copy of the run to draw on."""
+    """Copy of the run, for a test that draws payouts."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
 def epsilon_of(folder: Path) -> float:
-    """Epsilon of owners towards each other, by every ledger of a folder."""
+    """Epsilon of owners towards each other, by the ledgers of a folder."""
     result = CliRunner().invoke(audit, ["ledger", str(folder), "--json"], catch_exceptions=False)
     return max(float(x["epsilon"]) for x in json.loads(result.stdout) if x["observer"] == "other owners")
 
 
 def test_a_payout_that_owners_were_not_asked_for_is_refused(tmp_path: Path) -> None:
-    """`payout RUN --epsilon 40` after a run of .969, whose ledgers went on to say .969."""
+    """`payout RUN --epsilon 40` was possible after a run of .969, and the ledgers still said .969."""
     folder = run_in(tmp_path / "run")
     before = epsilon_of(folder)
     for method in (["rows"], ["wins"], ["gains", "--clip", "1"]):
@@ -174,7 +174,7 @@ def test_a_damaged_file_of_payouts_is_an_error(paid: Path) -> None:
 
 
 def test_owners_consent_to_payouts_by_their_budgets(tmp_path: Path) -> None:
-    """The plan that their policies admit has what payouts may cost, with the run's own."""
+    """The plan that policies admit contains the cost of payouts and of the run."""
     budget = "policies.all.budgets=[{epsilon=0.8, delta=1e-5, observer='owners'}]"
     run_in(tmp_path / "less", "privacy.epsilon=0.7", budget)
     with pytest.raises(FedkmeError) as refusal:
@@ -206,7 +206,7 @@ def test_payouts_without_a_finite_bound_are_refused(finished: Path, tmp_path: Pa
 
 
 def test_cells_runs_are_paid_by_mixture(finished: Path, tmp_path: Path) -> None:
-    """A record with private histograms: owners get what orders followed, and gains are refused."""
+    """From a record with private histograms: shares are the mixture's weights, and gains are refused."""
     record = json.loads((finished / "record.json").read_text())
     names = sorted(record["owner_rows"])
     rows, m = record["owner_rows"], record["validation_rows"]
@@ -251,7 +251,7 @@ def test_owners_are_ranked_by_what_a_run_by_cells_released(tmp_path: Path) -> No
 def test_counts_are_public_where_they_follow_from_releases(
     finished: Path, protocol: str, orders: dict[str, int] | None, public: bool
 ) -> None:
-    # curator/payouts/rows.py: what was ordered may be divided by, and what was delivered may not.
+    # curator/payouts/rows.py: a total may be divided by ordered rows, not by delivered rows.
     inputs = replace(read_inputs(finished), protocol=PROTOCOLS[protocol], orders=orders)
     assert inputs.counts() == (orders or inputs.accessed, public)
     assert inputs.ranked == (protocol == "clock")

@@ -1,4 +1,4 @@
-"""`fedkme new` and `fedkme kit`: what they make is valid, and only a person's part is left to do."""
+"""`fedkme new` and `fedkme kit`: their files are valid, and only a person's part is left to do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ def typed(line: str) -> str:
 
 
 def test_a_new_scenario_can_be_run_as_it_is() -> None:
-    # "`fedkme new` makes a commented scenario or a party's folder".
     typed("new scenario trial")
     settings = load_simulation("trial/scenario.toml")
     scenario = build_scenario(settings.scenario, settings.seed)
@@ -60,7 +59,6 @@ def test_a_scenario_of_own_files_reads_each_as_it_is_written() -> None:
 
 
 def test_a_scenario_for_a_release_wants_no_validation_set() -> None:
-    # It asked for a D_v that no release reads.
     typed("new scenario trial")
     output = typed("new scenario counts trial/north.csv trial/south.csv --schema trial/schema.toml")
     assert "fedkme release auto counts/scenario.toml" in output
@@ -98,7 +96,7 @@ def test_a_new_party_is_valid_and_doctor_names_what_a_person_must_do(role: str) 
     config = Path(name, f"{role}.toml")
     assert role_of(read_configuration(config)) == role
     failing = {each.check for each in examine(config) if each.state == "fail"}
-    # a certificate, the rows, and a curator that can be reached; schema, policy and folders are in order
+    # a person provides certificate, rows and a reachable curator; schema, policy and folders are in order
     assert "certificate" in failing
     assert failing <= {"certificate", "data", "network", "port", "revocation"}
 
@@ -119,7 +117,6 @@ def test_a_wrong_name_or_address_makes_nothing(name: str, curator: str) -> None:
 
 
 def test_the_steps_of_a_kit_lead_to_a_certificate() -> None:
-    # "`fedkme kit north` packs configuration, request and service unit for an owner".
     kit = json.loads(typed("kit north --curator 127.0.0.1:1 --json"))
     assert Path(kit["key"]).stat().st_mode & 0o077 == 0
     typed("pki init ca")
@@ -139,7 +136,6 @@ def test_the_steps_of_a_kit_lead_to_a_certificate() -> None:
 def test_a_kit_that_root_makes_is_for_a_user_of_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The unit had User=root.
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -154,7 +150,7 @@ def test_a_kit_that_root_makes_is_for_a_user_of_the_service(
 
 
 def test_the_unit_of_a_kit_starts_its_owner_from_any_folder(tmp_path: Path) -> None:
-    # ExecStart's command as it stands; a folder with a space in its name made two words of it.
+    # ExecStart's command is run as written; a space in the folder's name must not split it.
     folder = tmp_path / "100% of owners"
     typed(f"kit north --curator 127.0.0.1:1 --out '{folder}'")
     unit = folder / "fedkme-owner.service"

@@ -1,4 +1,4 @@
-"""Processes end with the test, whatever happens."""
+"""Site of parties whose processes end with the test."""
 
 from __future__ import annotations
 

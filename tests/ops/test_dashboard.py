@@ -28,7 +28,7 @@ def expressions() -> Iterator[str]:
 
 
 def exported(registry: CollectorRegistry) -> dict[str, set[str]]:
-    """Names of what Prometheus reads, each with its labels, where there is something to count."""
+    """Exported metrics by name, with their labels."""
     labels_by_name: dict[str, set[str]] = {}
     for line in generate_latest(registry).decode().splitlines():
         if match := re.match(r"(fedkme_\w+)(?:\{(.*?)\})?\s", line):

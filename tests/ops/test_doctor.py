@@ -1,4 +1,4 @@
-"""`fedkme doctor` explains faults of configuration, files, certificates, the way there."""
+"""`fedkme doctor` explains faults of configuration, files, certificates and connection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def doctor(path: Path | None) -> tuple[int, list[dict[str, Any]]]:
 
 
 def states(findings: list[dict[str, Any]]) -> dict[str, str]:
-    """States by check; the worst where there are several."""
+    """States by check; of several states the worst."""
     worst = ("ok", "warn", "fail")
     states_by_check: dict[str, str] = {}
     for finding in findings:
@@ -53,7 +53,7 @@ def test_doctor_accepts_this_installation() -> None:
 
 
 def test_a_party_without_faults_has_no_failures(site: Site) -> None:
-    # Against a real curator; nothing is written, and nobody joins.
+    # Against a real curator; nothing is written, and no party joins.
     curator = site.curator('owners = ["north"]')
     for party, text in (("north", POLICY), ("consumer", "")):
         path = site.write(party, text)
@@ -121,7 +121,7 @@ FAULTS: list[tuple[Callable[[Site], object], str, str, int]] = [
 def test_a_fault_is_found_and_has_a_remedy(
     site: Site, spoil: Callable[[Site], object], text: str, check: str, code: int
 ) -> None:
-    # "Exit 0 if no fail, else the number of the first failing check's error code."
+    # The exit status is the error code of the first failing check.
     site.address = f"127.0.0.1:{next(PORTS)}"
     spoil(site)
     path = site.write("north", text)
@@ -133,7 +133,7 @@ def test_a_fault_is_found_and_has_a_remedy(
 
 
 def test_each_step_to_the_curator_fails_by_itself(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    # One step after the other, and what is behind a step that failed is not tried.
+    # Steps after a failed step are not tried.
     def first_fault() -> tuple[str, int]:
         code, findings = doctor(site.write("north"))
         fault = next(finding for finding in findings if finding["state"] == "fail")
@@ -175,7 +175,7 @@ def test_a_wrong_clock_is_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
 def test_packages_are_named_with_the_host_that_needs_them(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Before the run, and not when the rows have come; where they are needed, and not elsewhere.
+    # Before the run, and only on the host that needs the packages.
     def said(party: str, text: str) -> tuple[int, list[str]]:
         code, findings = doctor(site.write(party, text))
         return code, [finding["line"] for finding in findings if finding["check"] == "packages"]

@@ -1,4 +1,4 @@
-"""docs/pki.md, renewal: "a party says so itself from 14 days before the end"; read at each dial."""
+"""A party's certificate: read at each dial, with a warning from 14 days before its end (docs/pki.md)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ROW, LABEL = "117.81250336217495", "planted-label"
 
 
 def planted(site: Site) -> None:
-    """Rows with a value that stands out, and a label too."""
+    """Make rows with a recognisable value and label."""
     for name in ("north", "south"):
         lines = "".join(f"{ROW},{'yes' if n % 2 else 'no'},no\n" for n in range(30))
         (site.folder / f"{name}.csv").write_text(f"age,smoker,ill\n{lines}")
@@ -30,7 +30,7 @@ def planted(site: Site) -> None:
 
 
 def secrets_of(site: Site) -> list[str]:
-    """Secrets that may stand in no log: values of rows, lines of keys."""
+    """Secrets that no log may contain: values of rows, lines of keys."""
     keys = re.findall(
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----\n(.*?)-----END",
         "".join(path.read_text() for path in site.folder.glob("*.pem")),
@@ -83,7 +83,6 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
 
 
 def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None:
-    # An owner's log had nothing of a release between "joined" and "left".
     planted(site)
     curator = site.curator('owners = ["north", "south"]')
     north = site.owner("north", "[[policy.budgets]]\nepsilon = 3\ndelta = 1e-6")
@@ -117,7 +116,6 @@ def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None
 
 
 def test_a_missing_jax_device_is_an_error_that_names_the_curators_host(site: Site) -> None:
-    # It was "error 53: the curator's store failed", after owners had been asked.
     site.curator('owners = ["north", "south"]', JAX_PLATFORMS="gpu,nonsense")
     own = {"identity": "consumer.pem", "log": "json", "output": "released", "release": {"kind": "merf"}}
     config = write_config(site.folder / "release.toml", caller_values(HERE, site.address, **own))
@@ -145,7 +143,7 @@ def test_a_missing_jax_device_is_an_error_that_names_the_curators_host(site: Sit
     ],
 )
 def test_values_of_text_lines_are_written_for_people(value: object, text: str) -> None:
-    # "no Python reprs (`milliseconds=0.5310970000209636`, `reason=None`)".
+    # No reprs of Python such as `milliseconds=0.5310970000209636` or `reason=None`.
     assert text_of(value) == text
 
 
@@ -171,7 +169,7 @@ def test_a_log_file_may_be_moved_away(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_an_unexpected_failure_logs_type_and_place_alone(tmp_path: Path, form: str) -> None:
-    # The text of an exception may be a row: a log has its type and its place alone, whoever logs it.
+    # The text of an exception may hold a row: a log has its type and its place alone.
     log = Log("north", "json" if form == "json" else "text", tmp_path / "log")
     root = logging.getLogger()
     before, root.handlers[:] = root.handlers[:], []
@@ -205,7 +203,7 @@ def test_a_peer_cannot_forge_a_line(tmp_path: Path) -> None:
 
 
 def test_the_process_list_is_looked_at_while_it_runs(site: Site) -> None:
-    # The test above would pass on an empty list: it holds the command, and none of what it read.
+    # The list has the command, so the test above does not pass on an empty list.
     site.fresh = True
     curator = site.curator()
     assert "curator.toml" in command_lines(curator)

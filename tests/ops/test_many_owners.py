@@ -36,12 +36,12 @@ def together(site: Site, *names: str) -> Party:
 
 
 def said(party: Party, event: str) -> list[str]:
-    """Names of those who said it, sorted."""
+    """Names of the parties that logged an event, sorted."""
     return sorted(line["party"] for line in party.events() if line["event"] == event)
 
 
 def test_three_owners_take_part_and_end_together(three: Site) -> None:
-    # Own certificate, journal, policy and budget each; SIGTERM ends all of them.
+    # Each has its own certificate, journal, policy and budget; SIGTERM ends all of them.
     three.curator(f"owners = {list(NAMES)}\nruns_at_once = 1".replace("'", '"'))
     owners = together(three, *NAMES)
     owners.until("joined", 3)
@@ -56,7 +56,7 @@ def test_three_owners_take_part_and_end_together(three: Site) -> None:
 
 
 def test_owners_load_rows_as_others_are_let_in(site: Site) -> None:
-    # 1,000 that loaded at once kept the curator waiting for their hellos, and it refused most of them.
+    # 1,000 owners that loaded at once kept the curator waiting for hellos, and it refused most of them.
     names = [f"owner-{number:02}" for number in range(JOINING + 4)]
     for name in names:
         site.issue(name, Role.OWNER)

@@ -1,7 +1,7 @@
-"""The page in a browser: it moves, survives a restart of the curator, anybody can use it.
+"""The page in a browser: live updates, a restart of the curator, small screens, keyboard, accessibility.
 
-Where the machine has no Chromium these tests are skipped; where FEDKME_AXE does not name axe.min.js, of
-axe-core, those of contrast, names and roles are.
+Without Chromium these tests are skipped; without FEDKME_AXE, the path of axe-core's axe.min.js, the test of
+contrast, names and roles is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 
 def settings(port: int) -> str:
-    """A curator over plain sockets with a page, whose runs ask for one row after another."""
+    """Configure a curator in plaintext with a page, whose runs ask for one row after another."""
     lines = (
         f'page = "127.0.0.1:{port}"',
         f"owners = [{', '.join(map(repr, SIZES))}]",

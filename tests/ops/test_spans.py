@@ -1,4 +1,4 @@
-"""The time that is left of a stage, in words."""
+"""Remaining time of a stage, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_remaining_time_of_a_stage_follows_its_pace() -> None:
 
 
 def test_stages_have_no_times_until_a_party_reports_them() -> None:
-    # CI of 827f964: two equal runs of a release were told apart by how long one of them took.
+    # Two equal runs of a release differed by their times (CI of 827f964).
     heard: list[dict[str, Any]] = []
     say = with_time_left(lambda event, **fields: heard.append({"event": event, **fields}))
     for fraction in (0.0, 0.5, 1.0):

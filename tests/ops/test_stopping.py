@@ -45,8 +45,8 @@ async def test_work_that_is_cancelled_twice_is_not() -> None:
 
 
 async def test_work_that_fails_while_it_is_finished_does_not_undo_the_signal() -> None:
-    # The curator dies while an owner computes; the error of the answer that then cannot
-    # leave took the signal's place, and the owner dialled again.
+    # The curator dies while an owner computes. The error of the answer that cannot leave replaced the signal,
+    # and the owner dialled again.
     gate = asyncio.Event()
 
     async def work() -> None:
@@ -105,7 +105,7 @@ sys.exit(run_party(load, False, work, service=True))
 
 
 def test_a_process_that_computes_ends_when_it_is_told_to() -> None:
-    # "the curator needs 38 s to stop with drain_s = 0 during a release": it joined the thread that trained.
+    # A curator took 38 s to stop during a release: it waited for the thread that trained.
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "listening" in process.stderr.readline()

@@ -23,7 +23,7 @@ missing = "unknown"
 
 
 async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Lines that an owner reports until it finds that its curator's address is none."""
+    """Collect an owner's lines until it refuses its curator's address."""
     (folder / "schema.toml").write_text(SCHEMA)
     (folder / "rows.csv").write_text("\n".join(["smoker", *cells, ""]))
     ear = Transcript("north")
@@ -41,7 +41,7 @@ async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[
 
 
 async def test_categories_outside_the_schema_stop_the_owner_before_it_dials(tmp_path: Path) -> None:
-    # An owner whose yes and no are Y and N joined, and every smoker was "unknown".
+    # An owner whose file has Y and N for yes and no joined once, and every smoker counted as "unknown".
     with pytest.raises(DataError, match="a name not in the schema, taken as 'unknown', rows: 100, the first"):
         await loaded(tmp_path, ["Y", "N"] * 50)
     words = {"smoker": {"map": {"Y": "yes", "N": "no"}}}

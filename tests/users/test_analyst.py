@@ -1,4 +1,4 @@
-"""An analyst of a release: from three owners' files to ten questions, their intervals, and what has none."""
+"""An analyst of a release: from three owners' files to ten questions, their intervals, and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.users.terminal import terminals
 OWN = ROOT / "examples" / "own-files"
 SCENARIO = f"{OWN}/scenario.toml"
 RELEASE = f"fedkme release marginals {SCENARIO} --engine inprocess --epsilon 8 --set seed=1 --out release"
-"""Seed 0 is wrong twice, about old age; over 50 seeds each question of a truth holds 94 to 100 %."""
+"""With seed 0 two intervals, about old age, miss the truth; over 50 seeds each question's hold 94 to 100
+%."""
 TEN = (
     "count()",
     "share(smoker = 'yes')",
@@ -110,7 +111,7 @@ def ask_in_python(laptop: Terminals) -> None:
 
 
 def ask_what_cannot_be_answered(laptop: Terminals) -> None:
-    """Ask outside the span, and of a column that is none."""
+    """Ask outside the span, and about an unknown column."""
     four = (
         "share(ill = 'yes' and smoker = 'yes' and age > 50 and pressure > 120)"  # tables are of three at most
     )

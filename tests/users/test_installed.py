@@ -1,4 +1,4 @@
-"""A wheel in an environment of its own: what works without extras, what is missing, the first figure."""
+"""A wheel in an environment of its own: verbs without extras, missing packages, the first figure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def typed(place: Path, folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command of an environment, typed in a folder."""
+    """Type a command of an environment in a folder."""
     return subprocess.run(
         [place / "fedkme", *words],
         cwd=folder,

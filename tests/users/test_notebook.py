@@ -50,7 +50,7 @@ print("goes on")
 
 @pytest.mark.timeout(600)
 def test_from_nothing_to_the_first_figure(tmp_path: Path) -> None:
-    # A kernel has a running loop: "asyncio.run() cannot be called from a running event loop".
+    # A kernel has a running event loop, from which asyncio.run() cannot be called.
     report, table, figure, verdict = execute(cells_of(FIRST_FIGURE), tmp_path)
     assert "<iframe" in shown(report, "text/html")
     assert "fedkme run" in shown(report, "text/html")
@@ -63,7 +63,7 @@ def test_from_nothing_to_the_first_figure(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_stop_button_ends_a_run_in_order(tmp_path: Path) -> None:
-    # What was done so far is kept, and the kernel goes on.
+    # Results so far stay, and the kernel continues.
     stopped, after = execute(cells_of(STOPPED), tmp_path)
     assert shown(stopped, "stdout") == "130\n"
     assert shown(after, "stdout") == "goes on\n"

@@ -31,7 +31,7 @@ def hosts(tmp_path: Path) -> Iterator[Terminals]:
     for host in HOSTS:
         (new_hosts.home(host) / "agreed.toml").write_text(MIXED)
     (new_hosts.home("lab") / "sample.csv").write_text(rows(range(30, 42)))
-    # written another way than the schema: the owner's own file stays as it is
+    # spelled differently from the schema: the owner's own file does not change
     (new_hosts.home("north") / "own.csv").write_text(
         rows(range(20, 60)).replace(",", ";").replace("yes", "Y").replace("no", "N")
     )
@@ -46,7 +46,7 @@ def hand_over(hosts: Terminals, file: str, to: str) -> None:
 
 
 def change(config: Path, **lines: str) -> None:
-    """Set keys of a configuration, also those that stand there as a comment."""
+    """Set keys of a configuration, also commented ones."""
     text = config.read_text(encoding="utf-8")
     for key, value in lines.items():
         text, count = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE)
@@ -64,7 +64,7 @@ def test_an_operator_goes_from_a_kit_to_a_verified_run_and_a_revocation(hosts: T
 
 
 def serve(hosts: Terminals) -> None:
-    """Make the authority and the curator, and start it."""
+    """Make the authority and the curator, and start the curator."""
     home = hosts.home("curator")
     hosts.type("curator", "fedkme new curator curator && fedkme pki init ca")
     hosts.type("curator", "cp agreed.toml curator/schema.toml && cp ca/revoked.pem curator/")
@@ -103,7 +103,7 @@ def join(hosts: Terminals, address: str) -> None:
 
 
 def ask(hosts: Terminals, address: str) -> None:
-    """Ask as the consumer; the owner approves what it refused; ask again."""
+    """Request as the consumer; the owner approves the refused run; repeat the request."""
     hosts.type("lab", f"fedkme new consumer lab --curator {address}")
     hosts.type("lab", "cp agreed.toml lab/schema.toml && cp sample.csv lab/validation.csv")
     hosts.type("curator", "fedkme pki issue lab --role consumer --authority ca --out lab.pem")
@@ -123,7 +123,7 @@ def ask(hosts: Terminals, address: str) -> None:
 
 
 def verify(hosts: Terminals) -> None:
-    """Hold the ledgers of all parties against each other."""
+    """Compare the ledgers of all parties."""
     hosts.type("north", "fedkme owner ledger north/owner.toml --out north.jsonl")
     hosts.type("lab", "fedkme consumer ledger lab/consumer.toml --out lab.jsonl")
     hosts.type("curator", "fedkme curator ledger curator/curator.toml --out curator/runs/ledger.jsonl")
@@ -138,7 +138,7 @@ def verify(hosts: Terminals) -> None:
 
 
 def revoke(hosts: Terminals) -> None:
-    """Take the owner's certificate back: its session ends, and its doctor says why."""
+    """Revoke the owner's certificate: its session ends, and its doctor says why."""
     hosts.type("curator", "fedkme pki revoke north --authority ca && cp ca/revoked.pem curator/")
     hosts.stayed["curator"].send_signal(signal.SIGHUP)
     assert hosts.stayed["north"].wait(WAIT_S) == IdentityError.code

@@ -43,7 +43,7 @@ CENTRES = np.array([[-2.0, 0.0], [1.0, 2.0], [2.0, -1.0]])
 
 
 def rows(rng: np.random.Generator, count: int, shift: float = 0.0) -> FloatArray:
-    """Three blobs, or the same moved aside."""
+    """Rows of three blobs, optionally shifted."""
     blobs = CENTRES[rng.integers(0, 3, count)] + 0.5 * rng.standard_normal((count, 2))
     return np.clip(blobs + shift, -4, 4)
 
@@ -165,7 +165,7 @@ def test_the_level_of_the_two_sample_test(kind: str, sigma: float) -> None:
 
 
 def test_the_power_of_the_two_sample_test() -> None:
-    # It finds a shift, the larger the surer, and noise takes power away.
+    # The test finds larger shifts more often, and noise lowers its power.
     features = points_map()
     small, large, noisy = (
         rejections(features, s, d, 40, 0.05) for s, d in ((0.005, 0.1), (0.005, 0.4), (0.05, 0.4))
@@ -176,7 +176,7 @@ def test_the_power_of_the_two_sample_test() -> None:
 
 
 def test_a_test_that_ignored_the_noise_would_reject_everything() -> None:
-    # Why the law of the null has to know sigma: the same means with the noise not told.
+    # The null law needs sigma: the same means without it.
     features = points_map()
     rng = np.random.default_rng(6)
     x, y = rows(rng, 1000), rows(rng, 150)
@@ -238,7 +238,7 @@ def test_negative_weights_become_the_nearest_distribution() -> None:
     assert nearest.points.weights.sum() == pytest.approx(1.0)
     assert nearest.negative == pytest.approx(-release.points.weights[release.points.weights < 0].sum())
     assert nearest.moved == pytest.approx(distance(nearest.points, release.points, GAMMA))
-    # Cutting the negative ones off instead is farther from the release and from the rows.
+    # Cutting negative weights off instead ends farther from the release and from the rows.
     cut = np.maximum(release.points.weights, 0.0)
     clipped = WeightedPoints(release.points.points, cut / cut.sum())
     assert nearest.moved < distance(clipped, release.points, GAMMA)

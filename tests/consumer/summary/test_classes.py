@@ -1,4 +1,4 @@
-"""Classes beside rows: the kernel that they make, forms of a summary of a labelled D_v, shares compared."""
+"""Classes of a labelled D_v: the kernel of rows with classes, forms of a summary, distances of shares."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_kernel_is_smaller_between_different_classes() -> None:
 
 
 def test_a_d_v_of_one_class_is_matched_by_rows_of_it() -> None:
-    # 200 cases of fraud asked for 20 rows: a tenth of the weight was on rows that were none.
+    # A D_v of 200 cases of fraud, p 20: a tenth of the weight was on other rows.
     rng = np.random.default_rng(4)
     came, validation = drawn(rng, 80, 0.5), drawn(rng, 200, 1.0)
     against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
@@ -87,7 +87,7 @@ def test_forms_have_the_classes_of_d_v(seed: int) -> None:
 
 
 def test_class_shares_of_fresh_rows_are_good_but_for_one_in_a_hundred() -> None:
-    # A mean of 1 over pairs of draws, and beyond GOOD * CHANCE in 1.2 %, as chi^2 of one degree is.
+    # Over pairs of draws the mean is 1, and 1.2 % exceed GOOD * CHANCE, as for chi^2 of one degree.
     random = np.random.default_rng(3)
     draws = (random.random((2, 2000, 100)) < 0.3).astype(np.int64)
     apart = np.array([classes_apart(a, None, b, 100) for a, b in zip(*draws, strict=True)])

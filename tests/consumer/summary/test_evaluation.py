@@ -1,4 +1,4 @@
-"""consumer.summary.evaluation: what the consumer computes on its own machine."""
+"""consumer.summary.evaluation: figures that the consumer computes on its own machine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def test_each_mmd_is_against_the_rows_it_names() -> None:
 
 
 def test_both_models_learn_a_separable_problem_and_repeat_exactly() -> None:
-    # Downstream accuracy of a linear SVM and one hidden layer of 32.
     rows, labels = two_classes(1, 60)
     evaluation = judge(rows, labels)
     assert sorted(evaluation.downstream) == ["linear_svm", "mlp_32"]
@@ -58,7 +57,7 @@ def test_both_models_learn_a_separable_problem_and_repeat_exactly() -> None:
 
 
 def test_a_summary_of_one_class_predicts_it() -> None:
-    # Brief: a single class is no error; half of the test rows have it.
+    # A single class is no error; half of the test rows have it.
     rows, _ = two_classes(1, 20)
     evaluation = judge(rows, np.ones(20, dtype=np.int64))
     assert evaluation.downstream == {"linear_svm": 0.5, "mlp_32": 0.5}
@@ -75,7 +74,6 @@ def test_missing_inputs_have_no_figures_in_the_result() -> None:
 
 
 def test_missing_scikit_learn_is_told_only_when_models_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Brief: MissingDependencyError only if labels exist and downstream is asked.
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
     rows, labels = two_classes(1, 20)
     assert judge(rows, None).mmd2 == judge(rows, labels, downstream=False).mmd2
@@ -84,7 +82,7 @@ def test_missing_scikit_learn_is_told_only_when_models_are_asked_for(monkeypatch
 
 
 def test_convergence_warnings_stay_inside(recwarn: pytest.WarningsRecorder) -> None:
-    # Brief: they must not reach the user's terminal. The network's line search fails on rows of this scale.
+    # Warnings must not reach the user's terminal. The network's line search fails on rows of this scale.
     random = np.random.default_rng(6)
     rows, labels = 1e4 * random.normal(size=(400, 4)), random.integers(0, 2, 400)
     judge(rows, labels)

@@ -1,4 +1,4 @@
-"""consumer.summary.forms: three forms of what a consumer received."""
+"""consumer.summary.forms: three forms of the received rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_form_is_of_rows_that_came_and_says_what_it_holds(tmp_path: Path) 
 
 
 def test_rows_beside_the_summary_are_those_that_pruning_left() -> None:
-    # Equal rows are told apart by their number alone.
+    # Of equal rows only the number counts.
     came = Table(np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]]), np.array([0, 0, 1, 1]))
     others = rest(came, came.take(np.array([0, 2])))
     assert others.values.tolist() == [[1.0, 1.0], [1.0, 1.0]]
@@ -71,7 +71,7 @@ def test_rows_beside_the_summary_are_those_that_pruning_left() -> None:
 
 
 def test_all_rows_that_came_are_weighed_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Memory is bounded; then the p rows come first, so that the weighted form is not worse than they are.
+    # Memory is bounded. The p rows come first, so that the weighted form is not worse than these.
     whole = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     monkeypatch.setattr(forms_module, "MOST_ROWS", 20)
     part = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
@@ -100,14 +100,13 @@ def test_every_form_is_judged() -> None:
 
 
 def test_models_are_trained_with_weights() -> None:
-    # A row of weight 0 but for rounding is not there: the fit is that without it.
+    # A row with a weight of almost 0 does not change the fit.
     rows = table(4, 30)
     judged = judge_tables(SCHEMA, rows, rows, VALIDATION, table(3, 200), None, 30, GAMMA, True)
     assert judged.weighted.downstream["linear_svm"] > 0.6
 
 
 def test_summary_csv_has_names_and_weights_of_every_row_with_a_weight() -> None:
-    # "`summary.csv` with names (weights beside)".
     forms = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     (head, *lines) = list(csv.reader(forms.listed.csv(SCHEMA).decode().splitlines()))
     assert head[-2:] == ["weight", "alike"]

@@ -1,4 +1,4 @@
-"""consumer.summary.held_out_mmd: weights judged by rows of D_v that they were not fitted to."""
+"""consumer.summary.held_out_mmd: weights judged by held-out rows of D_v."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_by_halves_gives_no_estimate_for_few_or_very_many_rows() -> None:
 
 
 def test_a_few_rows_that_hold_the_law_are_not_poor() -> None:
-    # Measured on police stops: .0045 to D_v on 29 effective rows, "poor" by what they are charged, and .83 of
-    # fresh rows' MMD^2 to unseen ones; halves say 1.49. Weights that fit D_v alone are what they were.
+    # Measured on police stops: .0045 to D_v on 29 effective rows, "poor" by the charge for few rows, and .83
+    # of fresh rows' MMD^2 to unseen rows; by_halves gives 1.49. Weights that fit D_v alone keep their grade.
     by = Yardstick(spread=0.53, rows=100, validation_rows=250)
     assert by.expected is not None
     forms = FormQuality(0.089, 100), [FormQuality(0.0045, 29)]

@@ -1,4 +1,4 @@
-"""The network of Appendix G: it learns, leaves units out, heeds weights, and starts alike from a seed."""
+"""The network of Appendix G: learning, dropout, weights of rows, and its seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_network_learns_classes_that_no_line_separates() -> None:
 
 
 def test_the_network_learns_digits_as_well_as_scikit_learns() -> None:
-    # Measured, 100 rows, five seeds: .892 against .833 of what evaluated summaries before.
+    # Measured on 100 rows, five seeds: .892 against .833 of the earlier network.
     rows, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(rows))
     rows, labels = rows[order] / 16.0, labels[order]
@@ -50,7 +50,8 @@ def test_a_seed_decides_all_that_is_random(count: int) -> None:
 
 
 def test_the_gradient_is_the_slope_of_the_loss() -> None:
-    # By differences, without dropout: weighted mean cross-entropy, and half the decay of squared weights.
+    # By finite differences, without dropout: weighted mean cross-entropy plus half the decay of squared
+    # weights.
     random = np.random.default_rng(2)
     rows, labels = random.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
     network = DropoutNetwork(hidden=4, dropout=0.0).fit(rows, labels)

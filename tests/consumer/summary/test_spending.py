@@ -1,4 +1,4 @@
-"""A consumer's budget over a window, and one that means to ask often."""
+"""A consumer's budget over a window, and for many planned requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lab:
     """
 
     archiving: ClassVar = False
-    """Archives all requests that are over but the last."""
+    """Archive all ended requests but the last."""
 
     def __init__(self, asks: int = 1, budget: WindowBudget | None = None) -> None:
         self.clock = Clockwork()
@@ -58,7 +58,7 @@ class Lab:
         self.asked = 0
 
     def ask(self) -> Offer:
-        """Ask for one more summary, in a folder of its own."""
+        """Request one more summary, in a folder of its own."""
         self.asked += 1
         request = self.party.ask(self.party.document(Path(f"out-{self.asked}")))
         offer = self.party.offer(request, plan(self.asked, f"run-{self.asked}"))
@@ -69,7 +69,7 @@ class Lab:
         return offer
 
     def came(self, times: int) -> str:
-        """Ask so often: `+` for an offer, `-` where the budget ended it."""
+        """Make several requests: `+` for an offer, `-` for a refusal by the budget."""
         outcomes = ""
         for _ in range(times):
             try:
@@ -82,7 +82,7 @@ class Lab:
 
 @pytest.fixture(autouse=True, params=["kept", "archived"])
 def archiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every statement holds where requests are archived, too."""
+    """Run every test also with archived requests."""
     monkeypatch.setattr(Lab, "archiving", request.param == "archived")
 
 

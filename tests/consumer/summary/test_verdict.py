@@ -1,4 +1,4 @@
-"""consumer.summary.verdict: good, fair or poor beside what a consumer can know."""
+"""consumer.summary.verdict: good, fair or poor, by what a consumer can know."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.mmd import mmd2
 
 BY = Yardstick(spread=0.5, rows=100, validation_rows=100)
-"""Fresh rows have .01."""
+"""Yardstick under which fresh rows have an MMD^2 of .01."""
 
 
 def judged(alike: float, best: float, by: Yardstick = BY, rival: float | None = None) -> SummaryVerdict:
-    """Verdict on rows alike and on a weighted form as good as p rows."""
+    """Judge rows of equal weight and a weighted form with the effective size p."""
     return verdict_on(FormQuality(alike, by.rows), [FormQuality(best, by.rows)], by, rival)
 
 
@@ -68,7 +68,7 @@ def test_weights_that_few_rows_carry_are_charged_for() -> None:
 
 @pytest.mark.parametrize("spread", [0.1, 0.005, None])
 def test_a_run_that_loses_to_uniform_rows_is_poor(spread: float | None) -> None:
-    # "A silent result that loses to doing nothing never happens", however good it is otherwise.
+    # However good the summary is otherwise.
     by = Yardstick(spread, 100, 100)
     verdict = judged(0.001, 0.001, by, rival=0.0007)
     assert verdict.grade == "poor"
@@ -119,7 +119,7 @@ def test_rows_that_are_all_equal_match_or_do_not() -> None:
 
 
 def test_grade_and_advice_hold_no_number_of_private_rows() -> None:
-    # They go to the log.
+    # Both go to the log.
     for best in (0.001234, 0.02345, 0.3456):
         verdict = judged(1.5 * best, best, rival=0.3)
         assert not re.search(r"\d\.\d", verdict.advice + verdict.grade)

@@ -1,4 +1,4 @@
-"""`fedkme doctor` on what budgets count: a clock that is behind, the cost of asking often."""
+"""`fedkme doctor` on budgets: a clock that is behind, changed rows, the cost of many requests."""
 
 from __future__ import annotations
 

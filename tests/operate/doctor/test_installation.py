@@ -11,7 +11,7 @@ from operate.doctor.installation import _own_files
 
 
 def installed(site: Path) -> importlib.metadata.Distribution:
-    """A distribution of one module, as pip would write it."""
+    """Make a distribution of one module, as pip writes it."""
     info = site / "fedkme-1.dist-info"
     info.mkdir()
     (site / "curator").mkdir()

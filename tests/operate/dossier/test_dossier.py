@@ -1,4 +1,4 @@
-"""`fedkme dossier`: the papers of a run say what its ledgers say, and what a person must add."""
+"""`fedkme dossier`: papers of a run have the figures of its ledgers, and mark what a person must add."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CHOICES = {
     "model_name": {"Federated"}, "release_type": {"One release", "Many releases"},
     "data_source_type": {"Static", "Dynamic"}, "access_type": {"Interactive", "Non-interactive"},
 }  # fmt: skip
-"""Words that we may say where the schema has a list of them."""
+"""Allowed words of fields for which the schema has a list."""
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +70,14 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def papers(folder: Path, copy: Path, *options: str) -> Path:
-    """Folder of the papers of a copy of a run."""
+    """Copy a run, and write its papers; return their folder."""
     shutil.copytree(folder, copy)
     CliRunner().invoke(app, [str(copy), *options], catch_exceptions=False)
     return copy / "dossier"
 
 
 def entry_of(home: Path) -> Mapping[str, Any]:
-    """Deployment of a registry entry that keeps to the registry's schema."""
+    """Read the deployment of a registry entry, and check it against the registry's schema."""
     text = (home / "registry.yaml").read_text(encoding="utf-8")
     assert {token.style for token in yaml.scan(text) if hasattr(token, "style")} <= {None, '"'}
     entry = yaml.safe_load(text)
@@ -129,7 +129,7 @@ def test_a_release_is_entered_with_what_its_ledgers_say(release: Path, tmp_path:
 
 
 def test_a_summary_says_that_there_is_no_bound_and_why(summary: Path, tmp_path: Path) -> None:
-    # Brief: "inf is said as 'no bound', with the reason"; no number stands in its place.
+    # "no bound", with the reason, in place of an infinite number.
     home = papers(summary, tmp_path / "run")
     loss = entry_of(home)["privacy_loss"]
     assert "privacy_parameters" not in loss
@@ -198,7 +198,7 @@ def test_edited_papers_stay_and_their_missing_fields_are_counted(summary: Path, 
 
 
 def test_a_party_gives_its_own_ledger(summary: Path, tmp_path: Path) -> None:
-    # docs/deploy.md: a consumer's output folder has rows, and its ledger stands beside its configuration.
+    # docs/deploy.md: a consumer's output folder has rows, and its ledger is next to its configuration.
     (tmp_path / "first").mkdir()
     shutil.copy(summary / "consumer" / "summary.npz", tmp_path / "first")
     ledger = str(summary / "consumer" / "ledger.jsonl")

@@ -31,9 +31,7 @@ def test_the_schedule_is_a_function_of_public_numbers() -> None:
     assert pace.answer_s(10, 10, "herding") == pytest.approx(LEAST_S + MARGIN * (1e-4 + 1e-3 + 0.02))
     work = CANDIDATES * (10**5 + ANCHORS) * 1e-6 + 20 * CANDIDATES * (ANCHORS + 20) * 1e-9
     assert pace.answer_s(10**5, 20, "design") == pytest.approx(LEAST_S + MARGIN * (work + 0.04))
-    assert pace.answer_s(10, 10**6, "design") > pace.answer_s(
-        10, 10, "design"
-    )  # boxes for rows that it lacks
+    assert pace.answer_s(10, 10**6, "design") > pace.answer_s(10, 10, "design")  # empty boxes take time, too
 
 
 def test_a_host_is_measured_once() -> None:
@@ -49,7 +47,7 @@ def test_a_late_answer_waits_for_the_next_multiple() -> None:
 
 
 def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Kernel values and picks, whether there are rows of the cells or none.
+    # The same numbers of kernel values and picks, with or without rows in the ordered cells.
     work: list[tuple[str, Any]] = []
     herd = herding.herd
 
@@ -74,7 +72,7 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_leaves_at_its_scheduled_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The stream waits as long as the handler says, told how long it took.
+    # The stream waits as long as the handler says, given the time of the computation.
     slept: list[float] = []
     events: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Design fill: each pick is the best by the expected distance, written out; the same rows on every host."""
+"""Design fill: each pick minimizes the expected distance; equal rows on every host."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_samples_of_the_law_are_closer_to_the_designed_span() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 20), st.integers(0, 2**32))
 def test_picked_rows_are_different_and_as_many_as_ordered(count: int, few: int, seed: int) -> None:
-    # Also where most rows are equal, and where the law has fewer rows than are ordered.
+    # Also if most rows are equal, or the law has fewer rows than were ordered.
     random = np.random.default_rng(seed)
     rows = ROWS[random.integers(0, few + 1, 40)]
     drawn = random.permutation(40)[: min(few, count)]
@@ -105,7 +105,7 @@ def test_picked_rows_are_different_and_as_many_as_ordered(count: int, few: int, 
 
 
 def test_an_order_beyond_the_rows_of_its_cells_gets_the_most_similar_rows() -> None:
-    # "owners fill an order from their other rows by their own kernel".
+    # The owner's other rows fill the order, by the kernel.
     rows = np.linspace(0.0, 4.0, 40)[:, None]
     picks = design(rows, np.eye(40)[0], 3, GAMMA, NONE, 0).tolist()
     assert picks[0] == 0
@@ -120,7 +120,7 @@ def test_equal_rows_tie_and_the_first_goes_first() -> None:
 
 
 def test_candidates_are_drawn_by_the_law_and_repeat() -> None:
-    # An order that comes again, to another process, gets the same rows: the draw is of a public seed.
+    # A repeated order gets the same rows, also from another process: the seed of the draw is public.
     rows = RNG.normal(size=(CANDIDATES + 900, 3))
     weights = np.where(np.arange(len(rows)) < 1_000, 1e-3, 0.0)
     picks = design(rows, weights, 15, GAMMA, NONE, 7)

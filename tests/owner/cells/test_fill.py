@@ -1,4 +1,4 @@
-"""Rows that fill an order: as many as are ordered or there are, drawn ones first."""
+"""Rows that fill an order: drawn rows first, as many in all as ordered or available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owner's herding, curator's pruning: equal to brute force, ties settled, nothing asked twice."""
+"""Owner's herding and consumer's pruning: equal to brute force, with defined ties."""
 
 import itertools
 
@@ -16,7 +16,7 @@ GAMMA = 0.7
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))
 CELLS = RNG.integers(0, 4, 40)
-ORDER = np.array([0.5, 0.0, 0.2, 0.3, 0.1])  # cell 4 exists in the code book, not here
+ORDER = np.array([0.5, 0.0, 0.2, 0.3, 0.1])  # the code book has cell 4, this owner has no row in it
 
 
 def herded(rows: np.ndarray, cells: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
@@ -35,7 +35,7 @@ def brute_force(rows: np.ndarray, weights: np.ndarray, count: int) -> list[int]:
 
 
 def test_herding_equals_brute_force() -> None:
-    # SOUND.md, step 5: the target is the ordered cells' means in the proportions of the order.
+    # The target is the mean of the ordered cells' means, in the proportions of the order.
     sizes = np.bincount(CELLS, minlength=5)
     weights = np.array([ORDER[c] / sizes[c] for c in CELLS])
     weights /= weights.sum()

@@ -46,7 +46,7 @@ from tests.owner.consent.host import (
 )
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
-"""Two runs of `CHEAP`, and not three."""
+"""Enough for two runs of `CHEAP`, not for three."""
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'clock', but in uniform"),
@@ -84,14 +84,14 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert at.loaded == []
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
-        # Logged at the owner as what it is; the curator is not told what was spent.
+        # The owner's log has the reason; the curator is not told what was spent.
         ((name, logged),) = at.said
         assert (name, logged.code) == ("r", kind.code)
         with pytest.raises(kind, match=words):
             raise logged
         spent = "the limits and budgets of owner-1 do not allow r"
         assert error.cause == (spent if kind is BudgetError else logged.cause)
-        assert at.bid("r").HasField("fault")  # whoever goes on as if nothing had been said gets nothing
+        assert at.bid("r").HasField("fault")  # a curator that ignores the refusal gets nothing
         assert at.lines == 0
 
 
@@ -100,7 +100,7 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
 def test_a_policy_without_rows_refuses_every_protocol_of_rows(
     tmp_path: Path, protocol: str, may_leave: str, refused: bool
 ) -> None:
-    # docs/owners.md, "Only non-personal data": nothing of a row leaves, sealed or hashed neither.
+    # docs/owners.md, "Only non-personal data": no row leaves, sealed and hashed rows included.
     cells = {"terms": CellTerms({}, 1.0, 1.0, 100)} if PROTOCOLS[protocol].family == "cells" else {}
     invited = invitation("r", protocol=protocol, **cells)
     with host(tmp_path, rows=may_leave) as at:
@@ -114,7 +114,7 @@ def test_a_policy_without_rows_refuses_every_protocol_of_rows(
 
 
 def test_a_run_that_the_policy_allows_is_computed(tmp_path: Path) -> None:
-    # The other side of the test above: each of its settings, set so that the run fits.
+    # The counterpart of the test above: each setting allows the run.
     with host(
         tmp_path,
         protocols=["clock"],
@@ -156,7 +156,7 @@ def test_no_more_runs_are_open_than_may_be(tmp_path: Path) -> None:
 
 
 def test_a_limit_never_ends_a_run_that_was_begun(tmp_path: Path) -> None:
-    # A run has the rows that may leave in it, and no others; nothing is refused on the way.
+    # A run's pool has only the rows that may leave, so nothing is refused during the run.
     with host(tmp_path, most_rows_per_run=3) as at:
         at.prepare("r-1", protocol="uniform", planned=())
         assert len(at.draw("r-1", 3, 2).rows.rows) == 3
@@ -177,7 +177,7 @@ def test_rows_in_all_are_counted_over_restarts(tmp_path: Path) -> None:
 
 
 def spend(at: Host, run: str) -> FedkmeError | None:
-    """A run in which something leaves; why not, if it is refused."""
+    """Run a summary in which counts leave; return the error of a refusal."""
     if (error := at.prepare(run)) is None:
         at.bid(run)
         at.end(run)
@@ -210,7 +210,7 @@ def test_periods_expire_by_the_end_of_runs(tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_runs_last_line_decides_nothing(tmp_path: Path) -> None:
-    # It may depend on rows; the curator's end of the run does not.
+    # The time of the last line may depend on rows; the curator's end of the run does not.
     clock = Clockwork()
     with host(tmp_path, clock, budgets=[BUDGET | {"days": 30}]) as at:
         for run in ("r-1", "r-2"):
@@ -237,7 +237,7 @@ def test_open_runs_count_in_full_before_anything_left_in_them(tmp_path: Path) ->
 
 
 def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: Path) -> None:
-    # Its rows are in every later broadcast, which it does not hear: one line of 1 of 100 means is no measure.
+    # The owner's rows are in every later broadcast, which it does not hear: its single line measures nothing.
     one = (Gaussian(70.0), Clock(0.25))
     with host(tmp_path, budgets=[BUDGET]) as at:
         for run in ("r-1", "r-2"):
@@ -248,7 +248,7 @@ def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: 
 
 
 def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
-    # Lines of two runs under one name could hide each other. Of r-1 no journal is left.
+    # Lines of two runs with one name could hide each other. The journal of r-1 is gone.
     with host(tmp_path) as at:
         assert spend(at, "r-1") is None
         at.end("r-1")
@@ -257,7 +257,7 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
         assert type(at.prepare("r-1")) is OwnerFaultError
     with host(tmp_path) as at:
         assert type(at.prepare("r-1")) is OwnerFaultError
-        # A ledger without the run beside it, as after moving it to another store.
+        # A ledger whose store has no such run, as after a move to another store.
         gone = RawRows(1)
         stored_ledger(NAME, at.store).append(
             Disclosure("r-2", 1, NAME, CURATOR, gone, "replace-one", None, "row 0")
@@ -270,7 +270,7 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_cost_towards_the_curator_is_finite_for_sealed_cells_and_noisy_sums() -> None:
-    # An epsilon towards it is finite where its statement is, and infinite elsewhere.
+    # The epsilon towards the curator is finite exactly where its statement is.
     noise = (PureDp(0.5, count=2),)
     shown = {name: shown_to_curator(name, noise, None) for name in PROTOCOLS}
     finite = {name for name, events in shown.items() if Sound().supports(Composed(events))}
@@ -304,7 +304,7 @@ def test_a_run_goes_on_under_the_policy_that_let_it_in(tmp_path: Path) -> None:
 
 
 def test_ledger_lines_that_are_not_about_owners_are_refused(tmp_path: Path) -> None:
-    # What an owner writes in the curator's words would count against its rows.
+    # Lines in the curator's words would count against the owner's rows.
     strange = Disclosure("r", 1, NAME, CURATOR, RawRows(10**6), "replace-one", None, "mean")
     with host(tmp_path) as at:
         assert type(at.prepare("r", heard=(strange,))) is ProtocolError
@@ -332,7 +332,7 @@ def test_a_wrong_policy_is_refused_at_the_start(tmp_path: Path, policy: dict[str
 
 
 async def test_an_owner_with_a_forbidden_column_does_not_start(tmp_path: Path) -> None:
-    # Before its rows are read: there are none.
+    # The owner stops before it reads rows: the file does not exist.
     (tmp_path / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
     with pytest.raises(PolicyError, match="column 'age'"):
         await join(configured(tmp_path, columns=["x", "ill"]), StatusReporter(NAME, supervised=False))
@@ -354,7 +354,7 @@ def test_the_invitation_of_these_tests_has_the_planned_events() -> None:
 
 
 def test_a_full_disk_is_in_the_owners_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # By hand: the curator was told, and went on without this owner; its own log had not a word.
+    # The curator heard of it and went on without this owner, whose own log had no line.
     def fails(*line: object) -> None:
         raise StoreError("the disk is full", "Make room.")
 
@@ -364,7 +364,9 @@ def test_a_full_disk_is_in_the_owners_own_log(tmp_path: Path, monkeypatch: pytes
             patched.setattr(at.store, "append", fails)
             assert at.bid("run-1").HasField("fault")
         assert [(run, error.code) for run, error in at.said] == [("run-1", StoreError.code)]
-        assert at.bid("run-1").HasField("fault"), "what was refused does not leave when it is asked twice"
+        assert at.bid("run-1").HasField("fault"), (
+            "a refused answer does not leave when the directive comes again"
+        )
         at.wired.welcome(["run-1"])  # another stream: the curator may not have heard the refusal
         assert at.bid("run-1").HasField("counts")
         assert len(at.said) == 1

@@ -21,7 +21,7 @@ from tests.owner.sums.owner_parties import NOISY, VECTOR, Asker, parameters
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
 CURATORS = BUDGET | {"observer": "curator"}
 ONE = (Gaussian(3.0),)
-"""Epsilon 1.27 at delta 1e-5: two of them are 1.9."""
+"""Epsilon 1.27 at delta 1e-5; of two such plans 1.9."""
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'merf', but in uniform"),
@@ -58,7 +58,9 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert name == "r"
         assert words in logged.cause
         assert kind is BudgetError or logged.cause == error.cause
-        out = "is not in a run" if kind is ApprovalError else "does not take part"  # or it may yet be let in
+        out = (
+            "is not in a run" if kind is ApprovalError else "does not take part"
+        )  # a waiting run may still be approved
         assert out in str(curator.embed(1))
         assert at.lines == 0
 
@@ -69,7 +71,7 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
 def test_a_release_that_the_policy_allows_is_let_in(
     tmp_path: Path, sums: str, security: Security | None
 ) -> None:
-    # "releases let no rows out": limits of rows are none of theirs, and neither may a row leave.
+    # Releases send no rows, so limits of rows do not concern them.
     with host(
         tmp_path, sums=sums, rows="none", most_rows=0, most_rows_per_run=0, protocols=["merf"],
         consumers=["hospital"], budgets=[BUDGET], columns=["x", "age", "ill"],
@@ -80,7 +82,7 @@ def test_a_release_that_the_policy_allows_is_let_in(
 
 
 def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> None:
-    # docs/owners.md, "Only non-personal data": owners whose rows stay take part in all of them.
+    # docs/owners.md, "Only non-personal data": owners that send no rows take part in every release.
     with host(tmp_path, runs_at_once=len(PROTOCOLS), rows="none") as at:
         for protocol in names("sums"):
             assert Asker(at, f"sums-{protocol}").enlist(protocol=protocol) is None
@@ -102,7 +104,7 @@ def test_a_vector_above_most_sums_is_refused(tmp_path: Path) -> None:
 
 
 def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_path: Path) -> None:
-    # Where a curator has a finite epsilon, it may have a limit, over runs and restarts.
+    # A finite epsilon towards the curator can have a limit, over runs and restarts.
     for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
         with host(tmp_path, budgets=[CURATORS]) as at:
             curator = Asker(at, run)
@@ -116,7 +118,7 @@ def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_pat
 
 
 def test_releases_count_towards_budgets_over_runs_and_restarts(tmp_path: Path) -> None:
-    # The whole plan of a release, as soon as a vector left; next to what summaries cost.
+    # A release costs its whole plan as soon as a vector left, in the same budget as summaries.
     for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
         with host(tmp_path, budgets=[BUDGET]) as at:
             curator = Asker(at, run)
@@ -137,7 +139,7 @@ def test_a_release_of_which_nothing_left_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_release_is_approved_by_hand(tmp_path: Path) -> None:
-    # The command that the refusal names is the one that helps; it lets one run in.
+    # The command in the refusal lets one run in.
     with host(tmp_path, approval="manual") as at:
         error = Asker(at, "r-1").enlist()
         assert error is not None
@@ -196,7 +198,7 @@ def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
 def test_an_unknown_level_of_sums_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sums"), host(tmp_path, sums="plain"):
         pass
-    # The level that is withdrawn says what it was, why it went, and what to use.
+    # The error of the withdrawn level says what it was, why it was withdrawn, and what to use.
     withdrawn = "'policy.sums' is wrong: 'aggregated' is withdrawn: .* exact sums .*; use \"noisy\""
     with pytest.raises(ConfigError, match=withdrawn), host(tmp_path, sums="aggregated"):
         pass

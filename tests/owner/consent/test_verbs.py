@@ -26,7 +26,7 @@ BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5, "days": 365}
 
 
 def configure(folder: Path, **policy: Any) -> Path:
-    """OWNER.toml of the host in a folder."""
+    """Write OWNER.toml of the host in a folder."""
     (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
     return write_config(folder / "OWNER.toml", configured(folder, **policy).model_dump(mode="json"))
 
@@ -64,8 +64,8 @@ def test_status_lists_sent_rows_recipients_and_remaining_limits(tmp_path: Path) 
     limits = {limit["limit"]: (limit["used"], limit["most"], limit["left"]) for limit in status["limits"]}
     assert limits["rows offered in all"] == (10, 10, 0)
     assert limits["rows in one run"] == (3, None, None)
-    assert limits["runs at once"] == (2, 3, 1)  # a refused one until the curator ends it
-    # The time of this host was long ago: r-2 is open and counts, r-1 counts in all alone.
+    assert limits["runs at once"] == (2, 3, 1)  # a refused run counts until the curator ends it
+    # This host's clock is far in the past: r-2 is open and counts in the window, r-1 only in all.
     assert limits["epsilon to others in 365 days, delta 1e-05"] == (one, 2, 2 - one)
     assert limits["epsilon to others in all, delta 1e-05"] == (two, None, None)
     assert all(len(line) <= 100 for line in text.splitlines())
@@ -186,7 +186,7 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
                 reader.forget_entries("r-1")
         at.bid("r-1")  # and the process goes on
         assert at.lines == 1
-    with read_only(tmp_path) as reader:  # when it does not run, too
+    with read_only(tmp_path) as reader:  # also when the process does not run
         assert len(reader.ledger()) == 1
     with host(tmp_path) as at:
         assert at.lines == 1

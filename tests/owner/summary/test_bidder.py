@@ -48,7 +48,7 @@ def bids_and_reveals(owner: Bidder) -> Iterator[tuple[Bid, list[float], int | No
     number = 0
     while (bid := owner.bid(Broadcast(number + 1, number, random_mean(number)))) is not None:
         number += 1
-        if number % 3:  # two rounds in three it is asked
+        if number % 3:  # in two of three rounds its row is asked for
             row = owner.reveal(number, bid.token)
             assert isinstance(row, Row)
             yield bid, row.values.tolist(), row.label
@@ -66,7 +66,7 @@ def test_a_bid_is_the_largest_marginal_gain() -> None:
 
 
 def test_the_first_of_equal_rows_is_bid() -> None:
-    # Bidder.bid, and DESIGN.md, decision 1: a tie has one outcome everywhere. Copies differ in their labels.
+    # A tie has the same outcome everywhere. The copies differ in their labels.
     best = table(1, 4).values[0]
     rows = Table(np.array([best, best, best]), np.array([1, 0, 0]))
     owner = prepared(rows)
@@ -101,7 +101,7 @@ def test_bids_do_not_depend_on_the_order_of_rows_in_the_file(order: list[int]) -
 
 
 def test_a_row_keeps_its_token() -> None:
-    # protocol.Bid: PRIVAUCTION counts how often a row was best, so it must know it again.
+    # PRIVAUCTION counts how often a row was best, so it must recognise the row.
     owner = prepared(table(20, 5))
     tokens, far = [], random_mean(1)
     for mean in [far, -far, far, -far]:
@@ -116,7 +116,7 @@ def test_a_row_keeps_its_token() -> None:
 
 
 def test_a_new_run_starts_afresh() -> None:
-    # Bidder.prepare: tokens, sent rows and the gate's count are of one run.
+    # Tokens, sent rows and the gate's count belong to one run.
     owner = prepared(table(6, 6))
     first = list(bids_and_reveals(owner))
     owner.invite(replace(invitation(TASK), run="run-2"))
@@ -180,7 +180,7 @@ def test_the_gate_records_every_row_before_it_leaves() -> None:
 
 
 def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
-    # DESIGN.md, Words: points accessed are distinct rows.
+    # Points accessed are distinct rows.
     owner = prepared(table(4, 9))
     bid = owner.bid(Broadcast(1, 0, NOTHING))
     assert bid is not None
@@ -210,7 +210,7 @@ def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
 
 
 def test_an_owner_computes_no_features_for_uniform_draws() -> None:
-    # Of 10,000 owners in a process, each kept h1 of its rows, for which nobody asks.
+    # 10,000 owners in one process would each hold h1 of their rows for nothing.
     count, dimension = 2_000, 256
     schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=4),))
     owner = Bidder("a", Table(np.zeros((count, 4))), schema, noise_for(0, "a")("draw"), OwnerGate("a"))

@@ -1,4 +1,4 @@
-"""An owner's process: runs of sums go by its files, its certificate and the list of revoked ones."""
+"""An owner's process in runs of sums: its files, its certificate and the list of revoked certificates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings(folder: Path, **changes: Any) -> OwnerSettings:
 
 
 async def asked(owner: OwnerSettings, ask: Ask) -> None:
-    """Ask an owner's process as a curator does; it stops then, and nothing is on a network."""
+    """Ask an owner's process as a curator does, without a network; then the process stops."""
 
     class Asked(RunManager):
         def __init__(self, *given: Any) -> None:
@@ -80,7 +80,7 @@ def _goes_on(curator: Asker) -> None:
 
 
 async def test_signing_keys_of_others_are_held_to_the_list_of_revoked_certificates(tmp_path: Path) -> None:
-    # From the settings' files, read when they are needed: a certificate that is revoked later is refused too.
+    # The list is read again for each check: a certificate that is revoked later is refused, too.
     authority = tmp_path / "ca"
     pki("init", authority)
     for name in NAMES:

@@ -46,7 +46,7 @@ QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH, CELLS)
 
 
 def raw_invitation() -> Invitation:
-    """An invitation of a curator that says nothing of noise, as one of an earlier release may."""
+    """Make an invitation without a word about noise, as a curator of an earlier release may send it."""
     message = invitation_to_wire(invitation(security=NOISY))
     message.sums.security.CopyFrom(pooling_pb2.Security(dropouts=1))
     return invitation_from_wire(message, "r")
@@ -57,8 +57,8 @@ def asking(gamma: float) -> SumQuery:
 
 
 def test_the_difference_of_two_totals_does_not_reveal_an_owners_sums() -> None:
-    # Asked of a, b and c, then of a and b, with a gamma that differs by 1e-12: without noise the difference
-    # of the totals was the exact sums of c.
+    # One total over a, b and c, one over a and b, with gammas that differ by 1e-12: without noise the
+    # difference would be the exact sums of c.
     tables = [Table(rows(count).values, rows(count).labels) for count in (20, 5, 7)]
     owners = [sum_responder(name, table) for name, table in zip(NAMES, tables, strict=True)]
     everybody = Together(owners, NOISY)
@@ -87,7 +87,7 @@ def test_no_aggregation_goes_without_noise_whatever_the_curator_says(noise: floa
 
 
 def _changed(value: Any) -> Iterator[Any]:
-    """Values with something changed, in every field of every part."""
+    """Yield copies of a value, each with one change in one field of one part."""
     if isinstance(value, tuple):
         for place, part in enumerate(value):
             yield from ((*value[:place], other, *value[place + 1 :]) for other in _changed(part))
@@ -112,7 +112,7 @@ def _changed(value: Any) -> Iterator[Any]:
 
 
 def test_every_field_of_a_question_changes_its_digest() -> None:
-    # Specs, layout, counts, weights, marginals, sketch, cells; what a question gets later is in it too.
+    # Specs, layout, counts, weights, marginals, sketch, cells, and any field that is added later.
     seen = {query.digest for query in QUESTIONS}
     assert len(seen) == len(QUESTIONS)
     touched = set()
@@ -122,7 +122,7 @@ def test_every_field_of_a_question_changes_its_digest() -> None:
                 try:
                     changed_query = dataclasses.replace(query, **{field.name: other})
                 except ConfigError:
-                    continue  # no question
+                    continue  # not a valid question
                 assert changed_query.digest not in seen
                 seen.add(changed_query.digest)
                 touched.add(field.name)
@@ -135,7 +135,7 @@ def test_a_digest_survives_the_wire(query: SumQuery) -> None:
 
 
 def test_a_number_that_comes_again_with_another_question_is_refused_before_it_is_computed() -> None:
-    # Plainly and masked: nothing leaves without a line of its own.
+    # Plain or masked: nothing leaves without a line of its own.
     lines = Lines()
     plain = sum_responder(lines=lines)
     plain.invite(invitation())
@@ -166,7 +166,7 @@ def test_two_questions_that_differ_anywhere_have_two_lines() -> None:
 
 
 def test_owners_of_a_run_only_grow_fewer() -> None:
-    # A share of noise counts on n - D - T others: nobody who comes later is one of them.
+    # A share of noise counts on n - D - T others; an owner that comes later is not among them.
     responder = sum_responder()
     responder.invite(invitation(security=NOISY))
     more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
@@ -186,7 +186,7 @@ TOLERANT = Security(dropouts=1, colluders=2)
 
 
 def planned_for(dropouts: int, colluders: int) -> Any:
-    """An aggregation of six whose noise was planned for so many that may be missing or collude."""
+    """An aggregation of six owners with noise planned for given numbers of dropouts and colluders."""
     vector = SumVector(QUERY, SCHEMA)
     plan = plan_noise(
         1.0, 1e-5, owners=6, dropouts=dropouts, colluders=colluders, length=vector.length,
@@ -197,8 +197,8 @@ def planned_for(dropouts: int, colluders: int) -> Any:
 
 
 def test_noise_that_is_planned_for_owners_that_may_be_missing_or_collude_is_refused() -> None:
-    # For n, n - D or n - T of six in place of n - D - T: the owner reckons with its own D and T, and finds
-    # that the total would tell more than the plan says.
+    # The noise is planned for n, n - D or n - T of six in place of n - D - T: the owner computes with its own
+    # D and T, and finds that the total would disclose more than the plan.
     agreed, event = planned_for(1, 2)
     for dropouts, colluders, refused in ((1, 2, False), (0, 0, True), (1, 0, True), (0, 2, True)):
         responder = sum_responder()

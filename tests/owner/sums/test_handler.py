@@ -1,4 +1,4 @@
-"""Decision 006: what an owner's process answers again, what died with it, and what it writes down before."""
+"""An owner's handler of sums: repeated answers, restarts, and ledger lines before answers (decision 006)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def asked(folder: Path, **policy: Any) -> Iterator[tuple[Host, Asker]]:
 
 
 def nonces(at: Host) -> list[str]:
-    """Nonces without digests of questions."""
+    """Nonces of the ledger's lines, without digests of questions."""
     lines = disclosures_in(line.line for line in at.store.ledger())
     return [" ".join(about.nonce.split()[:2]) for about in lines]
 
@@ -72,7 +72,7 @@ def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
 
 
 def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> None:
-    # Under secure aggregation too, where it could not be computed again.
+    # Also under secure aggregation, where the answer could not be computed again.
     with asked(tmp_path) as (at, curator):
         curator.enlist(security=NOISY)
         agreed = parameters()
@@ -87,7 +87,7 @@ def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None:
-    # "sums are not kept on the curator's disk", and on the owner's neither; nor is what opens a mask.
+    # No sums are stored on the owner's disk, and no secrets of masks.
     with asked(tmp_path) as (at, curator):
         curator.enlist(security=security)
         if security is None:
@@ -101,7 +101,7 @@ def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None
 
 
 def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
-    # "with a trusted curator it asks again, for sums are a function of the rows": no line is written twice.
+    # Sums are a function of the rows: the same bits, and no line is written twice.
     with asked(tmp_path) as (at, curator):
         curator.enlist()
         first = curator.embed(1)
@@ -118,8 +118,7 @@ def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Security | None) -> None:
-    # "a curator that restarts asks again from seq 1": the policy is asked once, and lines are written once;
-    # what was under masks is not done again.
+    # The policy decides once, and lines are written once; a masked aggregation is not repeated.
     with asked(tmp_path, approval="manual") as (at, curator):
         approve(tmp_path / "approvals", "hospital", "merf", 0, 1)
         assert curator.enlist(security=security) is None
@@ -168,7 +167,7 @@ def test_a_stated_influence_of_one_owner_below_its_rows_is_refused(
 
 
 def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
-    # At every phase, and also for the answer that it gave last; the next question may be answered.
+    # In every phase, the last answer included; the next question may be answered.
     for phase in range(1, 4):
         folder = tmp_path / str(phase)
         folder.mkdir()
@@ -196,7 +195,7 @@ def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
 
 
 def test_a_restarted_owner_still_counts_the_cost_of_a_run(tmp_path: Path) -> None:
-    # Two questions of the planned noise were let in, one left: one more, and not two; names stay used.
+    # The plan has two questions, and one answer left: one more question is let in, not two; names stay used.
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
         assert fault_of(curator.mask(1, parameters())) is None
@@ -234,7 +233,7 @@ def test_after_a_restart_a_number_keeps_its_question_and_a_roster_never_grows(tm
 def test_no_vector_leaves_before_its_ledger_line_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # "Ledger lines BEFORE the vector leaves": a store that fails lets nothing out, also not later for free.
+    # A store that fails lets nothing out, also not later without a line.
     def fails(*lines: object) -> None:
         raise StoreError("the disk is full", "Make room.")
 
@@ -275,7 +274,7 @@ def test_a_masked_vector_whose_line_cannot_be_stored_does_not_leave(
 
 
 def test_directives_of_another_kind_of_run_are_refused(tmp_path: Path) -> None:
-    # Each run has its own directives: sums in a run of bids, bids in a run of sums.
+    # Sums in a run of bids, and bids in a run of sums, are refused.
     with asked(tmp_path) as (at, curator):
         assert "not in a run" in refusal(curator.embed(1)).cause
         curator = Asker(at)

@@ -1,4 +1,4 @@
-"""Decision 006: an owner reckons for itself, and refuses what was not agreed, planned or asked before."""
+"""Responder of sums: computes every figure itself, and refuses what was not agreed (decision 006)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_parameters_that_do_not_agree_are_refused(lie: dict[str, Any], words: st
 
 
 def test_parameters_that_agree_are_accepted() -> None:
-    # The other side of the test above; so are fewer drop-outs and a larger bound, which harm nobody.
+    # The counterpart of the test above; fewer drop-outs and a larger bound are harmless, too.
     for agreed in (GOOD, changed(GOOD, dropouts=0), changed(GOOD, bound=2 * GOOD.bound, bits=64)):
         binding = enlisted().propose(1, agreed, QUERY)
         assert (binding.owner, binding.chain, binding.signature) == (NAME, b"", b"")
@@ -96,7 +96,7 @@ def test_parameters_that_agree_are_accepted() -> None:
 
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_a_run_is_answered_at_the_level_that_was_agreed(security: Any) -> None:
-    # Who agreed to secure aggregation sends no plain sums, and the other way round.
+    # An owner that agreed to secure aggregation sends no plain sums, and the other way round.
     responder = enlisted(security)
     ask = (
         (lambda: responder.propose(1, GOOD, QUERY))
@@ -148,7 +148,8 @@ def test_the_plan_is_the_most_that_noise_may_cost() -> None:
 
 @pytest.mark.parametrize(("factor", "refused"), [(0.99999, True), (1.0, False), (1.5, False)])
 def test_one_question_may_cost_the_whole_plan_and_no_more(factor: float, refused: bool) -> None:
-    # By the owner's own diameter and by the owners that may be left, not by what the curator says.
+    # The cost follows from the owner's own diameter and the fewest remaining owners, not from the curator's
+    # words.
     responder, multiplier = enlisted(), factor * MULTIPLIER / 2**0.5
     agreed = parameters(noise=share(multiplier, HONEST))
     if refused:
@@ -164,7 +165,6 @@ def test_a_plan_without_gaussians_allows_no_noisy_question() -> None:
 
 
 def test_no_aggregation_is_done_twice() -> None:
-    # "so that no name is used twice"
     responder = enlisted()
     responder.propose(1, GOOD, QUERY)
     with pytest.raises(SecureAggregationError, match="no aggregation is done twice"):
@@ -175,7 +175,7 @@ def test_no_aggregation_is_done_twice() -> None:
 
 @pytest.mark.parametrize("certified", [False, True])
 def test_the_total_is_the_sum_of_the_vectors(certified: bool) -> None:
-    # Item 2: "result equals the plain sum": to the last bit, with keys from certificates and without.
+    # Equal to the last bit, with keys from certificates and without.
     tables = [Table(rows(n).values, rows(n).labels) for n in (20, 5, 1)]
     authority = Authority() if certified else None
     owners = [
@@ -197,8 +197,8 @@ def test_noise_of_all_owners_is_in_the_total() -> None:
 
 
 def test_signing_keys_are_bound_to_certificates() -> None:
-    # Of this authority, this aggregation, not revoked, and one each: "in a simulation without certificates
-    # owners believe the curator", and nowhere else.
+    # Each owner needs one key, bound to this authority and this aggregation, with a certificate that is not
+    # revoked. Only simulations without certificates believe the curator.
     authority, stranger = Authority(), Authority()
     revoked: list[bytes] = []
 
@@ -296,7 +296,7 @@ def test_questions_that_do_not_fit_the_schema_or_the_limits_are_refused(
 
 
 def test_a_plain_vector_writes_a_line_towards_curator_and_consumer() -> None:
-    # "an exact statistic towards the curator, and the event of the release towards the consumer", once.
+    # An exact statistic towards the curator, and the release's events towards the consumer, once.
     lines = Lines()
     responder = sum_responder(lines=lines)
     responder.invite(invitation(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
@@ -315,7 +315,7 @@ def test_a_plain_vector_writes_a_line_towards_curator_and_consumer() -> None:
 
 
 def test_a_masked_vector_writes_a_line_towards_curator_and_consumer() -> None:
-    # "Secure with noise: the event towards both."
+    # The event of the noisy total, towards both.
     lines = Lines()
     owners = [sum_responder(lines=lines), sum_responder("owner-2"), sum_responder("owner-3")]
     Together(owners, NOISY).total(1, GOOD, QUERY)
