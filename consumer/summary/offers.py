@@ -124,7 +124,7 @@ def make_offer(
     target, histogram, rows, classes = None, None, None, None
     if request.share == "rows" and h1 is not None:
         raise ConfigError(
-            "the curator chooses by hashes that it cannot compute, so it cannot use D_v",
+            "the curator chooses by hashes that it cannot compute, so that D_v is of no use to it",
             "Set 'share' to \"embedding\", or ask a curator that sees rows.",
         )
     picks: tuple[int, ...] = ()

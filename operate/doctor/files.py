@@ -284,5 +284,5 @@ def _data(settings: OwnerSettings | ConsumerSettings, store: Store) -> Finding:
         line = "no row is one that budgets were spent on, and budgets continue"
         return Finding("ok", "rows", line, remedy)
     else:
-        line = "budgets count the runs over these rows, and no others"
+        line = "budgets count what was spent on these rows, and on no others"
     return Finding("ok", "rows", line)
