@@ -83,7 +83,7 @@ def opened(
             odd = len(rows) < len(sealed) or any(len(row.features) != h1.spec.dimension for row in sealed)
             if odd or mismatched(rows, sealed, schema, h1):
                 raise SealedBoxError(
-                    f"a sealed row of {keys.keys.run} is not the row that its hash stands for",
+                    f"a sealed row of {keys.keys.run} is not the one that was chosen by its hash",
                     "An owner hashed one row and sealed another; ask again without this owner.",
                 )
     elif len(rows) < len(received):
