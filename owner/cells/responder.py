@@ -163,7 +163,7 @@ class HistogramResponder:
                 f"{self.name} gets an order with a count or shares out of range, or a second order",
                 "Check the curator's software.",
             )
-        sealer = self._sealing_keys()
+        sealer = self._ready()
         table = self._offered
         if self._pace is not None:
             self.answer_s = self._pace.answer_s(len(table), order.count, terms.fill)
@@ -197,7 +197,7 @@ class HistogramResponder:
     def _is_sealed(self) -> bool:
         return self._invitation is not None and is_sealed(self._invitation.protocol)
 
-    def _sealing_keys(self) -> Sealer | None:
+    def _ready(self) -> Sealer | None:
         """Keys of a run whose rows are sealed; None for other runs.
 
         Raises:
