@@ -193,7 +193,7 @@ def test_an_allowance_that_a_run_cannot_have_is_refused(changes: list[str]) -> N
 def test_payouts_without_a_finite_bound_are_refused(finished: Path, tmp_path: Path) -> None:
     """Gains without a clip, exact wins, histograms that a run did not release, an auction without a proof."""
     assert "infinite" in refused(finished, "--method", "gains", "--epsilon", 0.1)
-    assert "noise alone" in refused(finished, "--method", "wins")
+    assert "only with noise" in refused(finished, "--method", "wins")
     assert "no histograms" in refused(finished, "--method", "mixture")
     record = json.loads((finished / "record.json").read_text())
     (tmp_path / "record.json").write_text(json.dumps(record | {"protocol": "privauction"}))
@@ -206,7 +206,7 @@ def test_payouts_without_a_finite_bound_are_refused(finished: Path, tmp_path: Pa
 
 
 def test_cells_runs_are_paid_by_mixture(finished: Path, tmp_path: Path) -> None:
-    """From a record with private histograms: shares are the mixture's weights, and gains are refused."""
+    """Private histograms in the record: shares are the mixture's weights, and gains are refused."""
     record = json.loads((finished / "record.json").read_text())
     names = sorted(record["owner_rows"])
     rows, m = record["owner_rows"], record["validation_rows"]
