@@ -18,8 +18,8 @@ from tests.users.terminal import terminals
 OWN = ROOT / "examples" / "own-files"
 SCENARIO = f"{OWN}/scenario.toml"
 RELEASE = f"fedkme release marginals {SCENARIO} --engine inprocess --epsilon 8 --set seed=1 --out release"
-"""Seed 0 misses the truth in two intervals, about old age; over 50 seeds each question's hold 94 to 100
-%."""
+"""Seed 0 misses the truth in two intervals, about old age; over 50 seeds each question's intervals hold
+94 to 100 %."""
 TEN = (
     "count()",
     "share(smoker = 'yes')",
