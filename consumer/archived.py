@@ -1,4 +1,4 @@
-"""Costs of a consumer's archived requests, by the D_v that they were over and the hour in which they paid."""
+"""Costs of a consumer's archived requests, by D_v and by the hour in which they were charged."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from fedkme.store import Store
 _FACT = "archived/requests"
 HOUR_S = 3600.0
 Place = tuple[float, frozenset[bytes]]
-"""An hour's end, Unix seconds, and digests of each D_v of which the requests are that explain some lines."""
+"""End of an hour, Unix seconds, and digests of each D_v whose requests explain the hour's lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Lines of a ledger that some requests explain: those of their runs, and those of being made."""
+    """Ledger lines that requests explain: lines of their runs, and lines written when a request was made."""
 
     runs: set[str] = field(default_factory=set)
-    made: set[Disclosure] = field(default_factory=set)
+    request_lines: set[Disclosure] = field(default_factory=set)
 
     def add(self, document: RequestDocument) -> None:
-        """Take in the lines of one request."""
-        self.made.update(document.disclosures)
+        """Add the lines of one request."""
+        self.request_lines.update(document.disclosures)
         if document.plan is not None:
             self.runs.add(document.plan.run)
 
     def has(self, line: Disclosure) -> bool:
-        """Check whether one of them is the line's."""
-        return line.run in self.runs or line in self.made
+        """Check whether one of the requests explains a line."""
+        return line.run in self.runs or line in self.request_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Archived:
 
     Attributes:
         runs: names of runs in archived lines.
-        files: digests of each D_v of which something may have left.
-        costs: lines that cost what the archived ones do. The hour ends after what they tell of happened, so
-            that they leave a window up to an hour late.
+        files: digests of each D_v about which something may have left.
+        costs: lines that cost as much as the archived ones. Each hour ends after the disclosures in it, so
+            that lines leave a window up to an hour late.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Archived:
 
     @staticmethod
     def of(store: Store) -> Archived:
-        """Read what a store has."""
+        """Read the costs and names in a store."""
         plain = json.loads(store.get(_FACT) or b'{"runs":[],"files":[],"costs":[]}')
         costs = {
             (float(at), frozenset(map(bytes.fromhex, files))): lines_from_json(lines)
@@ -65,7 +65,7 @@ class Archived:
         return Archived(set(plain["runs"]), set(map(bytes.fromhex, plain["files"])), costs)
 
     def facts(self) -> dict[str, bytes | None]:
-        """The fact that `of` reads."""
+        """Make the fact that `of` reads."""
         costs = [
             [at, sorted(each.hex() for each in files), lines_to_json(lines)]
             for (at, files), lines in self.costs.items()
@@ -75,7 +75,7 @@ class Archived:
         return {_FACT: json.dumps(plain, separators=(",", ":")).encode("ascii")}
 
     def since(self, begin: float, apart: frozenset[bytes]) -> list[Disclosure]:
-        """Lines that may lie after a time, but for those that are over files in `apart` alone."""
+        """Lines that may lie after a time, without lines that concern files in `apart` alone."""
         return [
             line
             for (at, files), lines in self.costs.items()
@@ -84,16 +84,18 @@ class Archived:
         ]
 
     def with_lines(self, store: Store, leaving: Leaving, whose: Mapping[bytes, Explained]) -> Archived:
-        """Add what leaves; `whose` explains lines by the D_v of requests."""
+        """Add lines that go into an archive; `whose` has the explained lines by D_v."""
         from fedkme.ledgers.compaction import condensed  # it imports accountants
 
         readings = Readings(store)
-        found = defaultdict(list, {place: list(lines) for place, lines in self.costs.items()})
-        for kept in leaving.lines:
-            readings.add(kept.seq, kept.written)
-        told = disclosures_in(kept.line for kept in leaving.lines)
-        for kept, line in zip(leaving.lines, told, strict=True):
-            hour = math.ceil(readings.latest(kept.seq, kept.written) / HOUR_S) * HOUR_S
-            found[hour, frozenset(data for data, each in whose.items() if each.has(line))].append(line)
-        costs = {place: condensed(lines) for place, lines in found.items()}
-        return Archived(self.runs | {line.run for line in told}, self.files | whose.keys(), costs)
+        costs_by_place = defaultdict(list, {place: list(lines) for place, lines in self.costs.items()})
+        for row in leaving.lines:
+            readings.add(row.seq, row.written)
+        disclosures = disclosures_in(row.line for row in leaving.lines)
+        for row, line in zip(leaving.lines, disclosures, strict=True):
+            hour = math.ceil(readings.latest(row.seq, row.written) / HOUR_S) * HOUR_S
+            costs_by_place[hour, frozenset(data for data, each in whose.items() if each.has(line))].append(
+                line
+            )
+        costs = {place: condensed(lines) for place, lines in costs_by_place.items()}
+        return Archived(self.runs | {line.run for line in disclosures}, self.files | whose.keys(), costs)

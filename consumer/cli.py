@@ -28,12 +28,12 @@ from fedkme.tables.schema import load_schema
 from fedkme.verbs import AsJson, Verbs, print_json, print_result
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
-GoesOn = Annotated[bool, typer.Option("--goes-on", help="It may share rows with some earlier D_v.")]
+GoesOn = Annotated[bool, typer.Option("--goes-on", help="The new D_v may share rows with an earlier one.")]
 
 app = Verbs("Ask a curator for data.")
 
 
-_RECEIVED = "an object: output, rows, files, verdict (null where nothing was judged)"
+_RECEIVED = "an object: output, rows, files, verdict (null if nothing was judged)"
 
 
 @app.verb(
@@ -57,7 +57,7 @@ def runs(config: Config, as_json: AsJson = False) -> None:
 def watch(
     config: Config, name: Annotated[str, typer.Argument(metavar="RUN")], as_json: AsJson = False
 ) -> None:
-    """Follow a run to its end, write its rows and judge them, also of one that has ended."""
+    """Follow a run to its end, or take one that has ended; write its rows and judge them."""
     _do(config, watching(name), as_json=as_json)
 
 
@@ -82,7 +82,7 @@ def ledger(
     name="new-data",
 )
 def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -> None:
-    """Begin the budget anew for a D_v that shares no row with those of which something left."""
+    """Begin the budget anew for a D_v that shares no row with any D_v used before."""
     settings = load_settings(ConsumerSettings, config)
     schema = load_schema(settings.schema_file)
     units = units_of(load_validation(settings, schema), schema)
@@ -98,12 +98,12 @@ def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -
 @app.verb(
     "fedkme consumer release consumer.toml",
     "fedkme consumer release consumer.toml --attach run-1 --json",
-    json="an object: output, files, verdict (grade, sentence, advice; null where the card has none)",
+    json="an object: output, files, verdict (grade, sentence, advice; null if the card has none)",
 )
 def release(
     config: Config,
     attach: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Follow a run that was asked for.")
+        str | None, typer.Option(metavar="RUN", help="Follow a run that was requested before.")
     ] = None,
     supervised: Supervised = False,
     as_json: AsJson = False,
@@ -118,11 +118,11 @@ def release(
 
 
 def _do(config: Path, work: Work, supervised: bool = False, as_json: bool = False) -> NoReturn:
-    # Once: the file may be another's when the work is done.
+    # Read once: the file may have changed when the work is done.
     load = cache(partial(load_settings, ConsumerSettings, config))
     code = run_party(load, supervised, work)
-    here = (0, IncompleteSummaryError.code, NotJudgedError.code) if as_json else (0,)
-    if code in here and not supervised:  # else the error is the last line, and says where the rows are
+    judged_codes = (0, IncompleteSummaryError.code, NotJudgedError.code) if as_json else (0,)
+    if code in judged_codes and not supervised:  # an error says itself where the rows are
         print_received(received_summary(load()), config, as_json)
     raise typer.Exit(code)
 

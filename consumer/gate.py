@@ -1,4 +1,4 @@
-"""The one way out: what a consumer discloses of D_v is declared here, and written down before it goes."""
+"""The gate: declares every disclosure of D_v; the ledger has each line before anything leaves."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ConsumerGate:
     """One request's disclosures.
 
     Attributes:
-        consumer: whose they are.
-        declared: lines of both ledgers, in order.
+        consumer: the consumer's name.
+        declared: ledger lines of the request, in order.
     """
 
     def __init__(self, consumer: str, declared: Iterable[Disclosure] = ()) -> None:
@@ -41,24 +41,24 @@ class ConsumerGate:
         self.declared = list(declared)
 
     def pass_gamma(self, gamma: float) -> None:
-        """Let out a gamma that comes from D_v: the curator hears it, and owners in the plan."""
+        """Declare a gamma computed from D_v: the curator hears it, and owners hear it in the plan."""
         digest = hashlib.sha256(np.float64(gamma).tobytes()).hexdigest()
         self._write(REQUEST, _GAMMA, None, f"gamma {digest[:32]}", CURATOR, OWNERS)
 
     def pass_target(self, run: str, target: MeanVector, cost: Cost) -> None:
-        """Let out g~, which the curator passes on to owners."""
+        """Declare g~, which the curator passes on to owners."""
         self._write(run, cost.event, cost.sensitivity, nonce_of(target), CURATOR, OWNERS)
 
     def pass_histogram(self, run: str, how: CountNoise, counts: Counts) -> None:
-        """Let out D_v by cells, counted with noise, from which the orders of owners follow."""
+        """Declare the noisy histogram of D_v by cells; owners' orders follow from it."""
         self.declared += validation_disclosures(run, self.consumer, how, counts)
 
     def pass_picks(self, run: str, event: Event, picks: Sequence[int], counts: Counts) -> None:
-        """Let out directions that D_v picked, each for an event, with the histogram by their cells."""
+        """Declare the directions that D_v picked, one event each, with the histogram by their cells."""
         self.declared += pick_disclosures(run, self.consumer, event, picks, counts)
 
     def pass_rows(self, run: str, count: int) -> None:
-        """Let out D_v itself, for a curator that is trusted with it; nothing is drawn."""
+        """Declare D_v itself, without noise, for a curator that is trusted with it."""
         self._write(run, RawRows(count), None, ROWS, CURATOR)
 
     def _write(self, run: str, event: Event, sensitivity: float | None, nonce: str, *observers: str) -> None:

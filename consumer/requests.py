@@ -1,7 +1,7 @@
-"""A consumer's requests for summaries, in its store: what leaves of D_v is charged once, before it leaves.
+"""A consumer's requests for summaries, in its store: each offer is charged once, before it leaves.
 
-A request makes one offer in its life. Its lines in the ledger, the offer and the keys of its run are one
-transaction; whoever asks again gets those bytes, for that plan, or none (docs/decisions/004).
+A request makes one offer in its life. One transaction stores the offer, its ledger lines and the keys of its
+run; a repeated request sends the same bytes, for the same plan, or nothing (docs/decisions/004).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fedkme.store import OPEN, RunRow, Store
 from fedkme.wire.journals import request_document_from_bytes, request_document_to_bytes
 
 RECEIVED, DONE, ENDED = "received", "done", "ended"
-"""Statuses of a request that is not open: its rows are here; and were judged; or it never gets any."""
+"""Statuses of a request that is not open: rows received; rows judged; ended without rows."""
 _OF_THE_CALL = (
     ConnectionFailedError,
     PartyFailedError,
@@ -54,7 +54,7 @@ _OF_THE_CALL = (
 )
 
 Draw = Callable[[], tuple[Offer, RunKeys | None]]
-"""Makes the offer for a plan, with the keys of its run where its rows go sealed."""
+"""Makes the offer for a plan, with the run's keys if its rows go sealed."""
 
 
 def is_final(error: FedkmeError) -> bool:
@@ -66,8 +66,8 @@ class KeptRequest:
     """One request in a consumer's store.
 
     Attributes:
-        document: all that is kept of it.
-        status: `open`, or how it ended.
+        document: the stored request.
+        status: `open`, or its end.
     """
 
     def __init__(self, requests: Requests, document: RequestDocument, status: str = OPEN) -> None:
@@ -76,56 +76,56 @@ class KeptRequest:
         self.status = status
 
     def offer(self, plan: Plan, draw: Draw) -> Offer:
-        """The offer for a plan: what was offered before, or what `draw` makes, charged and kept.
+        """The offer for a plan: the earlier one, or a new one by `draw`, which is charged and stored.
 
         Raises:
-            ProtocolError: the offer was made for another plan, or the run's name is no new one.
-            BudgetError: D_v cannot pay; nothing of it was computed.
-            StoreError: it could not be kept, and must not leave.
+            ProtocolError: the offer was made for another plan, or the run's name is not new.
+            BudgetError: the cost exceeds D_v's budget; nothing was computed from D_v.
+            StoreError: the offer could not be stored, and must not leave.
         """
         _check_name(plan.run)
-        known = self.document
-        if known.plan is not None:
-            if known.offer is None or not known.planned(plan):
+        document = self.document
+        if document.plan is not None:
+            if document.offer is None or not document.planned(plan):
                 raise ProtocolError(
-                    f"the curator plans {plan.run} otherwise than {known.plan.run}, for which D_v paid",
+                    f"the curator plans {plan.run} unlike {document.plan.run}, for which D_v paid",
                     "Nothing more of D_v left: ask the curator's operator, or give the request up by "
                     "`fedkme consumer cancel` or another 'output'.",
                 )
-            return known.offer
+            return document.offer
         self._requests.check_new(plan.run)
         offer, keys = draw()
         plan = replace(plan, offered=False, offers=())
         secrets = None if keys is None else keys.secrets
-        made = replace(known, plan=plan, offer=offer, secrets=secrets)
-        self._requests.keep(made, offer.disclosures[len(known.disclosures) :])
-        self.document = made
+        charged = replace(document, plan=plan, offer=offer, secrets=secrets)
+        self._requests.keep(charged, offer.disclosures[len(document.disclosures) :])
+        self.document = charged
         return offer
 
     def end(self, status: str) -> None:
-        """Say how it ended; offer and keys go.
+        """Store the end of the request, and delete its offer and keys.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: the end could not be written.
         """
-        kept = replace(self.document, offer=None, secrets=None)
-        self._requests.end(kept, status)
-        self.document, self.status = kept, status
+        shortened = replace(self.document, offer=None, secrets=None)
+        self._requests.end(shortened, status)
+        self.document, self.status = shortened, status
 
 
 class Requests:
     """Requests and ledger of one consumer.
 
     Attributes:
-        consumer: its name.
-        files: its D_v over time.
+        consumer: the consumer's name.
+        files: its D_v files over time.
     """
 
     def __init__(self, consumer: str, store: Store) -> None:
-        """Go on with what a store holds.
+        """Continue with the requests in a store.
 
         Raises:
-            LedgerError: its last line is no entry of this consumer's.
+            LedgerError: the last line is not an entry of this consumer's ledger.
         """
         self.consumer = consumer
         self.files = DataFiles(store)
@@ -135,56 +135,57 @@ class Requests:
     @property
     def spent(self) -> list[Disclosure]:
         """Disclosures of D_v, in the order in which they were charged."""
-        return disclosures_in(kept.line for kept in self._store.ledger())
+        return disclosures_in(row.line for row in self._store.ledger())
 
     @property
     def used_files(self) -> set[bytes]:
-        """Digests of each D_v of which something may have left."""
-        here = map(self._store.run, self._store.finished())
-        rows = (row for row in (*here, *self._store.runs(OPEN)) if row is not None)
+        """Digests of each D_v about which something may have left."""
+        finished = map(self._store.run, self._store.finished())
+        rows = (row for row in (*finished, *self._store.runs(OPEN)) if row is not None)
         return Archived.of(self._store).files | _used(map(_document, rows)).keys()
 
     def within(self, days: float | None, now: float, data: bytes) -> list[Disclosure]:
-        """Disclosures of D_v that may lie in the last so many days; all of them without a number.
+        """Disclosures of D_v that may lie in the last `days` days.
 
-        Those of another D_v are among them, unless it is apart from this one (`fedkme.ledgers.data_files`).
+        Disclosures of another D_v count too, unless it shares no rows with this one
+        (`fedkme.ledgers.data_files`).
 
         Args:
-            days: of the window.
+            days: length of the window; None: no limit.
             now: Unix seconds.
             data: digest of D_v.
         """
         readings, begin, apart = Readings(self._store), begin_of(days, now), self.files.apart(data)
         lines = self._store.ledger(readings.last)
-        for kept in lines:
-            readings.add(kept.seq, kept.written)
-        inside = [kept.line for kept in lines if readings.latest(kept.seq, kept.written) >= begin]
+        for row in lines:
+            readings.add(row.seq, row.written)
+        inside = [row.line for row in lines if readings.latest(row.seq, row.written) >= begin]
         readings.note(now)
         archived = Archived.of(self._store).since(begin, apart)
         return [*archived, *self._of_data(disclosures_in(inside), apart)]
 
     def _of_data(self, lines: list[Disclosure], apart: frozenset[bytes]) -> list[Disclosure]:
-        """Leave out lines of requests over files that are apart; one that no request explains stays."""
+        """Leave out lines of requests over files in `apart`; lines that no request explains stay."""
         if not apart:
             return lines
-        there, here = Explained(), Explained()
+        there, current = Explained(), Explained()
         for document in self._documents():
-            (there if document.data in apart else here).add(document)
-        return [line for line in lines if not there.has(line) or here.has(line)]
+            (there if document.data in apart else current).add(document)
+        return [line for line in lines if not there.has(line) or current.has(line)]
 
     def _documents(self) -> list[RequestDocument]:
         return [_document(row) for row in self._store.runs()]
 
     def last(self, output: str) -> KeptRequest | None:
-        """The last request whose rows go to a folder.
+        """Find the last request whose rows go to a folder.
 
         Raises:
-            StoreError: it cannot be read.
+            StoreError: the request cannot be read.
         """
         return self._latest(output, lambda document: document.output == output)
 
     def _latest(self, text: str, fits: Callable[[RequestDocument], bool]) -> KeptRequest | None:
-        """The last request that fits, in whose document a text stands."""
+        """Find the last request that `fits` accepts and whose document contains a text."""
         for row in reversed(self._store.runs()):
             if text.encode() in row.document and fits(_document(row)):
                 whole = replace(row, document=self._store.document(row.run) or row.document)
@@ -192,10 +193,10 @@ class Requests:
         return None
 
     def going_on(self, document: RequestDocument) -> KeptRequest | None:
-        """The request with which a command goes on: one for the same, whose rows are not here, or not judged.
+        """Find an equal request that still waits for rows or for its verdict, for a command to continue.
 
         Raises:
-            ConfigError: another one waits for the same folder, and D_v has paid for it.
+            ConfigError: another request, which D_v has paid for, waits for the same folder.
         """
         before = self.last(document.output)
         if before is None or before.status in (DONE, ENDED):
@@ -206,17 +207,17 @@ class Requests:
             if (plan := before.document.plan) is not None:
                 raise ConfigError(
                     f"{document.output} waits for another summary, {plan.run}, for which D_v has paid",
-                    "Ask with its settings and its D_v, give it up by `fedkme consumer cancel`, or choose "
+                    "Repeat it with its settings and D_v, give it up by `fedkme consumer cancel`, or choose "
                     "another 'output'.",
                 )
             before.end(ENDED)
         return None
 
     def begin(self, document: RequestDocument) -> KeptRequest:
-        """Keep a new request, with what it discloses by being made.
+        """Store a new request, with the disclosures of its making.
 
         Raises:
-            StoreError: it could not be kept.
+            StoreError: the request could not be stored.
         """
         with self._ledger.together(self._store):
             self._ledger.extend(document.disclosures)
@@ -224,39 +225,39 @@ class Requests:
         return KeptRequest(self, document)
 
     def heads(self, identity: Callable[[], Identity | None]) -> HeadLog:
-        """Heads of curators that were shown to this consumer, and are kept."""
+        """Log of the curators' heads that this consumer received."""
         return HeadLog(Role.CONSUMER, self.consumer, self._ledger, self._store, identity)
 
     def check_new(self, run: str) -> None:
-        """Refuse a run of which the ledger has lines: those of two would be told apart by nothing.
+        """Refuse a run whose name is in the ledger: nothing would tell the lines of both runs apart.
 
         Raises:
-            ProtocolError: it has.
+            ProtocolError: the ledger has lines of a run with this name.
         """
         last = tip(self._store)
         lines = self._store.ledger(0 if last is None else last.last)
-        known = {about.run for about in disclosures_in(kept.line for kept in lines)}
-        if run in known | Archived.of(self._store).runs:
+        used = {about.run for about in disclosures_in(row.line for row in lines)}
+        if run in used | Archived.of(self._store).runs:
             raise ProtocolError(
-                f"the curator calls a new run {run}, as it called another one",
+                f"the curator calls a new run {run}, the name of an earlier run",
                 "Nothing of D_v left: ask the curator's operator.",
             )
 
     def keep(self, document: RequestDocument, lines: tuple[Disclosure, ...]) -> None:
-        """Write a request's offer with its lines, all or nothing; when this returns, the offer may leave.
+        """Store a request's offer with its lines, all or nothing; afterwards the offer may leave.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: the offer could not be written.
         """
         with self._ledger.together(self._store):
             self._ledger.extend(lines)
             self._store.update_run(document.name, document=request_document_to_bytes(document))
 
     def end(self, document: RequestDocument, status: str) -> None:
-        """Write how a request ended; what `document` has no more is overwritten.
+        """Store the end of a request; `document` overwrites the stored one.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: the end could not be written.
         """
         with self._store.transaction():
             self._store.update_run(
@@ -265,21 +266,21 @@ class Requests:
             self._store.forget_entries(document.name)
 
     def of_run(self, run: str) -> KeptRequest | None:
-        """The request that a run answers.
+        """Find the request that a run answers.
 
         Raises:
-            StoreError: it cannot be read.
+            StoreError: the request cannot be read.
         """
         return self._latest(run, lambda document: document.plan is not None and document.plan.run == run)
 
     def archive(self, runs: int = RUNS) -> int:
-        """Archive requests that are over; the budget, and which runs are known, stay as they were.
+        """Archive ended requests; the budget and the used names of runs stay as they were.
 
         Returns:
-            How many archives were made.
+            Number of archives made.
 
         Raises:
-            StoreError: one could not be written; the store is as it was.
+            StoreError: an archive could not be written; the store is unchanged.
         """
 
         def settle(leaving: Leaving) -> dict[str, bytes | None]:
@@ -291,20 +292,22 @@ class Requests:
 
 def _check_name(run: str) -> None:
     if not run or not fits_ledgers(run) or run == REQUEST:
-        raise ProtocolError("the curator gives a run a name that no ledger takes", "Look at its software.")
+        raise ProtocolError(
+            "the curator gives a run a name that does not fit in ledgers", "Look at its software."
+        )
 
 
 def _used(documents: Iterable[RequestDocument]) -> dict[bytes, Explained]:
-    """Lines that requests explain, by each D_v of which something may have left."""
-    found: dict[bytes, Explained] = {}
+    """Lines that requests explain, by each D_v about which something may have left."""
+    explained: dict[bytes, Explained] = {}
     for document in documents:
         if document.plan is not None or document.disclosures:
-            found.setdefault(document.data, Explained()).add(document)
-    return found
+            explained.setdefault(document.data, Explained()).add(document)
+    return explained
 
 
 def _shortened(document: bytes) -> bytes:
-    """Document of an archived request without code book and keys, for the store."""
+    """Shorten the document of an archived request: no code book, no keys."""
     request = request_document_from_bytes(document)
     if request.plan is None:
         return document

@@ -1,4 +1,4 @@
-"""Results in a consumer's output folder: whole, its user's alone, on disk before anything is said of them."""
+"""Result files in a consumer's output folder: complete, private, and on disk before any report."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from fedkme.errors import ConfigError, on_disk
 
 SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
-"""All rows that came, of which the summary is the p that match D_v best."""
+"""All received rows; the summary is the p of these that match D_v best."""
 EVALUATION = "evaluation.json"
 CSV = "summary.csv"
-"""Rows of the summary as people read them, with their weights."""
+"""Rows of the summary as readable text, with their weights."""
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder for what will come: better refused now than after the run.
+    """Make the output folder before the run, so that a failure costs nothing.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: the folder cannot be made.
     """
     with on_disk(f"{output} cannot be made", "Correct 'output'."):
         make_durably(output, 0o700)
 
 
 def write_result(path: Path, data: bytes) -> None:
-    """Write a file, or leave the one that is there.
+    """Replace a file, or leave the existing one after a failure.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the file cannot be written.
     """
     try:
         replace(path, data, 0o600)
@@ -39,10 +39,10 @@ def write_result(path: Path, data: bytes) -> None:
 
 
 def remove_result(path: Path) -> None:
-    """Remove a file of an earlier result, if it is there.
+    """Remove a file of an earlier result, if it exists.
 
     Raises:
-        ConfigError: it cannot be removed.
+        ConfigError: the file cannot be removed.
     """
     with on_disk(f"{path} cannot be removed", "Correct its rights."):
         path.unlink(missing_ok=True)
@@ -50,7 +50,7 @@ def remove_result(path: Path) -> None:
 
 
 def unwritten(path: Path, error: OSError) -> ConfigError:
-    """The error for a file that a disk does not take: what was asked for is kept."""
+    """Make the error for a file that cannot be written; the request stays open."""
     return ConfigError(
         f"{path} cannot be written: {error.strerror}", "Make room, and ask again: the request is kept."
     )

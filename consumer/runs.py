@@ -1,4 +1,4 @@
-"""A consumer's runs at its curator: which there are, following one, ending one."""
+"""A consumer's runs at its curator: list them, follow one, cancel one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def listing(as_json: bool) -> AnyWork:
 
 
 def cancelling(run: str) -> AnyWork:
-    """End a run; what it has cost stays counted."""
+    """Cancel a run; its cost so far stays counted."""
 
     async def work(settings: AnyConsumer, reporter: StatusReporter) -> None:
         async def ask(stub: Stub) -> None:
@@ -75,18 +75,18 @@ def cancelling(run: str) -> AnyWork:
 
 
 def watching(run: str) -> Work:
-    """Follow a run to its end; its rows are kept and judged as by whoever asked for them."""
+    """Follow a run to its end, and write and judge its rows like the requesting command."""
 
     async def work(settings: ConsumerSettings, reporter: StatusReporter) -> None:
         schema = load_schema(settings.schema_file)
         validation = load_validation(settings, schema).table
-        asked = _document(settings, run)
-        _check_asked(run, asked, settings.request.p, validation)
+        document = _document(settings, run)
+        _check_asked(run, document, settings.request.p, validation)
 
         async def ask(stub: Stub) -> None:
             stream = stub.Summarize()
             await stream.write(pb.ConsumerMessage(attach=pb.RunQuery(name=settings.name, run=run)))
-            summary = await receive_summary(run, stream, schema, reporter, asked)
+            summary = await receive_summary(run, stream, schema, reporter, document)
             make_folder(settings.output)
             keep_received(settings, schema, validation, summary, reporter)
             judge_received(settings, schema, validation, summary.plan, reporter)
@@ -96,13 +96,13 @@ def watching(run: str) -> Work:
     return work
 
 
-def _check_asked(run: str, asked: RequestDocument | None, p: int, validation: Table) -> None:
-    """Refuse a p or a D_v by which another summary than the run's would be chosen and judged.
+def _check_asked(run: str, document: RequestDocument | None, p: int, validation: Table) -> None:
+    """Refuse a p or a D_v that differs from the run's request, if the store has the request.
 
     Raises:
-        ConfigError: the run's request, where it is here, has another.
+        ConfigError: p or D_v differs.
     """
-    if asked is not None and (asked.request.rows, asked.data) != (p, validation.digest()):
+    if document is not None and (document.request.rows, document.data) != (p, validation.digest()):
         raise ConfigError(
             f"{run} was asked for with another p, or another D_v, than this configuration has",
             "Watch it with the configuration by which it was asked for.",
@@ -110,23 +110,23 @@ def _check_asked(run: str, asked: RequestDocument | None, p: int, validation: Ta
 
 
 def _document(settings: ConsumerSettings, run: str) -> RequestDocument | None:
-    """A run's request, also while another process of this consumer has the store; None where it has none."""
+    """Read a run's request, even while another process has the store open; None if the store has none."""
     with (
         contextlib.suppress(StoreError),
         contextlib.closing(read_store(settings.journal, settings.name)) as store,
     ):
-        kept = Requests(settings.name, store).of_run(run)
-        return None if kept is None else kept.document
+        request = Requests(settings.name, store).of_run(run)
+        return None if request is None else request.document
     return None
 
 
 def _give_up(settings: ConsumerSettings, run: str, reporter: StatusReporter) -> None:
-    """End a run's request here too, whatever its curator said; who has it open hears it from the curator."""
+    """End a run's request in the store; a process that has the request open hears from the curator."""
     try:
         with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
-            kept = Requests(settings.name, store).of_run(run)
-            if kept is not None and kept.status == OPEN:
-                kept.end(ENDED)
+            request = Requests(settings.name, store).of_run(run)
+            if request is not None and request.status == OPEN:
+                request.end(ENDED)
     except StoreError as error:
         reporter.say("warning", run=run, round=0, line=str(error))
 
@@ -150,7 +150,7 @@ def _checked(answer: pb.RunList) -> pb.RunList:
 def _plain(run: pb.RunState) -> dict[str, str | int]:
     return {
         "run": run.run,
-        "kind": run.kind or "summary",  # of a curator that knew no other
+        "kind": run.kind or "summary",  # curators of old releases have only summaries
         "status": run.status,
         "rows": run.rows,
         "selected": run.selected,

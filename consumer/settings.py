@@ -28,26 +28,27 @@ class KernelSettings(Settings):
 
 
 class RequestSettings(Settings):
-    """Settings of a summary that the consumer decides."""
+    """The consumer's own settings for a summary."""
 
     p: int = Field(ge=1, lt=2**63)
     """Rows of the summary."""
     kernel: KernelSettings = KernelSettings()
     preset: Preset = "sound"
-    """Source of a mechanism that is not written down: `sound` derives it from `privacy`."""
+    """Defaults for mechanisms that the file does not set: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that D_v may cost."""
     asks: int = Field(1, ge=1, lt=2**31)
-    """Requests that D_v is meant for, each of which costs `privacy`: its counts by cells get the noise that
-    costs least over so many, Gaussian in place of discrete Laplace from two on."""
+    """Number of requests planned for D_v, each of which costs `privacy`. Counts by cells get the noise that
+    costs least over that number of requests: Gaussian in place of discrete Laplace from two on."""
     picks: int = Field(USUAL_PICKS, ge=0, le=MOST_PICKS)
-    """Directions that D_v may pick from a plan's menu, at most: a plan of more is refused before D_v is read.
-    With 0 it picks none, and all of its epsilon is for counts."""
+    """Most directions that D_v may pick from a plan's menu; a plan with more is refused before D_v is read.
+    With 0, D_v picks none, and all of its epsilon is for counts."""
     target: AnyTarget = GaussianSettings()
     """Protection of g~, the mean of h1 over D_v."""
     share: Literal["embedding", "rows"] = "embedding"
-    """`embedding`: the curator receives g~ alone. `rows`: it is trusted with D_v, as in the paper, and |D_v|
-    points count as accessed; by cells also with its classes, where it has labels."""
+    """`embedding`: the curator receives g~ alone. `rows`: the curator receives D_v itself, as in the paper,
+    and |D_v| points count as accessed; in protocols by cells it receives D_v's classes too, if there are
+    labels."""
 
     @model_validator(mode="before")
     @classmethod
@@ -76,12 +77,12 @@ class ConsumerSettings(StoredPartySettings):
     seeds: Source | None = None
     """The public seed set, to judge the summary together with it."""
     downstream: bool = True
-    """Train models on the summary and score them on the test rows, where there are labels."""
+    """Train models on the summary and score them on the test rows, if there are labels."""
     budget: WindowBudget | None = None
-    """Most that D_v may cost towards owners and curator, over all requests in `journal`, or over those of so
-    many `days`; none: no limit."""
+    """Most that D_v may cost towards owners and curator, over all requests in `journal`, or over those in the
+    last `days`; none: no limit."""
     request: RequestSettings
 
     def trains(self, schema: Schema) -> bool:
-        """Check whether models are trained on the summary, which takes scikit-learn."""
+        """Check whether models are trained on the summary; training needs scikit-learn."""
         return self.downstream and self.test is not None and schema.label is not None

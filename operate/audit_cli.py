@@ -1,4 +1,4 @@
-"""`fedkme audit`."""
+"""`fedkme audit`: verifies ledgers and states their cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def verify_runs(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="Folders of runs with ledgers, or heads, that are kept elsewhere; or those alone."
+            help="Folders of runs, with ledgers or heads stored elsewhere; or ledgers and heads alone."
         ),
     ],
     authority: Annotated[
@@ -52,15 +52,15 @@ def verify_runs(
         typer.Option(help="authority.pem, by which heads must be signed; default: a folder's own."),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Verify what is given; what is not is no reason to fail.")
+        bool, typer.Option("--partial", help="Verify the given files; missing files are no failure.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check every chain, the curator's ledger against each owner's and the consumer's, heads and figures.
 
-    Each line begins with OK, 'nothing to verify' (nothing was written), 'not given', or FAULT. It ends with
-    status 0 when everything was given and agrees, or what was given, with --partial; 61 where something was
-    not given, or nothing was ever written; 50 at a fault.
+    Each line begins with OK, 'nothing to verify' (nothing was written), 'not given', or FAULT. The exit
+    status is 0 if all files are given and agree (with --partial: if the given files agree), 61 if a file is
+    missing or nothing was ever written, 50 at a fault.
     """
     heads = [path for path in paths if path.suffix == SUFFIX]
     files = [path for path in paths if path.is_file() and path not in heads]
@@ -73,7 +73,9 @@ def verify_runs(
     if not folders:
         verdicts, absent = verify_files(files, follow)
     ledgers = sorted({*files, *(path for folder in folders for _, path in locate(folder, follow))})
-    trusted = [authority] if authority else [file for each in folders if (file := each / AUTHORITY).is_file()]
+    trusted = (
+        [authority] if authority else [file for folder in folders if (file := folder / AUTHORITY).is_file()]
+    )
     with on_disk(f"{trusted[0] if trusted else ''} cannot be read", "Give the authority's certificate."):
         pem = b"".join(path.read_bytes() for path in trusted)
     verdicts += check_files(ledgers, heads, pem or None, follow)
@@ -82,16 +84,16 @@ def verify_runs(
     faults = sum(bool(verdict.fault) for verdict in verdicts)
     lines = {verdict.about: verdict.lines for verdict in verdicts if verdict.lines is not None}
     if as_json:
-        said = {
+        answer = {
             "verdicts": [{"word": verdict.word, **asdict(verdict)} for verdict in verdicts],
             "faults": faults,
         }
-        print_json({**said, "lines": sum(lines.values()), "absent": absent, "signatures": not unsigned})
+        print_json({**answer, "lines": sum(lines.values()), "absent": absent, "signatures": not unsigned})
     else:
-        for each in verdicts:
-            noted = f": {each.fault}" if each.fault else f"; {each.note}" if each.note else ""
-            colon = ":" if " " in each.word else ""
-            typer.echo(f"{each.word + colon:<5} {each.about}{noted}")
+        for verdict in verdicts:
+            noted = f": {verdict.fault}" if verdict.fault else f"; {verdict.note}" if verdict.note else ""
+            colon = ":" if " " in verdict.word else ""
+            typer.echo(f"{verdict.word + colon:<5} {verdict.about}{noted}")
     if faults:
         raise LedgerError(
             f"ledgers have {faults} faults" if faults > 1 else "a ledger has a fault",
@@ -105,7 +107,7 @@ def verify_runs(
         end = [f"{what}, {sum(lines.values())} lines", *gaps]
     else:
         remedy = (
-            remedy if gaps else "Verify once a run has told anybody of rows; --partial takes it as it is."
+            remedy if gaps else "Verify once a run has disclosed anything; --partial accepts empty ledgers."
         )
         end = gaps = ["nothing to verify: no ledger that was given has a line", *gaps]
     if authority is None and trusted:
@@ -117,7 +119,7 @@ def verify_runs(
 
 
 def _figures(folder: Path) -> list[Verdict]:
-    """Findings about what else a folder says of privacy: metrics, cards, the page, payouts."""
+    """Verdicts on other privacy figures in a folder: metrics, cards, the page, payouts."""
     verdicts = check_figures(folder)
     if verdicts and not verdicts[0].fault:
         verdicts += [*_published(folder), *_report(folder)]
@@ -131,7 +133,7 @@ def _report(folder: Path) -> Iterator[Verdict]:
 
 
 def _published(folder: Path) -> Iterator[Verdict]:
-    """Finding about what the paper's variant would claim by a run's settings, where metrics.json says it."""
+    """Verdict on the published variant's claim in metrics.json, if any, recomputed from settings."""
     metrics, record = read_object(folder / METRICS), read_record(folder) or {}
     if stated := metrics.get("privacy_published"):
         try:
@@ -145,7 +147,7 @@ def _published(folder: Path) -> Iterator[Verdict]:
 
 
 def _payouts(folder: Path) -> Iterator[Verdict]:
-    """Finding about the noised payouts of a run, which draw on what its ledgers allow."""
+    """Verdict on a run's noised payouts, which draw on the allowance in its ledgers."""
     if not (path := folder / FILE).is_file():
         return
     try:
@@ -165,33 +167,33 @@ def _payouts(folder: Path) -> Iterator[Verdict]:
 )
 def ledger(
     paths: Annotated[
-        list[Path], typer.Argument(help="Folders of runs, or ledgers: a party's own over its lifetime.")
+        list[Path], typer.Argument(help="Folders of runs, or ledgers, such as a party's lifetime ledger.")
     ],
-    delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
-    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the stated epsilons.")] = 1e-5,
+    run: Annotated[str | None, typer.Option(help="Name of a single run to state.")] = None,
     person: Annotated[
-        int | None, typer.Option(metavar="ROWS", min=1, help="Rows of one person, where no record tells.")
+        int | None, typer.Option(metavar="ROWS", min=1, help="Rows of one person, if no record says.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what each observer can learn of each data set: epsilon by both accountants, and rows seen.
 
-    All runs that the ledgers hold are composed: what an owner's rows, or a consumer's D_v, have cost over
-    their lifetime. With several consumers a line says what they learn if they tell each other everything.
+    All runs in the ledgers are composed: the cost of an owner's rows, or a consumer's D_v, over their
+    lifetime. With several consumers, one line has what they learn if they share everything.
     """
     books = read_ledgers(paths)
     if run is not None:
         books = books.of(run)
     if person is not None:
         books = replace(books, group=person)
-    found = statements(books, delta)
+    stated = statements(books, delta)
     if as_json:
-        print_json([each.to_json() for each in found])
+        print_json([each.to_json() for each in stated])
         return
     out = console()
     out.print(_title(books.runs))
-    notes = list(dict.fromkeys(each.reason for each in found if math.isinf(each.epsilon)))
-    out.print(as_table(found, delta, notes))
+    notes = list(dict.fromkeys(each.reason for each in stated if math.isinf(each.epsilon)))
+    out.print(as_table(stated, delta, notes))
     for number, note in enumerate(notes, start=1):
         out.print(f"note {number}: {note}")
     for (protected, observer), cell in _published_cells(books.disclosures()).items():
@@ -200,9 +202,9 @@ def ledger(
             out.print(f"  {line}", soft_wrap=True)
 
 
-def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[str]) -> Table:
-    """The matrix, a line for each data set and observer. Why there is no bound is numbered as in `notes`."""
-    relations = sorted({each.neighbouring for each in found} - {"any"})
+def as_table(stated: Sequence[PrivacyStatement], delta: float, notes: Sequence[str]) -> Table:
+    """Make the matrix: a line per data set and observer, with reasons for no bound numbered as in `notes`."""
+    relations = sorted({each.neighbouring for each in stated} - {"any"})
     table = Table(
         title=f"epsilon at delta = {delta:g}, {', '.join(relations)}; only 'sound' is proven; -: no claim"
     )
@@ -213,7 +215,7 @@ def as_table(found: Sequence[PrivacyStatement], delta: float, notes: Sequence[st
     table.add_column("how", overflow="fold")
     before = ""
     for (protected, observer, unit), pair in groupby(
-        found, lambda each: (each.protected, each.observer, each.unit)
+        stated, lambda each: (each.protected, each.observer, each.unit)
     ):
         by_name = {each.accountant: each for each in pair}
         proven, claimed = by_name["sound"], by_name.get("published")
@@ -243,10 +245,10 @@ def _number(epsilon: float) -> str:
     return "inf" if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 
-def _published_cells(found: list[Disclosure]) -> dict[tuple[str, str], list[Disclosure]]:
-    """Pairs for which the paper has arithmetic."""
+def _published_cells(disclosures: list[Disclosure]) -> dict[tuple[str, str], list[Disclosure]]:
+    """Disclosures with published arithmetic, by pair of data set and observer."""
     cells: dict[tuple[str, str], list[Disclosure]] = {}
-    for about in found:
+    for about in disclosures:
         if isinstance(about.event, MwemCall | PrivAuction):
             cells.setdefault((about.protected, about.observer), []).append(about)
     return cells

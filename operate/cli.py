@@ -16,7 +16,7 @@ from fedkme import __version__
 from fedkme.command_line import explained, run_app
 
 if TYPE_CHECKING:
-    import typer  # not earlier than `main` can answer ctrl-C: it is most of what is to be imported
+    import typer  # imported late, when `main` can answer ctrl-C: typer takes most of the time of imports
 
 _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
@@ -49,11 +49,11 @@ _LONG = {
     *("release", "bench", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }
-"""Verbs that go on for longer than a person waits."""
+"""Verbs that take longer than a person waits without a sign."""
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which `fedkme completion SHELL` prints a script."""
 _COMPLETE = "_FEDKME_COMPLETE"
-"""Variable of the environment by which such a script asks for words."""
+"""Environment variable through which such a script asks for words."""
 _HELP = (
     "usage: fedkme VERB ...\n\n"
     + "".join(f"  {verb:<10}{text}\n" for verb, (_, _, text) in _VERBS.items())
@@ -82,10 +82,10 @@ def main() -> None:
         raise SystemExit(2)
     else:
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:  # else its folders in /tmp would be left
+            if signal.getsignal(number) is signal.SIG_DFL:  # the default would leave its folders in /tmp
                 signal.signal(number, signal.default_int_handler)
         with _begun(sys.argv[1:]):
-            gc.disable()  # a fifth of the time of imports is collections, which find nothing
+            gc.disable()  # collections find nothing, and take a fifth of the time of imports
             try:
                 app = _load(verb)
                 gc.freeze()
@@ -96,9 +96,9 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _begun(words: Sequence[str]) -> Iterator[None]:
-    """Show that something begins: imports take longer than a person waits for a first sign.
+    """Show a first sign of life: imports take longer than a person waits for it.
 
-    On a terminal the line goes again; elsewhere only verbs that take long have one, and it stays.
+    On a terminal the line disappears again; elsewhere only long verbs print the line, and it stays.
     """
     shown = sys.stderr.isatty()
     if shown:

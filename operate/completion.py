@@ -1,4 +1,4 @@
-"""Completion of words in a shell: verbs by a table, and what stands behind a verb by its own command line."""
+"""Completion of words in a shell: verbs from a table, words after a verb from its own command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from typer.main import get_command
 
 Verbs = Mapping[str, str]
-"""Verbs, and what each does."""
+"""Verbs, with one line of description each."""
 
 
 def script(shell: str, variable: str) -> str:
@@ -19,7 +19,7 @@ def script(shell: str, variable: str) -> str:
 
     Args:
         shell: bash, zsh or fish.
-        variable: of the environment, by which the script asks.
+        variable: environment variable through which the script asks.
     """
     of_typer: Any = importlib.import_module("typer.completion")
     text: str = of_typer.get_completion_script(prog_name="fedkme", complete_var=variable, shell=shell)
@@ -27,11 +27,11 @@ def script(shell: str, variable: str) -> str:
 
 
 def complete(verbs: Verbs, load: Callable[[str], typer.Typer]) -> None:
-    """Answer what the script asks for in the environment, and end the process.
+    """Answer the question that the script put into the environment, and end the process.
 
     Args:
-        verbs: of `fedkme`.
-        load: makes the command line behind a verb; called for the one that was typed, if any.
+        verbs: verbs of `fedkme`.
+        load: makes a verb's command line; called for the typed verb, if any.
 
     Raises:
         SystemExit: always.

@@ -1,4 +1,4 @@
-"""Configuration files: whose a file is, whether it is valid, and which files of rows it names."""
+"""Configuration files: the role of a file, its validity, and the files of rows that it names."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PARTIES: Mapping[str, tuple[type[PartySettings], frozenset[str]]] = {
         frozenset({"directory", "listen", "owners", "consumers", "summary", "quota", "quotas", "grace_s"}),
     ),
 }
-"""The settings of each role, and keys that are in no other's."""
+"""Settings of each role, and keys that no other role has."""
 
 
 def read_configuration(path: Path) -> PartySettings | SimulationSettings:
-    """The settings in a file, whosever they are; paths made absolute.
+    """Read the settings in a file of any role; paths become absolute.
 
     Raises:
-        ConfigError: it is nobody's, or not valid.
+        ConfigError: the file is of no role, or not valid.
     """
     values = load_toml(path)
     if "scenario" in values:
@@ -40,7 +40,7 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
     role = _role(values)
     if role is None:
         raise ConfigError(
-            f"{path.name} is the configuration of no party",
+            f"{path.name} is not the configuration of a party",
             "An owner's has 'data', a consumer's 'request' or 'release', a curator's 'directory'.",
         )
     if role == "consumer" and "release" in values:
@@ -49,23 +49,23 @@ def read_configuration(path: Path) -> PartySettings | SimulationSettings:
 
 
 def role_of(settings: PartySettings | SimulationSettings) -> str:
-    """owner, consumer, curator or simulation."""
+    """Role of settings: owner, consumer, curator or simulation."""
     if isinstance(settings, ReleaseConsumerSettings):
         return "consumer"
     return next((role for role, (kind, _) in _PARTIES.items() if isinstance(settings, kind)), "simulation")
 
 
 def _role(values: Mapping[str, Any]) -> str | None:
-    found = {role: len(keys & values.keys()) for role, (_, keys) in _PARTIES.items()}
-    best = max(found, key=lambda role: found[role])
-    return best if found[best] else None
+    matches = {role: len(keys & values.keys()) for role, (_, keys) in _PARTIES.items()}
+    best = max(matches, key=lambda role: matches[role])
+    return best if matches[best] else None
 
 
 def files_of_rows(config: Path) -> Iterator[tuple[Source, str, bool]]:
-    """Files of rows that a configuration names: each with whose it is, and whether the rows are private.
+    """Yield the files of rows that a configuration names, with the party or kind, and True for private rows.
 
     Raises:
-        ConfigError: it is nobody's, not valid, or names none.
+        ConfigError: the configuration is of no role, not valid, or names no files of rows.
     """
     settings = read_configuration(config)
     if isinstance(settings, SimulationSettings):
@@ -79,7 +79,7 @@ def files_of_rows(config: Path) -> Iterator[tuple[Source, str, bool]]:
 
 
 def tables_of(settings: PartySettings) -> Iterator[tuple[Source, str]]:
-    """Files of rows of a party, and what they are."""
+    """Yield a party's files of rows, with their kind."""
     match settings:
         case OwnerSettings():
             yield settings.data, "rows"

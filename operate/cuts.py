@@ -1,8 +1,8 @@
 """Cut points of numbers at quantiles of a released histogram: private quantiles for a public schema.
 
-The release is one of marginals, which counts every number by fine bins with noise under its own epsilon: its
-proof, ledger lines and audit are that release's (`curator/releases/marginals/budget.py`). What follows here
-is post-processing of what everybody may see, so a schema with these cuts costs nothing more.
+The release is one of marginals: it counts every number by fine bins, with noise under its own epsilon, and
+has its own proof, ledger lines and audit (`curator/releases/marginals/budget.py`). The computation here is
+post-processing of public data, so a schema with these cuts costs nothing more.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from fedkme.tables.schema import Numeric, Schema
 
 
 def with_cuts(evidence: CountEvidence, pieces: int) -> Schema:
-    """Schema of a release whose numbers have cuts, so that about as many rows lie between any two.
+    """Make a release's schema with cuts of its numbers, so that bins have about equally many rows.
 
-    Atoms are left aside. A block of like numbers, and a number that has cuts, stays as it is.
+    Atoms do not count. Blocks of like numbers, and numbers that have cuts already, do not change.
 
     Args:
-        evidence: of a release of marginals with fine bins.
-        pieces: bins of each number; fewer where many rows lie in one fine bin.
+        evidence: counts of a release of marginals with fine bins.
+        pieces: bins per number; fewer if many rows lie in one fine bin.
 
     Raises:
         DataError: no number was counted by fine bins.
     """
     columns, place, changed = [], 0, False
     for column in evidence.schema.columns:
-        known = evidence.fine((place,)) if isinstance(column, Numeric) and column.count == 1 else None
+        marginal = evidence.fine((place,)) if isinstance(column, Numeric) and column.count == 1 else None
         place += column.count
-        if known is not None and isinstance(column, Numeric):
+        if marginal is not None and isinstance(column, Numeric):
             edges = evidence.finer.edges(column)
-            cuts = _cuts(column, _quantiles(edges, known.shares[: len(edges) - 1], pieces))
+            cuts = _cuts(column, _quantiles(edges, marginal.shares[: len(edges) - 1], pieces))
             column, changed = column.model_copy(update={"cuts": cuts}), True
         columns.append(column)
     if not changed:
         raise DataError(
-            "no number of the release was counted by fine bins",
-            "Make a release of marginals with 'fine' above 1, of a schema with numbers without cuts.",
+            "the release has no number that was counted by fine bins",
+            "Make a release of marginals with 'fine' above 1, of a schema that has numbers without cuts.",
         )
     return Schema.model_validate(evidence.schema.model_copy(update={"columns": tuple(columns)}).model_dump())
 
 
 def _cuts(column: Numeric, at: NDArray[np.float64]) -> tuple[float, ...]:
-    """Edges as cuts: of a whole number the next whole one, which parts the same values, inside the bounds."""
+    """Convert edges inside the bounds to cuts; whole numbers round up, which splits the same values."""
     low, high = column.bounds
-    found = np.unique(np.ceil(at) if column.integer else at)
-    return tuple(found[(found > low) & (found < high)].tolist())
+    edges = np.unique(np.ceil(at) if column.integer else at)
+    return tuple(edges[(edges > low) & (edges < high)].tolist())
 
 
 def _quantiles(edges: NDArray[np.float64], shares: NDArray[np.float64], pieces: int) -> NDArray[np.float64]:
-    """Edges of fine bins below which j / pieces of the rows lie, by noisy shares."""
+    """Edges of fine bins with a share of about j / pieces of the rows below, by noisy shares."""
     below = np.cumsum(shares)
     rising = np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]
     at = np.searchsorted(rising, rising[-1] * np.arange(1, pieces) / pieces)

@@ -1,6 +1,6 @@
 """Descriptions of all configurations: JSON Schema for editors, and the page of docs that lists every key.
 
-Both are made of the settings themselves: types, defaults, limits, and the docstring of each attribute.
+Both come from the settings classes: types, defaults, limits, and the docstring of each attribute.
 """
 
 from __future__ import annotations
@@ -30,16 +30,23 @@ KINDS: Mapping[str, tuple[type[Settings], str]] = {
     "scenario": (SimulationSettings, "a scenario of `fedkme sim run`"),
     "release-scenario": (ReleaseSimulation, "release.toml of a run of `fedkme release`"),
 }
-"""Configurations by what `fedkme schema json` calls them: settings, and what they are."""
+"""Kinds of configurations, as `fedkme schema json` names them: settings class and description."""
 
 
 def json_schema(kind: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a kind of configuration."""
     model, what = KINDS[kind]
-    made = TypeAdapter(model).json_schema(by_alias=True, schema_generator=DescribedSchema)
-    if kind == "scenario":  # what suits `fedkme release`, by method
-        made["properties"]["release"] = {"type": "object", "description": "Settings of releases, by method."}
-    return {"$schema": GenerateJsonSchema.schema_dialect, **made, "title": f"fedkme: {what.replace('`', '')}"}
+    schema = TypeAdapter(model).json_schema(by_alias=True, schema_generator=DescribedSchema)
+    if kind == "scenario":  # settings of `fedkme release`, by method
+        schema["properties"]["release"] = {
+            "type": "object",
+            "description": "Settings of releases, by method.",
+        }
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        **schema,
+        "title": f"fedkme: {what.replace('`', '')}",
+    }
 
 
 def page() -> str:

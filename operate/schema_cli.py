@@ -1,4 +1,4 @@
-"""`fedkme schema`: from csv files to a public schema, and checks of files against it."""
+"""`fedkme schema`: drafts a public schema from csv files, and checks files against a schema."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fedkme.tables.schema import load_schema
 from fedkme.tables.text import csv_text
 from fedkme.verbs import AsJson, Verbs, print_json
 
-app = Verbs("Draft a public schema, check files against it, make rows for a rehearsal.")
+app = Verbs("Draft a public schema, check files against it, make random rows for a rehearsal.")
 
 Schemas = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, or Table Schema (.json).")]
 _KEYS = {"rows": "data", "D_v": "validation", "test rows": "test"}
-"""Key of a configuration, by whose rows the file has; those of a scenario's owner stand at its name."""
+"""Key of a configuration by the kind of its rows; a scenario's owner has its own name as key."""
 Out = Annotated[Path | None, typer.Option(help="File to write; none: print.")]
 
 
@@ -37,8 +37,9 @@ def draft(
 ) -> None:
     """Draft a schema from public rows or a data dictionary, with remarks on what to look at.
 
-    Separator, decimal sign, encoding, dates, words for nothing, categories, and columns that tell rows apart
-    are found. Bounds and names that were seen in rows are marked: replace them if the rows are private.
+    The verb detects separator, decimal sign, encoding, dates, words for missing values, categories, and
+    columns that identify rows. Bounds and names seen in rows are marked: replace them if the rows are
+    private.
     """
     _put(text_of(draft_files(samples, label)), out)
 
@@ -46,13 +47,15 @@ def draft(
 @app.verb(
     "fedkme schema check schema.toml north.csv south.csv",
     "fedkme schema check schema.toml owner.toml --json",
-    json="an object: files (of each its name, rows, faults with lines, what was swallowed)",
+    json="an object: files (name, rows, faults with lines, swallowed cells)",
 )
 def check(
     schema_file: Schemas,
     files: Annotated[
         list[Path],
-        typer.Argument(help="Files of rows; or OWNER.toml, CONSUMER.toml, a scenario, for those they name."),
+        typer.Argument(
+            help="Files of rows; or OWNER.toml, CONSUMER.toml or a scenario, for the files that it names."
+        ),
     ],
     as_json: AsJson = False,
     show_values: Annotated[
@@ -61,7 +64,7 @@ def check(
 ) -> None:
     """Find every fault of every file, with line numbers, in one pass; nothing leaves this host.
 
-    Counts what the schema's `missing` and `clip`, and names that are in no list, swallow.
+    It also counts cells that the schema's `missing` and `clip`, and names outside lists, swallow.
     """
     loaded = load_schema(schema_file)
     reports = [
@@ -90,11 +93,11 @@ def check(
 @app.verb("fedkme schema dummy schema.toml --rows 500 --out rehearsal.csv")
 def dummy(
     schema_file: Schemas,
-    rows: Annotated[int, typer.Option(min=0, help="How many.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    rows: Annotated[int, typer.Option(min=0, help="Number of rows.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random rows.")] = 0,
     out: Out = None,
 ) -> None:
-    """Write random rows of the schema's domain as csv, for a rehearsal: nobody's rows are in them."""
+    """Write random rows of the schema's domain as csv, for a rehearsal; no real row is in them."""
     _put(csv_text(dummy_columns(load_schema(schema_file), rows, np.random.default_rng(seed))), out)
 
 
@@ -114,7 +117,10 @@ def cuts(
 
     evidence = AskedFolder(release).evidence
     if not isinstance(evidence, CountEvidence):
-        raise DataError(f"{release} is no release of marginals", "Make one, which counts numbers by bins.")
+        raise DataError(
+            f"{release} is not a release of marginals",
+            "Make a release of marginals: it counts numbers by bins.",
+        )
     _put(with_cuts(evidence, pieces).to_toml(), out)
 
 
@@ -123,7 +129,7 @@ def json_of(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of file; --help lists them.")],
     out: Out = None,
 ) -> None:
-    """Print the JSON Schema of a kind of file, by which editors complete and check it.
+    """Print the JSON Schema of a kind of file; editors complete and check files with it.
 
     Kinds: schema, owner, curator, consumer, consumer-release, scenario, release-scenario.
     """
@@ -135,7 +141,7 @@ def json_of(
 
 
 def _sources(path: Path) -> Iterator[tuple[Source, str, bool]]:
-    """Files of rows that a path names, whose they are, and whether they are private."""
+    """Yield the files of rows that a path names, with the party or kind, and True for private rows."""
     if path.suffix != ".toml":
         yield path, path.name, True
         return

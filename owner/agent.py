@@ -1,4 +1,4 @@
-"""The owner's process: rows loaded once, a stream to the curator that is opened again when it breaks."""
+"""The owner's process: loads rows once, and opens the stream to the curator again when it breaks."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from owner.runs import RunManager
 from owner.settings import OwnerSettings
 
 if TYPE_CHECKING:
-    from owner.metrics import OwnerMetrics  # imported only where figures are asked for
+    from owner.metrics import OwnerMetrics  # imported only where metrics are exported
 
 Stream = grpc.aio.StreamStreamCall[pb.OwnerMessage, pb.Directive]
 Answered = Callable[[Directive, Answer | None, int, int], None]
-"""Told of a directive, its answer, and the bytes of both."""
+"""Callback for each exchange: directive, answer, bytes received, bytes sent."""
 
 
-def nobody(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
-    """Counts nothing."""
+def ignore_exchange(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
+    """Count nothing; the default callback."""
 
 
 async def attend(
@@ -57,37 +57,37 @@ async def attend(
     instance: bytes,
     runs: RunManager,
     welcomed: Callable[[int], None],
-    answered: Answered = nobody,
+    answered: Answered = ignore_exchange,
     new_journal: bool = False,
     lines: ReleaseLines | None = None,
 ) -> None:
     """Serve a stream until the curator's farewell; `welcomed` gets this process's number when it is let in.
 
-    `lines` says what comes of releases.
+    `lines` logs what happens in releases.
 
     Raises:
         ConnectionFailedError: the stream broke.
         FedkmeError: the curator refused this owner, in its own words.
     """
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
-    known, threads = False, AdaptiveThreads()
+    is_welcome, threads = False, AdaptiveThreads()
     answer = runs.answer if lines is None else partial(lines.answer, runs.answer)
     await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
     while isinstance(message := await stream.read(), pb.Directive):
         match message.WhichOneof("body"):
             case "fault":
                 raise codecs.fault_from_wire(message.fault)
-            case "welcome" if known:
-                continue  # a later one could name fewer runs than were begun since
+            case "welcome" if is_welcome:
+                continue  # a second welcome could leave out runs that began after the first
             case "welcome":
-                known = True
-                said = message.welcome
-                spoken = VersionRange(oldest=said.version, newest=said.version)
+                is_welcome = True
+                welcome = message.welcome
+                spoken = VersionRange(oldest=welcome.version, newest=welcome.version)
                 codecs.common_version(spoken, "the curator")
-                runs.welcome(said.runs)
+                runs.welcome(welcome.runs)
                 if lines is not None:
-                    lines.welcome(said.runs)
-                welcomed(said.epoch)
+                    lines.welcome(welcome.runs)
+                welcomed(welcome.epoch)
             case "farewell":
                 return
             case _:
@@ -106,7 +106,7 @@ async def _respond(
     threads: AdaptiveThreads,
     answered: Answered,
 ) -> None:
-    """Compute an answer, beside the loop unless it is quick, and let it leave."""
+    """Compute an answer, in a thread unless the answer is quick, and send it."""
     began = time.perf_counter()
     answer = await threads.compute(directive.question, answering, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
@@ -123,46 +123,46 @@ async def join(
     make: type[RunManager] = RunManager,
     new_journal: bool = False,
 ) -> None:
-    """Load the rows, dial the curator, serve its runs; come back when the connection breaks.
+    """Load the rows, dial the curator, serve its runs; dial again when the connection breaks.
 
-    With `new_journal` it goes on although the journal is not the one with which it was here before.
+    With `new_journal` the owner joins although the curator knows it with another journal.
     """
     schema = load_schema(settings.schema_file)
     check_columns(settings.name, settings.policy, schema)
-    found = load_rows(settings.data, schema, settings.name, of_persons=True)
-    table = found.table
+    loaded = load_rows(settings.data, schema, settings.name, of_persons=True)
+    table = loaded.table
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         unapproved = set[str]()
 
         def refused(run: str, error: FedkmeError) -> None:
             if isinstance(error, ApprovalError):
                 if run in unapproved:
-                    return  # it is asked again and again until it is approved
+                    return  # the curator asks again and again until the run is approved
                 unapproved.add(run)
             reporter.say("refused", run=run, round=0, code=error.code, cause=error.cause, remedy=error.remedy)
 
         reporter.say("loaded", rows=len(table))
-        for line in DataFiles(store).take(units_of(found, schema), files_of_runs(store)):
+        for line in DataFiles(store).take(units_of(loaded, schema), files_of_runs(store)):
             reporter.say("warning", line=line)
-        for (column, cells), count in found.swallowed.items():
+        for (column, cells), count in loaded.swallowed.items():
             if cells.startswith(NOT_LISTED):
                 reporter.say("unlisted", column=column, cells=count)
         address = await reporter.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
         own = own_identity(settings.identity, reporter)
         with contextlib.ExitStack() as open_now:
-            metrics, kept = None, store
+            metrics, timed_store = None, store
             if settings.metrics is not None:
                 from owner.metrics import export
 
-                metrics, kept = open_now.enter_context(
+                metrics, timed_store = open_now.enter_context(
                     export(settings, store, lambda: runs.rows_sent, reporter)
                 )
             party = OwnerParty(
                 name=settings.name,
                 table=table,
                 schema=schema,
-                store=kept,
+                store=timed_store,
                 noise_for=settings.noise_for(settings.name),
                 policy=settings.policy,
                 approvals=settings.approvals,
@@ -172,12 +172,12 @@ async def join(
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)
-            await _serve(settings, calls, runs, kept, reporter, metrics, new_journal)
+            await _serve(settings, calls, runs, timed_store, reporter, metrics, new_journal)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
 def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
-    """Make the function that refuses certificates of other owners that were revoked."""
+    """Make the function that refuses other owners' revoked certificates."""
     if own is None or settings.revoked is None:
         return None
     return Revocation(settings.revoked, own.current().authority).check
@@ -192,7 +192,7 @@ async def _serve(
     metrics: OwnerMetrics | None,
     new_journal: bool,
 ) -> None:
-    """One stream after another, until the curator says farewell or refuses this process.
+    """Serve one stream after another, until the curator says farewell or refuses this process.
 
     Raises:
         FedkmeError: see `attend`.
@@ -209,7 +209,7 @@ async def _serve(
         if metrics is not None:
             metrics.stream.set(1)
 
-    count = nobody if metrics is None else metrics.answered
+    count = ignore_exchange if metrics is None else metrics.answered
 
     def answered(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
         count(directive, answer, received, sent)

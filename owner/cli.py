@@ -24,7 +24,7 @@ from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
 from fedkme.verbs import AsJson, Verbs, console, print_json, print_result
 from owner.agent import join as join_curator
-from owner.consent.approvals import approve as leave_approval
+from owner.consent.approvals import approve as write_approval
 from owner.many import files_of, join_all, load_all
 from owner.settings import OwnerSettings
 
@@ -42,13 +42,13 @@ def join(
     ],
     supervised: Supervised = False,
     new_journal: Annotated[
-        bool, typer.Option("--new-journal", help="The journal that was here before is gone for good.")
+        bool, typer.Option("--new-journal", help="Join without the earlier journal, which is lost for good.")
     ] = False,
 ) -> None:
-    """Load this owner's rows, join a curator, serve its runs until it ends the session.
+    """Load this owner's rows, join a curator, serve its runs until the curator ends the session.
 
-    Several owners of one keeper join in one process, each with its own certificate, journal, policy and
-    budgets; one that fails leaves the others alone.
+    Several owners of one operator can join in one process, each with its own certificate, journal, policy and
+    budgets; an owner that fails does not stop the others.
     """
     files = files_of(configs)
     if len(files) == 1:
@@ -67,15 +67,15 @@ def join(
 )
 def status(config: Config, as_json: AsJson = False) -> None:
     """Print what left, to whom, what the policy still allows, and which runs wait for approval."""
-    from owner.consent.status import read_status, show  # joining needs neither
+    from owner.consent.status import read_status, show  # joining needs neither function
 
     settings = load_settings(OwnerSettings, config)
     with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        found = read_status(settings, store)
+        report = read_status(settings, store)
     if as_json:
-        print_json(found.to_json())
+        print_json(report.to_json())
     else:
-        show(found, console(), shlex.quote(str(config)))
+        show(report, console(), shlex.quote(str(config)))
 
 
 @app.verb("fedkme owner ledger owner.toml --out north.jsonl", json="an object: file, party, lines")
@@ -90,7 +90,7 @@ def ledger(
 @app.verb(
     "fedkme owner approve owner.toml --consumer lab --protocol cells --rows 100",
     "fedkme owner approve owner.toml --consumer lab --protocol marginals --runs 3 --json",
-    json="an object: id, consumer, protocol, rows, runs, file (remove it to take the approval back)",
+    json="an object: id, consumer, protocol, rows, runs, file (its removal withdraws the approval)",
 )
 def approve(
     config: Config,
@@ -102,7 +102,7 @@ def approve(
     runs: Annotated[int, typer.Option(min=1, help="How many runs.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Approve runs that this owner will then take part in, where its policy says `approval = "manual"`."""
+    """Approve runs of an owner whose policy says `approval = "manual"`; the owner then takes part in them."""
     settings = load_settings(OwnerSettings, config)
     if settings.policy.approval != "manual":
         raise ConfigError(
@@ -114,7 +114,7 @@ def approve(
     if (protocol in names("sums")) == (rows > 0):
         how = "no row leaves in a release" if rows else "a summary has rows"
         raise ConfigError(f"nothing was approved: {how}", "Give --rows for summaries alone.")
-    approval = leave_approval(settings.approvals, consumer, protocol, rows, runs)
+    approval = write_approval(settings.approvals, consumer, protocol, rows, runs)
     file = settings.approvals / f"{approval.id}.json"
     if as_json:
         print_json({**asdict(approval), "file": file})
@@ -127,7 +127,7 @@ def approve(
 
 @app.verb(
     "fedkme owner resync owner.toml --curator curator.jsonl --heads south.heads",
-    json="an object: runs, lines, heads (what the store has again)",
+    json="an object: runs, lines, heads (what was restored)",
 )
 def resync(
     config: Config,
@@ -135,19 +135,19 @@ def resync(
     heads: Annotated[list[Path] | None, typer.Option(help="FILE.heads of another party; repeat.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a store that came from a backup what it lost, and charge it; the owner's process is stopped."""
+    """Restore what a store from a backup lost, and charge it to budgets. Stop the owner's process before."""
     from owner.consent.resync import resync as give_back  # it imports accountants
 
     settings = load_settings(OwnerSettings, config)
     own = None if settings.identity is None else IdentityFile(settings.identity).identity
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
-        found = give_back(settings.name, store, curator, heads or (), lambda: own)
+        restored = give_back(settings.name, store, curator, heads or (), lambda: own)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(restored))
         return
     typer.echo(
-        f"{settings.name} has {found.heads} heads and {found.lines} lines of {len(found.runs)} runs again; "
-        "what it alone wrote of them is lost"
+        f"{settings.name} has {restored.heads} heads and {restored.lines} lines of {len(restored.runs)} runs "
+        "again; lines that no other party holds are lost"
     )
 
 
@@ -155,7 +155,7 @@ def resync(
     "fedkme owner new-data owner.toml", json="an object: name, earlier (how many files)", name="new-data"
 )
 def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -> None:
-    """Begin budgets anew for rows that share none with those that runs were over; the process is stopped."""
+    """Begin budgets anew for a data file without rows of earlier files. Stop the owner's process before."""
     from owner.consent.history import files_of_runs  # it imports accountants
 
     settings = load_settings(OwnerSettings, config)

@@ -1,7 +1,7 @@
-"""Handlers of directives: what an owner answers in one run, whatever its protocol.
+"""Base of the handlers of directives, one handler per run, for every protocol.
 
-A directive that comes again gets the same answer: no noise is drawn for it and no row is touched. The curator
-asks one thing at a time, and the next only when it has kept the answer, so that the last answer is enough.
+A directive that comes again gets the same answer: no noise is drawn and no row is touched. The curator sends
+one directive at a time, and the next one only after it has stored the answer. So the last answer suffices.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from fedkme.protocol import Invitation, Order
 
 
 class RunHandler(ABC):
-    """One run at an owner: it holds to the numbers of directives and to their legal order."""
+    """One run at an owner: checks the numbers of directives and their legal order."""
 
     def __init__(self, owner: str, run: str) -> None:
-        """Begin before the run's first directive; args are names."""
+        """Begin before the run's first directive.
+
+        Args:
+            owner: the owner's name.
+            run: the run's name.
+        """
         self.run = run
         self._owner = owner
         self._order = Order(owner, run)
@@ -32,7 +37,7 @@ class RunHandler(ABC):
 
     @property
     def last(self) -> int:
-        """Number of the last directive that was answered; 0 before the first."""
+        """Number of the last answered directive; 0 before the first."""
         return 0 if self._last is None else self._last.seq
 
     def is_new(self, directive: Directive) -> bool:
@@ -40,7 +45,7 @@ class RunHandler(ABC):
         return directive.seq > self.last or self._starts_again(directive)
 
     def again(self, directive: Directive) -> Answer | None:
-        """The answer to a directive that was answered; none to one that is older than the last.
+        """Repeat the answer to the last directive; None for an older directive.
 
         Raises:
             FedkmeError: the answer was not kept and cannot be computed again.
@@ -52,7 +57,7 @@ class RunHandler(ABC):
         return self._answer
 
     def answer(self, directive: Directive) -> OwnerEntry:
-        """Compute the answer to a new directive, with all that must be kept before it leaves."""
+        """Compute the answer to a new directive; the entry must be stored before the answer leaves."""
         answer: Answer
         before = self._order.state
         try:
@@ -72,7 +77,7 @@ class RunHandler(ABC):
         return self._entry(directive, answer)
 
     def restore(self, entry: OwnerEntry) -> None:
-        """Be as after `answer` had returned this entry; what it cost is in the ledger."""
+        """Restore the state after `answer` returned this entry; the ledger already has its cost."""
         self._last, self._answer = entry.directive, entry.answer
         if not isinstance(entry.answer, Refusal):
             self._note(entry.directive)
@@ -97,7 +102,7 @@ class RunHandler(ABC):
             self._order.advance(directive.question)
 
     def wait_s(self, directive: Directive, taken_s: float) -> float:
-        """Seconds that an answer waits before it leaves, when computing it took so many."""
+        """Seconds that an answer must wait before it leaves, given the seconds that computing it took."""
         return 0.0
 
     @abstractmethod
@@ -106,10 +111,10 @@ class RunHandler(ABC):
 
     @abstractmethod
     def _restored(self, entry: OwnerEntry) -> None:
-        """Be as after an answer that was no refusal."""
+        """Restore the state after an answer that was not a refusal."""
 
     def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
-        """Choose what is kept of an answer."""
+        """Make the journal entry of an answer."""
         return OwnerEntry(directive, answer)
 
     def _recomputed(self, directive: Directive) -> Answer:

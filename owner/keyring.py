@@ -1,4 +1,4 @@
-"""An owner's keys for runs whose rows go through the curator sealed. They live in this process alone.
+"""An owner's keys for runs whose rows go sealed through the curator. The keys live in this process alone.
 
 An owner offers keys before a run has a plan, and takes the group secret when the run begins. A process that
 is started again has other keys: a gift for the old ones does not open, and the owner leaves that run.
@@ -19,28 +19,28 @@ from fedkme.sealed.rows import HashedRow, seal_empty, seal_rows, without_hashes
 from fedkme.tables.row import Row
 
 MOST_OFFERS_OPEN = 64
-"""Runs with keys and no gift yet; the oldest are forgotten."""
+"""Runs whose keys still wait for a gift; beyond this many the oldest are forgotten."""
 
 
 @dataclass(frozen=True)
 class Sealer:
-    """Keys with which an owner seals rows of one run: the group secret, and the consumer's."""
+    """Keys that seal one run's rows: the group secret and the consumer's public key."""
 
     secret: GroupSecret = field(repr=False)
     recipient: bytes = field(repr=False)
 
     def seal(self, rows: Sequence[Row], features: Features | None = None) -> list[HashedRow]:
-        """Each row in a box; with h1 of it in the open, (k, d), where there is one."""
+        """Seal each row in a box; `features`, if given, are h1 of the rows, in the open, (k, d)."""
         hashes = without_hashes(len(rows)) if features is None else features
         return seal_rows(rows, hashes, self.recipient, self.secret)
 
     def fill(self, tokens: Sequence[int], columns: int) -> list[HashedRow]:
-        """Boxes without rows, one a token."""
+        """Make boxes that hold no row, one per token."""
         return seal_empty(tokens, columns, self.recipient, self.secret)
 
 
 def lost_keys(owner: str) -> SealedBoxError:
-    """Error of a run that another process of the owner began."""
+    """Make the error for a sealed run that another process of the owner began."""
     return SealedBoxError(
         f"{owner} was started again, and the keys that it sealed rows with are gone",
         "The run goes on without it; ask again for a run with it.",
@@ -48,7 +48,7 @@ def lost_keys(owner: str) -> SealedBoxError:
 
 
 class KeyRing:
-    """All runs that this process offered keys for."""
+    """Keys of all runs for which this process offered some."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class KeyRing:
         identity: Callable[[], Identity | None] = lambda: None,
         revoked: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Begin without any offers; without an identity, in plaintext, names are taken at their word.
+        """Begin without offers. Without an identity, in plaintext, peers' names are believed.
 
         `revoked` refuses certificates (PEM) that were revoked.
         """
@@ -66,7 +66,7 @@ class KeyRing:
         self._keys: dict[str, PartyKeys] = {}  # the oldest first
 
     def offer(self, run: str) -> KeyOffer:
-        """This owner's public keys in a run; the same as long as the run has not begun.
+        """Offer this owner's public keys for a run; the same keys until the run begins.
 
         Raises:
             IdentityError: the identity is another party's.
@@ -79,7 +79,7 @@ class KeyRing:
         return self._taker(keys, "").offer()
 
     def take(self, run: str, gift: Gift | None, consumer: str) -> Sealer:
-        """The group secret of a run that begins; its keys are forgotten.
+        """Open the gift of a run that begins, and forget the run's keys.
 
         Raises:
             IdentityError: the gift is not from the consumer of the run.
@@ -93,7 +93,7 @@ class KeyRing:
             )
         if gift is None:
             raise SealedBoxError(
-                f"{self._name} is to seal rows in {run} and is given no secret for it",
+                f"{self._name} is to seal rows in {run} and was given no secret for it",
                 "Look at the consumer's log: it says whose keys it did not take.",
             )
         taker = self._taker(keys, consumer)

@@ -1,6 +1,6 @@
 """Many owners in one process: a connection, a journal and a policy each.
 
-docs/decisions/024-many-owners-and-clusters.md says what they share, which is little.
+The owners share little: docs/decisions/024-many-owners-and-clusters.md has the list.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ from owner.agent import join
 from owner.settings import OwnerSettings
 
 JOINING = 8
-"""Owners that load rows and dial at a time; the next begins when one of them is let in. A curator gives up
-streams without a hello when many are open, and no hello is written while this process loads rows."""
+"""Owners that load rows and dial at the same time; the next one begins when the curator lets one in. With
+many streams open a curator closes streams without a hello, and this process writes no hello while it loads
+rows."""
 PATIENCE_S = 10.0
-"""Time that an owner may keep the next one waiting: its curator may not be there."""
+"""Longest time that one owner keeps the next waiting; the first one's curator may be down."""
 _DESCRIPTORS = 5
 """File descriptors of an owner: a connection, and a journal of four files."""
 _FIGURES = 3
-"""Descriptors of figures that are read: where they are asked for, and two who ask."""
+"""File descriptors of exported metrics: the listening socket and two readers."""
 _DIALLING = 2
-"""Connections for one more descriptor, for those that dial again before the old one is closed."""
+"""Owners per spare descriptor: some dial again before their old connection is closed."""
 _OTHERS = 64
 _NAMED = 5
 
 
 @dataclass(frozen=True)
 class Owners:
-    """Owners of one process, and the log of what no owner says.
+    """Owners of one process, and the log for lines of the process itself.
 
     Attributes:
-        settings: of each whose file could be read.
-        faults: of the others, by the names of their files.
-        log: format of lines: JSON where an owner's are.
+        settings: settings of each owner whose file could be read.
+        faults: errors of the other owners, by the name of the file.
+        log: format of lines: JSON if one owner logs in JSON.
     """
 
     settings: tuple[OwnerSettings, ...]
@@ -78,22 +79,22 @@ def load_all(files: Sequence[Path]) -> Owners:
 
 
 def files_of(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Files of owners: each path, and of a folder its *.toml but schemas, by name.
+    """List the owners' files: each path itself, or of a folder every *.toml except schemas, by name.
 
     Raises:
         ConfigError: a folder has none.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         inside = sorted(filterfalse(_is_schema, path.glob("*.toml"))) if path.is_dir() else [path]
         if not inside:
             raise ConfigError(f"{path} has no *.toml of an owner", "Name the folder of the owners' files.")
-        found += inside
-    return tuple(found)
+        files += inside
+    return tuple(files)
 
 
 def _is_schema(path: Path) -> bool:
-    """Check whether a file, which may be no TOML, has the columns of a schema and not an owner's rows."""
+    """Check whether a file is a schema: it has columns, and no data of an owner. It may not even be TOML."""
     try:
         keys = tomllib.loads(path.read_text(encoding="utf-8")).keys()
     except (OSError, ValueError):
@@ -114,8 +115,8 @@ def check_descriptors(owners: Sequence[OwnerSettings]) -> str:
             f"{count} owners need {needed} file descriptors and a process here may have {most}",
             "Raise the hard limit (ulimit -Hn, LimitNOFILE=), or let several processes share the owners.",
         )
-    said = "any number" if most == resource.RLIM_INFINITY else str(most)
-    return f"{count} owners need {needed} file descriptors at most, of {said}"
+    allowed = "any number" if most == resource.RLIM_INFINITY else str(most)
+    return f"{count} owners need {needed} file descriptors at most, of {allowed}"
 
 
 def most_owners() -> int:
@@ -129,7 +130,7 @@ def most_owners() -> int:
 async def join_all(
     owners: Owners, reporter: StatusReporter, supervised: bool = False, new_journal: bool = False
 ) -> None:
-    """Let every owner join its curator, until all have ended; one that fails leaves the others alone.
+    """Let every owner join its curator, until all have ended; an owner that fails does not stop the others.
 
     Raises:
         ConfigError: the process may not open enough files.
@@ -146,7 +147,7 @@ async def join_all(
     joining = asyncio.Semaphore(JOINING)
     ended = await asyncio.gather(
         *(_join(each, reporter, supervised, new_journal, joining) for each in settings),
-        return_exceptions=True,  # so that, told to stop, it waits for all of them
+        return_exceptions=True,  # a stop waits for all owners
     )
     failed = [each.name for each, fine in zip(settings, ended, strict=True) if fine is not True]
     if failed := [*owners.faults, *failed]:
@@ -165,7 +166,7 @@ async def _join(
     new_journal: bool,
     joining: asyncio.Semaphore,
 ) -> bool:
-    """Be one owner to its end; whether it ended well."""
+    """Run one owner to its end; True if it ended well."""
     reporter = process.of(settings.name, Log(settings.name, among=True))
     try:
         if not supervised:
@@ -185,7 +186,7 @@ async def _join(
 
 @contextlib.asynccontextmanager
 async def _turn(joining: asyncio.Semaphore, reporter: StatusReporter) -> AsyncIterator[None]:
-    """Wait for an owner's turn to join, which ends when it is let in, has ended, or takes too long."""
+    """Wait for an owner's turn to join. The turn ends when the owner is let in, ends, or takes too long."""
     await joining.acquire()
     with contextlib.ExitStack() as turn:
         turn.callback(joining.release)

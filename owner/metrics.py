@@ -21,16 +21,16 @@ from owner.settings import OwnerSettings
 
 
 class OwnerMetrics:
-    """Counts what leaves.
+    """Counters and gauges of one owner.
 
     Attributes:
-        registry: the figures.
-        stream: 1 while the curator lets this owner in.
+        registry: holds every metric.
+        stream: 1 while the stream to the curator is open.
         run_ended: called when the curator lets the owner forget a run.
     """
 
     def __init__(self, rows_sent: Callable[[], int]) -> None:
-        """Count from nothing but rows that left in all, over all runs and processes."""
+        """Start every counter at 0, but for `rows_sent`: rows sent in all runs by all processes."""
         self.registry = CollectorRegistry()
         where: dict[str, Any] = {"registry": self.registry}
         self.stream = Gauge("fedkme_stream", "Whether the curator is reached", **where)
@@ -43,7 +43,7 @@ class OwnerMetrics:
         self.run_ended: Callable[[], None] = lambda: None
 
     def answered(self, directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
-        """Count one exchange, of so many bytes each way."""
+        """Count one exchange, with its bytes received and sent."""
         self._directives.labels(directive.question or "none").inc()
         self._bytes.labels("received").inc(received)
         self._bytes.labels("sent").inc(sent)
@@ -57,13 +57,13 @@ class OwnerMetrics:
 def export(
     settings: OwnerSettings, store: Store, rows_sent: Callable[[], int], reporter: StatusReporter
 ) -> Iterator[tuple[OwnerMetrics, Store]]:
-    """Let Prometheus read figures of an owner while inside, as its settings say.
+    """Export an owner's metrics to Prometheus inside the block, as its settings say.
 
     Yields:
-        what counts, and the same store, measured.
+        The metrics, and the store wrapped so that its calls are timed.
 
     Raises:
-        ConfigError: `metrics` is no address where they may be read.
+        ConfigError: `metrics` is not an address on which metrics may be served.
     """
     loop = asyncio.get_running_loop()
 
@@ -72,7 +72,7 @@ def export(
             functools.partial(reporter.say, "warning", code=error.code, line=str(error))
         )
 
-    assert settings.metrics is not None, "the caller looked"
+    assert settings.metrics is not None, "the caller checked"
     metrics = OwnerMetrics(rows_sent)
     with (
         exported(settings.metrics, settings.metrics_anywhere, metrics.registry) as where,

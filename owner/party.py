@@ -1,7 +1,7 @@
-"""One owner put together: rows, policy, keys and randomness, and the handlers that they make for runs.
+"""One owner put together: rows, policy, keys and randomness, and the handlers for its runs.
 
-It is the same on a host, in a test and in a simulation within one process; what differs is its store and
-what reaches its `RunManager`.
+An owner is the same on a host, in a test and in a simulation within one process; its store and the caller of
+its `RunManager` differ.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class OwnerParty:
         policy: `[policy]` of its settings.
         approvals: folder where approvals are left.
         clock: Unix seconds, for periods of budgets.
-        identity: its certificate as it is now; None in plaintext, where names are taken at their word.
+        identity: returns its current certificate; None in plaintext, where names are taken at their word.
         revoked: refuses certificates (PEM) that were revoked.
-        refused: told which run was refused what, or failed here, and why.
+        refused: receives each run that was refused or failed here, with the error.
     """
 
     name: str
@@ -65,9 +65,9 @@ class OwnerParty:
     refused: Callable[[str, FedkmeError], None] | None = None
 
     def open(self, curator: str = "", make: Callable[..., RunManager] = RunManager) -> RunManager:
-        """Go on with what the store holds, for the curator at an address.
+        """Continue the runs in the store, for the curator at an address.
 
-        `make` is the class of what answers.
+        `make` is the class that answers directives.
 
         Raises:
             StoreError: the store cannot be read.
@@ -87,9 +87,9 @@ class OwnerParty:
             gate = OwnerGate(self.name, outbox, sent, policy, self.refused)
             return self.handler(invitation, gate, keys)
 
-        def consider(asked: Consider) -> None:
-            self.schema.check_digest(asked.schema, f"{self.name} and the curator")
-            OwnerGate(self.name, policy=policy, refused=self.refused).consider(asked)
+        def consider(request: Consider) -> None:
+            self.schema.check_digest(request.schema, f"{self.name} and the curator")
+            OwnerGate(self.name, policy=policy, refused=self.refused).consider(request)
 
         return make(
             self.name,
@@ -107,7 +107,7 @@ class OwnerParty:
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:
-        """Make what answers one run, by the terms of its invitation."""
+        """Make the handler of one run, by the terms of its invitation."""
         run, name, table, schema = invitation.run, self.name, self.table, self.schema
         match invitation.terms:
             case AuctionTerms():

@@ -1,4 +1,4 @@
-"""All runs of an owner: each has its handler, and everything that leaves is on disk before it does."""
+"""All runs of an owner: one handler per run; every answer is on disk before it leaves."""
 
 from __future__ import annotations
 
@@ -43,22 +43,23 @@ from owner.keyring import KeyRing
 _KIND = "answer"
 ENDED = "ended"
 MOST_REFUSED = 64
-"""Runs that were refused and not dismissed yet; each is a line in the store, and further ones get no line."""
+"""Runs refused but not yet dismissed; each takes a line in the store. Further runs are refused without a
+line."""
 
 
 class Outbox:
-    """Takes the disclosures of one answer, for the transaction in which it is kept."""
+    """Collects the disclosures of one answer, for the transaction that stores the answer."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.lines: list[Disclosure] = []
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
-        """Take lines, in order."""
+        """Append disclosures, in order."""
         self.lines.extend(disclosures)
 
     def head(self) -> dict[str, int | str]:
-        """Head of the ledger behind it."""
+        """Head of the ledger that the disclosures will go to."""
         return self._ledger.head()
 
 
@@ -78,16 +79,24 @@ class RunManager:
         identity: Callable[[], Identity | None] = lambda: None,
         rows: int = 0,
         failed: Callable[[str, FedkmeError], None] | None = None,
-        consider: Callable[[Consider], None] = lambda asked: None,
+        consider: Callable[[Consider], None] = lambda request: None,
     ) -> None:
-        """Open with what the store holds; a run is only continued over the same rows.
+        """Continue the runs in the store.
 
-        A run is only continued over rows of the digest `data`; `sent` counts rows that left, in all runs.
-        `open_handler` makes what answers a run that the owner is invited to: its disclosures go to the
-        outbox. Without keys the owner takes part in no run whose rows go sealed; `identity` signs heads of
-        its ledger, None in plaintext. `rows` says how many a run may have at most. `failed` is told which
-        run this owner cannot answer, and why: its own operator has to know of a full disk. `consider` refuses
-        a summary that this owner would refuse, and says so.
+        Args:
+            name: the owner's name.
+            curator: the curator's address.
+            data: digest of the owner's rows; a run continues over the same rows only.
+            store: journal and ledger.
+            sent: count of the rows sent, over all runs.
+            open_handler: makes the handler of a run from its invitation; disclosures go to the outbox.
+            runs_at_once: runs that may be open at the same time.
+            keys: keys for sealed rows; None: the owner refuses runs whose rows go sealed.
+            identity: signs heads of the ledger; returns None in plaintext.
+            rows: rows that a run may have at most.
+            failed: receives each run that this owner cannot answer, with the error, for the owner's log:
+                its operator must hear of a full disk.
+            consider: raises for a summary that the owner would refuse, and logs the refusal.
         """
         self.rows = rows
         self._name = name
@@ -106,12 +115,13 @@ class RunManager:
         self._failed = failed
         self._consider = consider
         self._handlers: dict[str, RunHandler] = {}
-        self._unkept: dict[str, Refusal] = {}  # by run: of this stream, whose answer the disk refused
-        # An earlier process kept nothing of those that waited for an approval.
+        # Refusals by run, for this stream: the disk refused to store the answer.
+        self._unkept: dict[str, Refusal] = {}
+        # Open runs without journal entries: an earlier process had them wait for an approval.
         self._refused = {row.run for row in store.runs(OPEN) if not store.entries(row.run)}
 
     def answer(self, directive: Directive) -> Answer | None:
-        """The answer to send back, kept with its ledger lines when this returns; None for none."""
+        """Answer a directive; None if it needs no answer. On return answer and ledger lines are stored."""
         run = directive.run
         try:
             match directive.body:
@@ -122,11 +132,11 @@ class RunManager:
                 case OfferKeys(later):
                     self._check_name(run)
                     return self._offer(later)
-                case Consider() as asked:
-                    return self._considered(asked)
-                case ShowHead(known, origin):
+                case Consider() as request:
+                    return self._considered(request)
+                case ShowHead(known_leaves, origin):
                     self._check_name(run)
-                    return self._shown(run.removesuffix(EXCHANGE), known, origin)
+                    return self._show_head(run.removesuffix(EXCHANGE), known_leaves, origin)
                 case KeepHead(head):
                     return self._heads.cosign(self._heads.keep(head, CURATORS))
             if run in self._unkept:
@@ -134,26 +144,27 @@ class RunManager:
             handler = self._handlers.get(run) or self._opened(directive)
             if not handler.is_new(directive):
                 return handler.again(directive)
-            left = self._sent.count
+            sent_before = self._sent.count
             if run in self._refused:
                 self._check_room()
             entry = handler.answer(directive)
             if handler.begun:
                 self._refused.discard(run)
             if isinstance(directive.body, Invitation) and not handler.begun:
-                self._refused.add(run)  # which the gate has said
+                self._refused.add(run)  # the gate logged the refusal
                 if isinstance(entry.answer, Refusal) and entry.answer.awaits_approval:
-                    return entry.answer  # and is not kept: asked again, it may have been approved
+                    # not stored: the run may be approved before the directive comes again
+                    return entry.answer
             elif isinstance(entry.answer, Refusal):
                 self._say(run, entry.answer.error())
-            self._keep(run, entry, left)
+            self._keep(run, entry, sent_before)
             return handler.again(directive)
         except FedkmeError as error:
             self._say(run, error)
             return Refusal.of(error)
         finally:
             if run in self._refused:
-                # its arrays are as long as the table; the journal can bring it back
+                # the handler holds arrays as long as the table; the journal can restore the handler
                 self._handlers.pop(run, None)
 
     def _say(self, run: str, error: FedkmeError) -> None:
@@ -161,12 +172,12 @@ class RunManager:
             self._failed(run, error)
 
     def wait_s(self, directive: Directive, taken_s: float) -> float:
-        """Seconds that the answer to a directive waits before it leaves, when it took so many."""
+        """Seconds that an answer must wait before it leaves, given the seconds that computing it took."""
         handler = self._handlers.get(directive.run)
         return 0.0 if handler is None else handler.wait_s(directive, taken_s)
 
     def _offer(self, run: str) -> KeyOffer:
-        """Keys for a run that has not begun; nothing of rows, so nothing is kept."""
+        """Offer keys for a run that has not begun; keys say nothing about rows, so nothing is stored."""
         self._check_name(run)
         if self._keys is None or not run:
             raise PolicyError(
@@ -175,31 +186,31 @@ class RunManager:
             )
         return self._keys.offer(run)
 
-    def _considered(self, asked: Consider) -> Answer:
-        """Say whether this owner will take part; nothing begins, so nothing is kept."""
-        self._check_name(asked.run)
+    def _considered(self, request: Consider) -> Answer:
+        """Answer whether this owner would take part; no run begins, so nothing is stored."""
+        self._check_name(request.run)
         try:
-            self._consider(asked)
-        except (BudgetError, PolicyError) as error:  # which the gate has said
+            self._consider(request)
+        except (BudgetError, PolicyError) as error:  # the gate logged the refusal
             return Refusal.of(error)
         return Accepted(self.rows)
 
-    def _shown(self, run: str, known: int, origin: str) -> Head:
-        """The head of the ledger as it is, for a curator that knows no more leaves than there are."""
-        self._heads.show(known, origin)
+    def _show_head(self, run: str, known_leaves: int, origin: str) -> Head:
+        """Show the current head of the ledger to a curator that knows at most as many leaves as there are."""
+        self._heads.show(known_leaves, origin)
         self._heads.advance(run)
-        return self._heads.show(known, origin)
+        return self._heads.show(known_leaves, origin)
 
     def welcome(self, runs: Iterable[str]) -> None:
-        """Forget every run but those in which the curator still has this owner: a new stream begins."""
+        """Begin a new stream: forget every run except `runs`, in which the curator still has this owner."""
         self._unkept.clear()
-        kept = set(runs)
+        continued = set(runs)
         for row in self._store.runs(OPEN):
-            if row.run not in kept:
+            if row.run not in continued:
                 self._forget(row.run)
 
     def head(self) -> Head:
-        """Head of the ledger as it was shown last, with which the owner joins; empty before the first."""
+        """Head of the ledger that was last shown; the owner joins with it. Empty before the first."""
         return self._heads.last() or Head("")
 
     @property
@@ -213,7 +224,7 @@ class RunManager:
         return [row.run for row in self._store.runs(OPEN)]
 
     def _check_name(self, run: str) -> None:
-        """Hold a run to a name that fits in stores, logs and ledgers."""
+        """Refuse a run whose name does not fit in stores, logs and ledgers."""
         if not fits_ledgers(run):
             raise ProtocolError(
                 f"{self._name} is asked about a run whose name is long or not printable",
@@ -258,7 +269,7 @@ class RunManager:
         self._store.open_run(run, self._curator, digest_to_bytes(self._data))
 
     def _check_room(self) -> None:
-        """Refuse one run more than there may be at once."""
+        """Refuse a run while as many as the policy allows are open."""
         if self._in_runs() >= self._runs_at_once:
             raise PolicyError(
                 f"{self._name} is in {self._runs_at_once} runs, as many as it takes part in at once",
@@ -269,20 +280,20 @@ class RunManager:
         return ProtocolError(f"{self._name} is not in a run called {run!r}", "Restart the run.")
 
     def _in_runs(self) -> int:
-        """Open runs but for those that this owner refused and that wait to be dismissed."""
+        """Count open runs, without the refused runs that wait to be dismissed."""
         return sum(row.run not in self._refused for row in self._store.runs(OPEN))
 
-    def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
-        """The answer and its ledger lines, all or nothing; `left` rows had left before it."""
+    def _keep(self, run: str, entry: OwnerEntry, sent_before: int) -> None:
+        """Store an answer with its ledger lines, all or nothing; `sent_before` counts rows sent before it."""
         try:
             with self._ledger.together(self._store):
                 self._journal.append(run, entry)
                 self._ledger.extend(self._outbox.lines)
         except StoreError as error:
-            # what is in memory is ahead of what is on disk: the handler is made anew when it is asked again,
-            # over another stream, as the curator may not have heard of the refusal
+            # Memory is ahead of the disk now. The handler is restored from the journal when the directive
+            # comes again over a new stream: the curator may not have received this refusal.
             self._handlers.pop(run, None)
-            self._sent.count = left
+            self._sent.count = sent_before
             self._unkept[run] = Refusal.of(error)
             raise
         finally:

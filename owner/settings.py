@@ -18,9 +18,9 @@ from fedkme.secagg.parameters import MAX_LENGTH
 from fedkme.tables.data_file import Source
 
 DELTA = 1e-5
-"""Delta at which epsilons are stated where the policy has no budget that says so."""
+"""Delta at which epsilons are stated if the policy has no budget, whose delta would count."""
 MOST_SUMS = 2**21
-"""Numbers of one vector of sums, unless a policy says otherwise."""
+"""Most numbers in one vector of sums, unless a policy says otherwise."""
 
 
 def _known_protocol(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A consumer's request for a release: asked, followed, and its files written; asked again, it is the same."""
+"""A consumer's request for a release: sends it, follows the run, and writes the files."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     import grpc.aio
 
 OPEN = "release.open"
-"""The request of an output folder whose files have not come."""
+"""File of an output folder's open request."""
 _NAME = re.compile(
     r"(release|synthetic|weighted|marginals)\.(npz|csv|parquet|json|card\.md|card\.json)|copy-[1-9]\d{0,3}\.csv"
 )
-"""Files that a release has. A curator chooses among them, and writes over nothing else in the folder."""
+"""Names of a release's files. A curator chooses among these names and can overwrite no other file."""
 MOST_BYTES = 2**32
-"""Bytes of all files together; a curator that sends more is cut off."""
+"""Most bytes of all files together; the call ends when a curator sends more."""
 
 
 def is_of_release(name: str) -> bool:
-    """Check whether a file's name is one that a release has."""
+    """Check whether a release may have a file of this name."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -65,51 +65,51 @@ class ReleaseConsumerSettings(PartySettings):
     output: Path
     """Folder for the files of the release."""
     release: AnyRelease
-    """Release that is asked for. `kind = "auto"` is resolved here, by the schema, and by `task`: "rows" or
+    """The requested release. `kind = "auto"` is resolved here, by the schema and by `task`: "rows" or
     "kernel"."""
 
 
 class _Purpose(Settings):
-    """Key of `[release]` that `auto` has and no method."""
+    """Key of `[release]` for `kind = "auto"`; no method has it."""
 
     task: Task = "rows"
 
 
 def load_release_settings(config: Path) -> ReleaseConsumerSettings:
-    """The settings in a file, with the points of a file that it names read, and a method for `auto`.
+    """Load settings from a file; read its file of points, if any, and choose the method for `auto`.
 
     Raises:
         ConfigError: a key or value is wrong, or there are too many points.
-        DataError: points that do not fit the schema.
+        DataError: points do not fit the schema.
     """
     return release_settings_of(load_toml(config), config)
 
 
 def release_settings_of(values: Mapping[str, Any], config: Path) -> ReleaseConsumerSettings:
-    """Settings as `load_release_settings`, of plain values whose relative paths start at a file's folder."""
+    """Make such settings from plain values; relative paths start at the folder of `config`."""
 
-    def checked(asked: Any) -> ReleaseConsumerSettings:
-        found = validate(ReleaseConsumerSettings, {**values, "release": asked}, config.name)
-        return resolve_paths(found, config)
+    def checked(release: Any) -> ReleaseConsumerSettings:
+        settings = validate(ReleaseConsumerSettings, {**values, "release": release}, config.name)
+        return resolve_paths(settings, config)
 
-    asked = values.get("release")
-    if isinstance(asked, Mapping) and asked.get("kind") == AUTO:
-        others = {key: value for key, value in asked.items() if key not in ("kind", "task")}
-        purpose = {key: asked[key] for key in ("task",) if key in asked}
+    plain = values.get("release")
+    if isinstance(plain, Mapping) and plain.get("kind") == AUTO:
+        others = {key: value for key, value in plain.items() if key not in ("kind", "task")}
+        purpose = {key: plain[key] for key in ("task",) if key in plain}
         task = validate(_Purpose, purpose, f"{config.name}, release").task
-        # Where the schema is, is known once everything but the method is checked.
+        # The path of the schema is valid once everything except the method is checked.
         schema = load_schema(checked({"kind": "moments"}).schema_file)
-        asked = {**others, "kind": method_for(schema, task)[0]}
-    found = checked(asked)
-    release = read_points(found.release, load_schema(found.schema_file), config.parent)
-    return found.model_copy(update={"release": release})
+        plain = {**others, "kind": method_for(schema, task)[0]}
+    settings = checked(plain)
+    release = read_points(settings.release, load_schema(settings.schema_file), config.parent)
+    return settings.model_copy(update={"release": release})
 
 
 class Request:
-    """The open request of an output folder, on disk before it is made."""
+    """The open request of an output folder; it is on disk before it is sent."""
 
     def __init__(self, settings: ReleaseConsumerSettings) -> None:
-        """Take up the request that is there, or make one.
+        """Continue the folder's open request, or make a new one.
 
         Raises:
             ConfigError: the folder cannot be written, or another request is open there.
@@ -124,12 +124,12 @@ class Request:
         self.resumed = self._path.exists()
         try:
             if self.resumed:
-                kept = release_request_from_bytes(self._path.read_bytes())
-                self.request = replace(self.request, request_id=kept.request_id)
-                if kept != self.request:
+                saved = release_request_from_bytes(self._path.read_bytes())
+                self.request = replace(self.request, request_id=saved.request_id)
+                if saved != self.request:
                     raise ConfigError(
-                        f"{self._path} holds another request, whose release has not come",
-                        "Ask for that one first, choose another 'output', or cancel it and remove the file.",
+                        f"{self._path} holds another request, whose release has not arrived",
+                        "Finish that request, choose another 'output', or cancel it and remove the file.",
                     )
                 return
             make_folder(settings.output)
@@ -144,12 +144,12 @@ class Request:
             ) from None
 
     def done(self) -> None:
-        """The release is here, or never will be."""
+        """Remove the request: its release arrived, or never will."""
         self._path.unlink(missing_ok=True)
 
 
 async def run(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> None:
-    """Ask for a release and write its files; after a broken connection ask again."""
+    """Request a release and write its files; repeat the request after a broken connection."""
     request = Request(settings)
     reporter.say("resumed" if request.resumed else "loaded", name=settings.name)
     address = await reporter.hear() if settings.curator == "-" else settings.curator
@@ -157,7 +157,7 @@ async def run(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> No
 
 
 def attaching(run_name: str) -> Callable[[ReleaseConsumerSettings, StatusReporter], Awaitable[None]]:
-    """Follow a run that was asked for before, and write its files."""
+    """Follow a run that was requested before, and write its files."""
 
     async def work(settings: ReleaseConsumerSettings, reporter: StatusReporter) -> None:
         make_folder(settings.output)
@@ -186,7 +186,7 @@ async def ask(
     reporter: StatusReporter,
     over: Callable[[], None],
 ) -> None:
-    """Ask, and ask again after a broken connection, until the files are here; for `over` see `receive`."""
+    """Send a request, again after broken connections, until the files are here; `over`: see `receive`."""
 
     async def call(channel: grpc.aio.Channel) -> None:
         stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
@@ -202,14 +202,14 @@ async def receive(
     heard: Callable[[], None] = lambda: None,
     over: Callable[[], None] = lambda: None,
 ) -> None:
-    """Progress, files, and how the run ended; a file has its name once it is whole.
+    """Receive progress, files and the outcome; a file gets its name when it is complete.
 
     Args:
         stream: the call.
-        output: folder of the files.
-        reporter: reports.
-        heard: called when the curator has told the run's name.
-        over: called when nothing more will come of the run: not when this side fails, which loses nothing.
+        output: folder for the files.
+        reporter: receives progress and the outcome.
+        heard: called when the curator has named the run.
+        over: called when the run has ended for good; not after a failure on this side, which loses nothing.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
@@ -230,15 +230,15 @@ async def receive(
                     run_name = message.plan.run
                     heard()
                 case "progress":
-                    said = STAGE.from_wire(message.progress)
-                    since = times.left(said.stage, said.fraction, time.monotonic())
+                    progress = STAGE.from_wire(message.progress)
+                    since = times.left(progress.stage, progress.fraction, time.monotonic())
                     reporter.say(
                         "progress",
                         run=run_name,
                         round=0,
-                        stage=said.stage,
-                        line=f"{said.line}; {since}" if since else said.line,
-                        fraction=said.fraction,
+                        stage=progress.stage,
+                        line=f"{progress.line}; {since}" if since else progress.line,
+                        fraction=progress.fraction,
                     )
                 case "file":
                     said_part = message.file
@@ -271,18 +271,18 @@ async def receive(
 
 
 class Incoming:
-    """A file that comes in parts.
+    """A file that arrives in parts.
 
     Attributes:
-        name: its name in the folder.
+        name: the file's name in the folder.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Begin.
+        """Begin the file.
 
         Raises:
-            ProtocolError: the curator's name for it could lead out of the folder.
-            ConfigError: it cannot be written.
+            ProtocolError: the file's name is not one of a release; it could lead out of the folder.
+            ConfigError: the file cannot be written.
         """
         if not is_of_release(name):
             raise ProtocolError("a curator sends a file of an odd name", "Look at its software.")
@@ -298,19 +298,19 @@ class Incoming:
         self._file.__exit__(*reason)
 
     def write(self, data: bytes) -> None:
-        """Take a part.
+        """Append a part.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the part cannot be written.
         """
         with self._writing():
             self._file.write(data)
 
     def finish(self) -> None:
-        """Put the whole file in its place.
+        """Move the complete file to its place.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         with self._writing():
             self._file.finish()

@@ -1,8 +1,8 @@
 """Estimates that a consumer computes from a release (Balog 2018, section 3.3); errors include the noise.
 
-Everything here is post-processing: it may be repeated at will. A release is the weighted points, the noisy
-embedding that they were made from, and its public map; the embedding's noise is N(0, sigma^2) in every
-coordinate, so whatever is linear in it has an error that is known and not guessed.
+Everything here is post-processing and may be repeated at will. A release has weighted points, the noisy
+embedding that they were computed from, and its public map; the embedding's noise is N(0, sigma^2) in every
+coordinate, so the error of anything linear in the embedding is known exactly.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ RIDGES = np.logspace(-12, 0, 25)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Release:
-    """Release as the consumer holds it.
+    """A release at the consumer.
 
     Attributes:
-        points: in the units of the map's kernel.
-        embedding: that they were made from.
-        features: its map.
+        points: weighted points, in the units of the map's kernel.
+        embedding: embedding that the points were computed from.
+        features: map of the embedding.
     """
 
     points: WeightedPoints
@@ -65,13 +65,13 @@ class Estimate:
 
     Attributes:
         value: sum_m w_m h(z_m) (equation 4).
-        linear: c . released, the estimate without the points between; better where the points are few.
+        linear: c . released, the estimate without the points; better if the points are few.
         noise: standard deviation of c . noise, from the released sigma.
         sampling: standard deviation from N rows being a sample.
-        gap: |value - linear|, known exactly: what the points' optimisation did to h.
-        rough: root mean square of h - c . phi at points that c was not fitted to (each left out in turn), the
-            part of h that the kernel does not see: h need not be in the RKHS, an indicator is not. A bound
-            rather than a deviation: what is missed partly cancels over rows.
+        gap: |value - linear|, known exactly: the effect of the points' optimisation on h.
+        rough: root mean square of h - c . phi at points that c was not fitted to (each left out in turn): the
+            part of h that the kernel does not see. h need not be in the RKHS; an indicator is not. This is a
+            bound rather than a deviation: the missed parts of rows cancel in part.
     """
 
     value: float
@@ -83,12 +83,12 @@ class Estimate:
 
     @property
     def error(self) -> float:
-        """Root of the sum of squares of all four; at least about a standard error of `value`."""
+        """Root of the sum of squares of the four parts; at least about a standard error of `value`."""
         return math.hypot(self.noise, self.sampling, self.gap, self.rough)
 
 
 def expectation(release: Release, h: Callable[[FloatArray], FloatArray]) -> Estimate:
-    """E[h(X)] with its error.
+    """Estimate E[h(X)], with its error.
 
     c is a ridge regression of h on the features at the points, with the penalty that makes noise, gap and
     roughness least together. Memory and time as for an (M, M) and an (M, J) matrix.
@@ -104,7 +104,7 @@ def expectation(release: Release, h: Callable[[FloatArray], FloatArray]) -> Esti
     values = np.asarray(h(points), np.float64)
     if values.shape != weights.shape or not np.isfinite(values).all():
         raise DataError(
-            "the function gives something else than one finite number for each point",
+            "the function does not return one finite number for each point",
             "Give a function of (M, n) points that returns (M,) numbers.",
         )
     beta = one_column(release.embedding, release.features)
@@ -124,18 +124,18 @@ def expectation(release: Release, h: Callable[[FloatArray], FloatArray]) -> Esti
         dual = turned / (eigenvalues + ridge)
         linear = float(dual @ answers)
         noise = sigma * math.sqrt(float(eigenvalues @ dual**2))
-        # Left out one at a time, since any function can be met at the points themselves.
+        # Residuals with each point left out in turn: c can fit any function at the points themselves.
         missed = (vectors @ dual) / (vectors**2 @ (1.0 / (eigenvalues + ridge)))
         rough = math.sqrt(float(shares @ missed**2))
-        found = Estimate(value, linear, noise, sampling, abs(value - linear), rough)
-        if best is None or found.error < best.error:
-            best = found
+        estimate = Estimate(value, linear, noise, sampling, abs(value - linear), rough)
+        if best is None or estimate.error < best.error:
+            best = estimate
     assert best is not None
     return best
 
 
 def probability(release: Release, inside: Callable[[FloatArray], NDArray[np.bool_]]) -> Estimate:
-    """P(X in S): `expectation` of the indicator of S. It is not cut to [0, 1].
+    """Estimate P(X in S), the `expectation` of the indicator of S, without clipping to [0, 1].
 
     Args:
         release: the release.
@@ -147,8 +147,8 @@ def probability(release: Release, inside: Callable[[FloatArray], NDArray[np.bool
 def mmd(release: Release, sample: FloatArray) -> float:
     """RKHS distance of the points to a sample's embedding, sample (L, n) in the kernel's units, L >= 1.
 
-    Noise only adds to it: a number that is not small need not mean different distributions. Whether they
-    differ is for `consumer.releases.two_sample` to say.
+    Noise only increases the distance: a distance that is not small need not mean different distributions.
+    `consumer.releases.two_sample` tests whether they differ.
     """
     return distance_to_rows(release.points, sample, kernel_units(release.features)[2])
 
@@ -157,13 +157,13 @@ def pushforward(points: WeightedPoints, f: Callable[[FloatArray], FloatArray]) -
     """The embedding of f(X): the points f(z_m) with the same weights (section 3.3, 1).
 
     Consistent for continuous f where sum |w| stays bounded: weights of the kind `l1`, `simplex` or `uniform`
-    (theorem 11, corollary 15). Free weights of Algorithm 1 give no such promise; see `WeightedPoints.l1`.
+    (theorem 11, corollary 15). Free weights of Algorithm 1 have no such guarantee; see `WeightedPoints.l1`.
 
     Args:
         points: the released points.
         f: takes (M, n) to (M, n') numbers.
 
     Raises:
-        DataError: f is not finite or gives another number of rows.
+        DataError: f is not finite, or returns another number of rows.
     """
     return WeightedPoints(np.asarray(f(points.points), np.float64), points.weights)

@@ -1,10 +1,10 @@
-"""A release as a consumer received it: a folder of files, ready for `consumer.releases.estimators`.
+"""A received release: a folder of files, loaded for `consumer.releases.estimators`.
 
     released = load_release(Path("runs/release-1"))
     older = probability(released.release, released.on_rows(lambda rows: rows[:, 0] > 40))
     test = released.two_sample_test(my_rows)
 
-Nothing is asked of anybody: everything here is post-processing of `release.npz` and what was made of it.
+No party is asked for anything: everything here is post-processing of `release.npz` and the files next to it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Released:
     """Contents of a folder with a release.
 
     Attributes:
-        stored: the noisy embeddings, and by which settings they were made.
-        points: weighted points in the kernel's units (Balog's methods), or None.
+        stored: the noisy embeddings and their settings.
+        points: weighted points in the kernel's units (Balog's methods only), or None.
         rows: the same points in the schema's columns and units, (M, c), or None.
         synthetic: rows of equal weight, or None.
     """
@@ -74,10 +74,10 @@ class Released:
         return Release(self.points, self.stored.embeddings[0], self.features[0])
 
     def embedding(self, number: int = 0) -> ReleasedEmbedding:
-        """A released embedding of the rows alone, one column: classes are added up, and their noise too.
+        """A released embedding summed over classes, with all their noise: one column.
 
         Args:
-            number: which of them.
+            number: index of the embedding.
         """
         each = self.stored.embeddings[number]
         if each.layout.columns == 1:
@@ -92,26 +92,26 @@ class Released:
 
         Args:
             sample: rows of the schema, ten or more.
-            number: by which of the embeddings.
+            number: index of the embedding.
 
         Raises:
-            DataError: too few rows, or rows that do not fit.
+            DataError: rows are too few, or do not fit the schema.
         """
         model = Domain(self.schema).encode(sample.values)
         return two_sample_test(self.embedding(number), self.features[number], model)
 
     def in_kernel(self, values: NDArray[Any]) -> FloatArray:
-        """Rows of the schema, (k, c), in the kernel's units, (k, n), as estimators take them.
+        """Convert rows of the schema, (k, c), to the kernel's units, (k, n), for estimators.
 
         Raises:
-            ConfigError: the release is not of a kernel of whole rows.
+            ConfigError: the release's kernel is not on whole rows.
             DataError: rows that do not fit.
         """
         gain, shift, _ = kernel_units(self.features[0])
         return Domain(self.schema).encode(values) * gain + shift
 
     def on_rows(self, h: Callable[[FloatArray], NDArray[Any]]) -> Callable[[FloatArray], NDArray[Any]]:
-        """A function of rows of the schema, (k, c) -> (k,), as one of points in the kernel's units.
+        """Convert a function of rows of the schema, (k, c) -> (k,), to one of points in the kernel's units.
 
         Args:
             h: takes rows in the schema's columns and units, a category as its index.
@@ -121,11 +121,11 @@ class Released:
     def in_units_of_kernel(
         self, schema: Schema, values: NDArray[Any]
     ) -> tuple[WeightedPoints, float, FloatArray]:
-        """The points, gamma, and rows of one's own in the same units, for distances.
+        """The points, gamma, and given rows in the kernel's units, for distances.
 
         Args:
-            schema: of the rows.
-            values: (k, c).
+            schema: schema of the rows.
+            values: the rows, (k, c).
 
         Raises:
             DataError: another schema, or rows that do not fit.
@@ -140,10 +140,10 @@ def load_release(folder: Path) -> Released:
     """Read the files of a release.
 
     Args:
-        folder: with `release.npz` and, as the method has them, `weighted.npz` and `synthetic.npz`.
+        folder: has `release.npz` and, for some methods, `weighted.npz` and `synthetic.npz`.
 
     Raises:
-        DataError: a file is missing, cannot be read, or does not go with the release.
+        DataError: a file is missing, cannot be read, or does not belong to the release.
     """
     path = folder / "release.npz"
     with on_disk(f"{path} cannot be read", "Give a release's folder.", DataError):

@@ -1,4 +1,4 @@
-"""Does a sample come from the distribution that was released? A test that knows of the privacy noise.
+"""Two-sample test of a sample against a release, which accounts for the privacy noise.
 
 Let psi be the map of the release, N the private rows, L the sample's. Where both have the same distribution,
 of covariance S in feature space, the difference d of the released mean and the sample's is close to
@@ -8,7 +8,7 @@ estimated from the sample, the statistic is
     T = sum_i s_i (u_i . d)^2 / (s_i (1/N + 1/L) + sigma^2)      with law  sum_i s_i chi^2_1  under the null.
 
 Without noise T is the squared MMD over 1/N + 1/L, with the law of Gretton and others 2012 (theorem 12). With
-noise, directions in which the data hardly vary count for less, since all they hold is noise: the plain MMD
+noise, directions in which the data hardly vary count for less, since they hold only noise: the plain MMD
 would drown in the J sigma^2 that they add. The sample is the consumer's own: it is not protected here.
 """
 
@@ -35,7 +35,7 @@ class TwoSampleTest:
 
     Attributes:
         statistic: T.
-        p_value: of a T at least as large under the null, by simulation of its law; never below 1/(draws + 1).
+        p_value: probability of a T at least as large under the null, simulated; never below 1/(draws + 1).
         mmd2: estimate of the squared MMD in feature space, corrected for noise and sampling; may be negative.
         mmd2_deviation: standard deviation of that estimate under the null.
     """
@@ -57,14 +57,14 @@ def two_sample_test(
 
     Args:
         embedding: released mean, one column.
-        features: its map.
+        features: map of the embedding.
         sample: rows in model space, (L, n), L >= 10.
-        draws: of the null law.
-        seed: of the draws; the test repeats itself.
+        draws: draws from the null law.
+        seed: seed of the draws; equal seeds give equal results.
 
     Raises:
-        ConfigError: the embedding has several columns or is of another map.
-        DataError: fewer than ten rows, or rows that do not fit.
+        ConfigError: the embedding has several columns or another map.
+        DataError: the sample has fewer than ten rows, or rows that do not fit.
     """
     released = one_column(embedding, features)
     if sample.ndim != 2 or sample.shape[1] != features.schema.encoded_width or len(sample) < 10:
@@ -98,8 +98,8 @@ def _directions(centred: FloatArray, shift: FloatArray) -> tuple[FloatArray, Flo
     else:
         variances, dual = np.linalg.eigh(centred @ centred.T / (L - 1))
         along = dual.T @ (centred @ shift) / np.sqrt(np.maximum(variances * (L - 1), 1e-300))
-    kept = variances > _NEGLIGIBLE * max(float(variances[-1]), 1e-300)
-    return variances[kept], along[kept]
+    positive = variances > _NEGLIGIBLE * max(float(variances[-1]), 1e-300)
+    return variances[positive], along[positive]
 
 
 def _null(variances: FloatArray, draws: int, seed: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The consumer's part of a run whose rows go sealed: keys before the offer, boxes after the run."""
+"""The consumer's part of a run with sealed rows: makes keys before the offer, opens boxes after the run."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def give(
     warn: Callable[[str], None],
     simulation_seed: int | None,
 ) -> tuple[RunKeys, list[Gift]]:
-    """Keys for a run whose rows go sealed, and its secret for each owner whose offer is its own.
+    """Make the keys of a run with sealed rows, and its secret's gift for each owner with genuine keys.
 
     Raises:
-        IdentityError: the curator passes on no owner's own keys.
+        IdentityError: the curator passed on no genuine keys.
     """
 
     def refused(owner: str, error: FedkmeError) -> None:
@@ -41,15 +41,15 @@ def give(
     return keys, keys.gifts(plan.offers, identity, refused)
 
 
-def keys_for(plan: Plan, asked: RequestDocument | None) -> RunKeys | None:
-    """Keys that open the rows of a run; None where rows come as they are.
+def keys_for(plan: Plan, document: RequestDocument | None) -> RunKeys | None:
+    """Take the keys that open a run's rows from its request; None if rows are not sealed.
 
     Raises:
-        SealedBoxError: they come sealed, and the keys are not here.
+        SealedBoxError: rows are sealed, and the request has no keys.
     """
     if not plan.sealed:
         return None
-    secrets = None if asked is None else asked.secrets
+    secrets = None if document is None else document.secrets
     if secrets is None or secrets[0].run != plan.run:
         raise SealedBoxError(
             f"the rows of {plan.run} are sealed, and their keys are not in this consumer's store",
@@ -61,17 +61,17 @@ def keys_for(plan: Plan, asked: RequestDocument | None) -> RunKeys | None:
 def opened(
     received: Sequence[AnyRow], schema: Schema, keys: RunKeys | None, h1: SecretFourier | None = None
 ) -> Table:
-    """The rows of a summary as they came, or out of their boxes.
+    """Make the table of a summary from received rows, opening boxes.
 
     Args:
-        received: as the curator passed them on.
-        schema: of the rows.
-        keys: of the run; None where rows come as they are.
-        h1: of the run, where the curator chose by hashes: each must be its row's.
+        received: rows or boxes, as the curator passed them on.
+        schema: schema of the rows.
+        keys: the run's keys; None if rows are not sealed.
+        h1: the run's feature map, if the curator chose by hashes: each hash must be its row's.
 
     Raises:
         SealedBoxError: a box does not open, or holds another row than its hash says.
-        ProtocolError: a row has another number of columns.
+        ProtocolError: a row has a wrong number of columns.
         DataError: a row does not follow the schema.
     """
     rows = [row for row in received if isinstance(row, Row)]
@@ -84,10 +84,10 @@ def opened(
             if odd or mismatched(rows, sealed, schema, h1):
                 raise SealedBoxError(
                     f"a sealed row of {keys.keys.run} is not the one that was chosen by its hash",
-                    "An owner said one thing and sealed another; ask again without it.",
+                    "An owner hashed one row and sealed another; ask again without this owner.",
                 )
     elif len(rows) < len(received):
-        raise ProtocolError("the curator passes on sealed rows in a run that has none", "Ask again.")
+        raise ProtocolError("the curator passes on sealed rows in a run without sealed rows", "Ask again.")
     return _table(rows, schema)
 
 

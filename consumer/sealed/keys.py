@@ -1,4 +1,4 @@
-"""The consumer's keys of one run whose rows go sealed: it gives the secret, and opens the rows."""
+"""The consumer's keys of one run with sealed rows: gives owners the secret, and opens boxes."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ class RunKeys:
 
     @property
     def secrets(self) -> tuple[PartyKeys, GroupSecret]:
-        """Both, as an open request keeps them."""
+        """Both keys and secret, for the open request."""
         return self.keys, self.secret
 
     @staticmethod
     def fresh(consumer: str, run: str, simulation_seed: int | None = None) -> RunKeys:
-        """Make keys of a new run; a simulation draws the same h1 each time, and its secret hides nothing."""
+        """Make the keys of a new run. A simulation's secret comes from its seed and hides nothing."""
         secret = GroupSecret.fresh(run)
         if simulation_seed is not None:
             secret = GroupSecret(run, sha256(f"group secret/{simulation_seed}".encode()).digest())
         return RunKeys(PartyKeys.fresh(consumer, run), secret)
 
     def draw(self, public: FourierSpec) -> SecretFourier:
-        """h1 of the run, of the form of a public draw.
+        """Draw the run's secret h1, with the sizes of a public draw.
 
         Raises:
-            ProtocolError: it is too large to be drawn so.
+            ProtocolError: the draw would be too large.
         """
         return SecretFourier(secret_draw_of(public, self.secret.commitment()), self.secret)
 
     def reference(self, h1: SecretFourier, schema: Schema) -> Features:
-        """h1 of uniform rows that nobody knows but who has the secret, (r, d): no pair to fit the draw by."""
+        """Compute h1 of uniform rows, (r, d); only holders of the secret know the rows and could fit h1."""
         seed = np.frombuffer(self.secret.derive(b"reference rows"), dtype="<u4").tolist()
         generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
         uniform = generator.random((REFERENCE_HASHES, schema.encoded_width))
@@ -64,15 +64,15 @@ class RunKeys:
         identity: Identity | None,
         refused: Callable[[str, FedkmeError], None],
     ) -> list[Gift]:
-        """The group secret for every owner whose offer is its own.
+        """Seal the group secret for every owner whose keys are genuine.
 
         Args:
-            offers: as the curator passed them on.
-            identity: this consumer's; None in plaintext, where names are taken at their word.
-            refused: told of each owner that gets none, and why.
+            offers: owners' keys, as the curator passed them on.
+            identity: this consumer's identity; None in plaintext, where names are believed.
+            refused: receives each owner that gets no secret, with the error.
 
         Raises:
-            IdentityError: no offer is its owner's.
+            IdentityError: no owner's keys are genuine.
         """
         check: OfferCheck = taken_at_their_word
         if identity is not None:
@@ -93,10 +93,10 @@ class RunKeys:
         return gifts
 
     def open(self, sealed: Sequence[HashedRow]) -> list[Row]:
-        """The rows in the boxes, without those that stand for none.
+        """Open boxes; empty boxes give no row.
 
         Raises:
-            SealedBoxError: one was altered, moved or made up, or is there twice.
+            SealedBoxError: a box was altered, moved or made up, or came twice.
         """
         if len({row.box for row in sealed}) < len(sealed):
             raise SealedBoxError(

@@ -1,4 +1,4 @@
-"""Shares of classes: how far those of a form are from D_v's, where D_v has labels. Nothing is released."""
+"""Distance of a form's class shares from D_v's, if D_v has labels. Nothing is released."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Labels = NDArray[np.int64]
 def classes_apart(
     labels: Labels | None, weights: NDArray[Any] | None, validation: Labels | None, p: int
 ) -> float:
-    """Compare class shares with D_v's: squared distance, over the mean one of p fresh rows.
+    """Squared distance of class shares from D_v's, over the mean distance for p fresh rows.
 
-    Of these it is (1 - sum of squared shares) (1/p + 1/m); of a D_v of one class, as if another row had come
-    with another.
+    Fresh rows have a mean squared distance of (1 - sum of squared shares) (1/p + 1/m); a D_v with a single
+    class counts as if it had one row more, of another class.
 
     Args:
-        labels: of a form's rows, (s,), or None: the distance is then 0.
-        weights: of these rows, or None: alike.
-        validation: of D_v's m rows, or None.
-        p: rows that were asked for.
+        labels: labels of a form's rows, (s,); None: the distance is 0.
+        weights: weights of these rows; None: equal weights.
+        validation: labels of D_v's m rows, or None.
+        p: number of requested rows.
     """
     if labels is None or validation is None:
         return 0.0

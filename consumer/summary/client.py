@@ -1,4 +1,4 @@
-"""The consumer's process: asks for a summary, protects D_v itself, receives the rows, judges them."""
+"""The consumer's process: requests a summary, protects D_v, receives the rows and judges them."""
 
 from __future__ import annotations
 
@@ -39,55 +39,59 @@ from fedkme.wire.v1 import summaries_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
 
 QUIET_S = 2.0
-"""Time that a person waits without a word."""
+"""Seconds after which a person waiting is told why."""
 Stream = grpc.aio.StreamStreamCall[pb.ConsumerMessage, pb.CuratorMessage]
 
 
 async def summarize(
     stream: Stream,
     party: ConsumerParty,
-    kept: KeptRequest,
+    request: KeptRequest,
     reporter: StatusReporter,
     heard: Callable[[], None] = lambda: None,
 ) -> Summary:
-    """One summary over an open stream; asked again, it is the same request, with the same bytes of D_v.
+    """Request one summary over an open stream; a repeat sends the same request and the same bytes about D_v.
 
     Raises:
-        BudgetError: D_v cannot pay for what the plan asks for; nothing of it was computed.
-        ProtocolError: rows came for an offer that the store, hence the ledger, does not know.
+        BudgetError: the plan costs more than D_v's budget; nothing was computed from D_v.
+        ProtocolError: rows came for an offer that is not in the store, hence not in the ledger.
         FedkmeError: the curator's refusal or failure, in its own words.
     """
 
     def refused(error: FedkmeError) -> None:
         if is_final(error):
-            kept.end(ENDED)
+            request.end(ENDED)
 
     messages = _messages(stream, refused)
-    await stream.write(pb.ConsumerMessage(request=request_to_wire(kept.document.request)))
-    with _told_if_long(reporter, "", "the curator's plan; it asks owners first, who may have to approve it"):
+    await stream.write(pb.ConsumerMessage(request=request_to_wire(request.document.request)))
+    with _reported_if_long(
+        reporter, "", "the curator's plan; the curator asks owners first, who may have to approve the run"
+    ):
         plan = await _plan(messages, party.schema)
     heard()
     if plan.choice is not None and not plan.offered:
         reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
     offer = list[pb.ConsumerMessage]()
     if not plan.offered:
-        offer += offer_to_messages(party.offer(kept, plan), plan.packs)
-    elif kept.document.offer is not None:
-        party.offer(kept, plan)  # refuses a plan other than the one that the offer was made for
+        offer += offer_to_messages(party.offer(request, plan), plan.packs)
+    elif request.document.offer is not None:
+        party.offer(request, plan)  # refuses a plan other than the one that the offer was made for
     keep = partial(party.keep_head, plan.run)
     async with _sending(stream, offer):
-        summary = await _receive(plan, messages, party.schema, reporter, keys_for(plan, kept.document), keep)
-    if kept.document.plan is None:
+        summary = await _receive(
+            plan, messages, party.schema, reporter, keys_for(plan, request.document), keep
+        )
+    if request.document.plan is None:
         raise ProtocolError(
-            f"the curator says that it has D_v for {plan.run}, and this consumer's store knows of no offer",
-            "Bring back the newest store; else give the request up by another 'output'.",
+            f"the curator says that it has D_v for {plan.run}, and this consumer's store has no offer",
+            "Restore the newest store; else give the request up by choosing another 'output'.",
         )
     return summary
 
 
 @contextlib.asynccontextmanager
 async def _sending(stream: Stream, messages: Iterable[pb.ConsumerMessage]) -> AsyncIterator[None]:
-    """Send messages while inside, where it is heard why they fail: gRPC tells who writes nothing of it."""
+    """Send messages in a task inside the block; reads, not these writes, raise a failure's reason."""
 
     async def send() -> None:
         for message in messages:
@@ -99,26 +103,26 @@ async def _sending(stream: Stream, messages: Iterable[pb.ConsumerMessage]) -> As
     finally:
         task.cancel()
         await asyncio.wait((task,))
-        task.cancelled() or task.exception()  # heard
+        task.cancelled() or task.exception()  # marks the exception as retrieved
 
 
 async def receive_summary(
-    run: str, stream: Stream, schema: Schema, reporter: StatusReporter, asked: RequestDocument | None
+    run: str, stream: Stream, schema: Schema, reporter: StatusReporter, document: RequestDocument | None
 ) -> Summary:
-    """The summary of a run, on a stream that is attached to it; `asked` has the keys of sealed rows.
+    """Receive the summary of a run on a stream attached to it; `document` has the keys of sealed rows.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
     """
     messages = _messages(stream)
     plan = await _plan(messages, schema)
-    return await _receive(replace(plan, run=run), messages, schema, reporter, keys_for(plan, asked))
+    return await _receive(replace(plan, run=run), messages, schema, reporter, keys_for(plan, document))
 
 
 @contextlib.contextmanager
-def _told_if_long(reporter: StatusReporter, run: str, what: str) -> Iterator[asyncio.TimerHandle]:
-    """Report what is waited for, unless it comes, or the timer is cancelled, within QUIET_S."""
-    say = partial(reporter.say, "waiting", run=run, round=0, line=f"it waits for {what}")
+def _reported_if_long(reporter: StatusReporter, run: str, what: str) -> Iterator[asyncio.TimerHandle]:
+    """Report what the command waits for, unless the block ends or cancels the timer within QUIET_S."""
+    say = partial(reporter.say, "waiting", run=run, round=0, line=f"waiting for {what}")
     later = asyncio.get_running_loop().call_later(QUIET_S, say)
     try:
         yield later
@@ -143,16 +147,16 @@ async def _receive(
     keys: RunKeys | None,
     keep: Callable[[Head], None] = lambda head: None,
 ) -> Summary:
-    """Progress, rows, the curator's head, and how the run ended."""
+    """Receive progress, rows, the curator's head and the outcome."""
     parts = []
-    with _told_if_long(reporter, plan.run, "owners' rows") as telling:
+    with _reported_if_long(reporter, plan.run, "owners' rows") as telling:
         async for message in messages:
             telling.cancel()
             match message.WhichOneof("body"):
                 case "progress":
-                    said = message.progress
-                    counts = {"rows": said.selected, "accessed": said.points_accessed}
-                    reporter.say("progress", run=plan.run, round=said.round, **counts)
+                    progress = message.progress
+                    counts = {"rows": progress.selected, "accessed": progress.points_accessed}
+                    reporter.say("progress", run=plan.run, round=progress.round, **counts)
                 case "summary":
                     parts.append(message.summary)
                 case "head":
@@ -175,15 +179,15 @@ async def _messages(
 
 
 async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
-    """Ask for a summary and write it; then judge it."""
+    """Request a summary, write it and judge it."""
     schema = load_schema(settings.schema_file)
-    found = load_validation(settings, schema)
-    validation = found.table
+    examined = load_validation(settings, schema)
+    validation = examined.table
     make_folder(settings.output)
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
         requests = Requests(settings.name, store)
         reporter.say("loaded", rows=len(validation))
-        for line in requests.files.take(units_of(found, schema), requests.used_files):
+        for line in requests.files.take(units_of(examined, schema), requests.used_files):
             reporter.say("warning", line=line)
         address = await reporter.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
@@ -199,51 +203,55 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             identity=lambda: None if identity is None else identity.current(),
             simulation_seed=settings.simulation_seed,
         )
-        kept = _taken_up(settings, party, reporter)
-        if kept.status == OPEN:
-            summary = await ask(curator_calls(settings, address, identity, reporter), party, kept, reporter)
-            keep_received(settings, schema, validation, summary, reporter, lambda: kept.end(RECEIVED))
-        plan = kept.document.plan
-        assert plan is not None, "rows are those of a run"
+        request = _current_request(settings, party, reporter)
+        if request.status == OPEN:
+            summary = await ask(
+                curator_calls(settings, address, identity, reporter), party, request, reporter
+            )
+            keep_received(settings, schema, validation, summary, reporter, lambda: request.end(RECEIVED))
+        plan = request.document.plan
+        assert plan is not None, "received rows have a plan"
         try:
-            judge_received(settings, schema, validation, plan, reporter, lambda: kept.end(DONE))
+            judge_received(settings, schema, validation, plan, reporter, lambda: request.end(DONE))
         finally:
             _archive(requests, store, reporter)
 
 
 def _archive(requests: Requests, store: Store, reporter: StatusReporter) -> None:
-    """Archive what is over, and say what of earlier archives is gone; nothing else depends on it."""
+    """Archive ended requests and report lost archives; a failure here is a warning."""
     try:
         report_lost(store, reporter.say)
-        if made := requests.archive():
-            reporter.say("archived", archives=made)
+        if archives := requests.archive():
+            reporter.say("archived", archives=archives)
     except FedkmeError as error:
         reporter.say("warning", line=str(error), code=error.code)
 
 
-def _taken_up(settings: ConsumerSettings, party: ConsumerParty, reporter: StatusReporter) -> KeptRequest:
-    """The request of the folder that is open or was not judged; else a new one.
+def _current_request(
+    settings: ConsumerSettings, party: ConsumerParty, reporter: StatusReporter
+) -> KeptRequest:
+    """Continue the folder's request if it is open or not judged yet; else begin a new request.
 
     Raises:
-        BudgetError: D_v cannot pay for a new one.
-        ConfigError: another one is open in the folder.
-        MissingDependencyError: a new one could not be judged here.
+        BudgetError: a new request would exceed D_v's budget.
+        ConfigError: another request is open in the folder.
+        MissingDependencyError: a new summary could not be judged here.
     """
     document = party.document(settings.output)
-    kept = party.requests.going_on(document)
-    if kept is None or (kept.status == RECEIVED and not (settings.output / SUMMARY).exists()):
+    request = party.requests.going_on(document)
+    if request is None or (request.status == RECEIVED and not (settings.output / SUMMARY).exists()):
         if settings.trains(party.schema):
             require_models()
         return party.ask(document)
-    plan = kept.document.plan
+    plan = request.document.plan
     reporter.say("resumed", run="" if plan is None else plan.run)
-    return kept
+    return request
 
 
 async def ask(
-    calls: CuratorCalls, party: ConsumerParty, kept: KeptRequest, reporter: StatusReporter
+    calls: CuratorCalls, party: ConsumerParty, request: KeptRequest, reporter: StatusReporter
 ) -> Summary:
-    """Ask, and ask again after a broken connection, until there is an outcome.
+    """Send the request, again after broken connections, until there is an outcome.
 
     Raises:
         FedkmeError: the curator's refusal, a failure here, or no curator for too long.
@@ -251,6 +259,6 @@ async def ask(
 
     async def call(channel: grpc.aio.Channel) -> Summary:
         stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-        return await summarize(stream, party, kept, reporter, calls.absence.over)
+        return await summarize(stream, party, request, reporter, calls.absence.over)
 
     return await calls.until_done(call)

@@ -22,15 +22,14 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Quality of one summary, of rows alike or with weights.
+    """Quality of one summary, with equal or other weights.
 
     Attributes:
         mmd2: squared MMD, exact kernel, between the returned rows and D_v.
-        mmd2_test: the same against held-back test rows, or None without them.
-        mmd2_counted: of the returned rows together with the seed set against D_v (what the protocol
-            optimises), or None without a seed set, or with weights.
-        downstream: model -> accuracy on the test rows after training on the returned rows, of models that
-            take their weights.
+        mmd2_test: squared MMD between the returned rows and held-back test rows, or None without test rows.
+        mmd2_counted: squared MMD of the returned rows and the seed set together to D_v (the protocol's
+            objective), or None without a seed set, or with weights.
+        downstream: model -> accuracy on the test rows after training on the weighted returned rows.
     """
 
     mmd2: float
@@ -40,7 +39,7 @@ class Evaluation:
 
 
 def require_models() -> None:
-    """Refuse to begin what could not be judged in the end, by models that are to be trained on the summary.
+    """Refuse a request whose summary could not be judged: training models needs scikit-learn.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.
@@ -63,10 +62,10 @@ class Evaluator:
     Attributes:
         validation: D_v.
         test: held-back rows, (t, n), or None.
-        test_labels: their classes, (t,), or None.
+        test_labels: classes of the test rows, (t,), or None.
         seeds: D_init, (s, n), or None.
-        downstream: whether to train models, where both sides have labels.
-        seed: for the models' own random start.
+        downstream: True to train models, if both sides have labels.
+        seed: seed of the models.
     """
 
     validation: ReferenceRows
@@ -81,12 +80,12 @@ class Evaluator:
 
         Args:
             rows: the returned rows, (p, n), p >= 1.
-            labels: their classes, (p,), or None.
-            weights: of the returned rows, (p,), sum 1; None: alike.
+            labels: classes of the rows, (p,), or None.
+            weights: weights of the rows, (p,), sum 1; None: equal weights.
 
         Raises:
             DataError: a set of rows is empty.
-            MissingDependencyError: models are to be trained and scikit-learn is not installed.
+            MissingDependencyError: training models needs scikit-learn, which is not installed.
         """
         against_test = counted = None
         accuracies: dict[str, float] = {}
@@ -111,7 +110,7 @@ class Evaluator:
 def evaluator(
     schema: Schema, validation: Table, test: Table | None, seeds: Table | None, gamma: float, downstream: bool
 ) -> Evaluator:
-    """Encode rows that summaries are judged against; models start from seed 0, so that runs compare."""
+    """Encode the rows that summaries are judged against; models use seed 0, so that runs can be compared."""
     return Evaluator(
         ReferenceRows(schema.encode(validation.values), gamma),
         None if test is None or not len(test) else ReferenceRows(schema.encode(test.values), gamma),
@@ -124,7 +123,7 @@ def evaluator(
 def _accuracies(
     rows: Rows, labels: Labels, test: Rows, test_labels: Labels, seed: int, weights: FloatArray | None
 ) -> dict[str, float]:
-    """Accuracy on the test rows of the paper's two models, trained on weighted rows where there are weights.
+    """Accuracy of the paper's two models on the test rows, trained on the rows with their weights, if any.
 
     Sarpatwar 2019: a linear SVM (Section 4), and one hidden layer of 32 units with dropout (Appendix G).
     """
@@ -139,14 +138,14 @@ def _accuracies(
     }
     fitted: dict[str, Any] = {}
     if weights is not None:
-        fitted["sample_weight"] = weights * len(weights)  # 1 on average, as without weights
+        fitted["sample_weight"] = weights * len(weights)  # 1 on average, as for equal weights
     if len(np.unique(labels)) == 1:
         # No classifier can be fitted to one class; the only honest prediction is that class.
         return dict.fromkeys(models, float(np.mean(test_labels == labels[0])))
     accuracies = {}
     for name, model in models.items():
         with warnings.catch_warnings():
-            # A model stopped at max_iter is still a model: its accuracy says what it is worth.
+            # A model stopped at max_iter is still a model, with an honest accuracy.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(rows, labels, **fitted)
         accuracies[name] = float(model.score(test, test_labels))

@@ -1,7 +1,7 @@
-"""Three forms of a summary, made of the rows that the consumer received, where D_v is.
+"""Three forms of a summary, made at the consumer from the received rows.
 
-p rows alike (`summary.npz`), at most p rows with weights (`weighted.npz`: `x`, `y` and the weights `w`), and
-p rows of which some are there more than once (`repeats.npz`), for programs that take no weights.
+The forms are p rows of equal weight (`summary.npz`); at most p rows with weights (`weighted.npz`: `x`, `y`
+and the weights `w`); and p rows with repetitions (`repeats.npz`), for programs that take no weights.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from fedkme.tables.text import csv_text, harmless, text_columns
 
 WEIGHTED, REPEATS = "weighted.npz", "repeats.npz"
 MOST_ROWS = 50_000
-"""Rows that are weighed at most, the p rows first: seconds, and kernel columns of half a gigabyte."""
+"""Most rows that are weighed, the p rows first: this takes seconds, and half a gigabyte of kernel columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedRows:
-    """Rows that a person looks at, with what stands beside them.
+    """Rows of the .csv file, with their weights.
 
     Attributes:
-        table: rows of the summary, then those that have a weight alone.
-        weights: (s,) in the form with weights; they sum to 1.
-        alike: (s,) whether a row is one of the summary.
+        table: rows of the summary, then other rows that have a weight.
+        weights: (s,) weights in the weighted form, with sum 1.
+        alike: (s,) True for rows of the summary.
     """
 
     table: Table
@@ -42,7 +42,7 @@ class ListedRows:
     alike: NDArray[np.bool_]
 
     def csv(self, schema: Schema) -> bytes:
-        """Rows as a .csv file has them, columns `weight` and `alike` last; no cell is a formula."""
+        """Make the .csv file, with columns `weight` and `alike` last; no cell is a formula."""
         columns = {
             harmless(name): [harmless(cell) for cell in cells]
             for name, cells in text_columns(self.table, schema).items()
@@ -53,7 +53,7 @@ class ListedRows:
 
 
 def unweighted(summary: Table) -> ListedRows:
-    """List the rows of a summary that nobody has weighed yet: all weights are equal."""
+    """List the rows of a summary before weighing: all weights are equal."""
     size = len(summary)
     return ListedRows(summary, np.full(size, 1 / max(size, 1)), np.ones(size, np.bool_))
 
@@ -67,13 +67,13 @@ class Forms:
     """The forms of a summary.
 
     Attributes:
-        summary: p rows alike.
+        summary: p rows of equal weight.
         weighted: rows with weights.
-        fit: their weights, in the same order, and what is known of the fit.
-        repeats: p rows, equal ones beside each other.
-        counts: how often each of these is there, (s,), > 0.
-        least: MMD^2 to D_v of the best weights over all rows received; where D_v has labels, of rows with
-            their classes (classes.py).
+        fit: weights of these rows, in the same order, and figures of the fit.
+        repeats: p rows, equal ones next to each other.
+        counts: repetitions of each different row in `repeats`, (s,), > 0.
+        least: MMD^2 to D_v of the best weights over all received rows; with their classes, if D_v has
+            labels (classes.py).
         listed: rows of the summary and rows with weights, each once.
     """
 
@@ -92,7 +92,7 @@ class Forms:
         return float(len(self.summary)), self.fit.effective, repeats
 
     def files(self, schema: Schema) -> dict[str, bytes]:
-        """The forms beside summary.npz, by the name of the file."""
+        """Contents of the files besides summary.npz, by name."""
         arrays = {"x": self.weighted.values, "w": self.fit.weights}
         if self.weighted.labels is not None:
             arrays["y"] = self.weighted.labels
@@ -107,15 +107,15 @@ def make_forms(
     p: int,
     labels: NDArray[np.int64] | None = None,
 ) -> Forms:
-    """Weigh and repeat the rows that came, with their classes where D_v has labels.
+    """Weigh and repeat the received rows, with their classes if D_v has labels.
 
     Args:
-        schema: of the rows.
-        came: all rows received.
-        summary: those of them that pruning kept, at least one.
+        schema: schema of the rows.
+        came: all received rows.
+        summary: rows left by pruning, at least one.
         validation: D_v, encoded.
-        p: rows that were asked for.
-        labels: of D_v, (m,), or None.
+        p: number of requested rows.
+        labels: classes of D_v, (m,), or None.
     """
     order = joined([summary, rest(came, summary)])
     order = order.take(np.arange(min(len(order), MOST_ROWS)))
@@ -128,7 +128,7 @@ def make_forms(
 
 
 def _listed(order: Table, first: int, fit: WeightedRows) -> ListedRows:
-    """List the `first` rows of an order, which are the summary's, and those that have a weight."""
+    """List the `first` rows of an order, which are the summary's, and the other rows with a weight."""
     weights = np.zeros(len(order))
     weights[fit.indices] = fit.weights
     places = np.union1d(np.arange(first), fit.indices)
@@ -136,16 +136,16 @@ def _listed(order: Table, first: int, fit: WeightedRows) -> ListedRows:
 
 
 def rest(came: Table, summary: Table) -> Table:
-    """Rows that came and are not in the summary; of equal ones as many as are too many for it."""
-    kept = defaultdict[bytes, int](int)
+    """Received rows outside the summary; of equal rows, those beyond the summary's number of them."""
+    in_summary = defaultdict[bytes, int](int)
     for row in _rows(summary):
-        kept[row] += 1
-    left = np.ones(len(came), dtype=np.bool_)
+        in_summary[row] += 1
+    surplus = np.ones(len(came), dtype=np.bool_)
     for place, row in enumerate(_rows(came)):
-        if kept[row]:
-            kept[row] -= 1
-            left[place] = False
-    return came.take(left)
+        if in_summary[row]:
+            in_summary[row] -= 1
+            surplus[place] = False
+    return came.take(surplus)
 
 
 def _rows(table: Table) -> list[bytes]:

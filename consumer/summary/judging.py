@@ -1,4 +1,4 @@
-"""Judging of a summary that is here, on data that never leaves: nothing that was asked or paid changes."""
+"""Judging of a received summary, on data that never leave; the request and its cost do not change."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Judged:
     """The forms of a summary, and the quality of each.
 
     Attributes:
-        forms: their rows.
+        forms: rows of each form.
         alike: quality of p rows with equal weights.
-        weighted: of rows with weights.
-        repeats: of p rows, some more than once.
-        classes: how far the class shares of each form are from D_v's (`classes_apart`).
+        weighted: quality of rows with weights.
+        repeats: quality of p rows with repetitions.
+        classes: distance of each form's class shares from D_v's (`classes_apart`).
         by: yardstick of the verdict.
-        verdict: on the best form.
-        halves: what `by_halves` estimates; None where the forms were good without it.
+        verdict: verdict on the best form.
+        halves: estimate of `by_halves`; None if the forms were good without it.
     """
 
     forms: Forms
@@ -47,7 +47,7 @@ class Judged:
     halves: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; docs/metrics.md says what each means."""
+        """Plain values, explained in docs/metrics.md."""
         fit = self.forms.fit
         about_fit = {"rows": len(fit), "ridge": fit.ridge, "gap": fit.gap, "least": self.forms.least}
         alike, weighted, repeats = (
@@ -83,15 +83,15 @@ def judge_tables(
     """Make the forms of a summary and judge each.
 
     Args:
-        schema: of all tables.
-        came: all rows received.
-        summary: those of them that pruning kept, at least one.
+        schema: schema of all tables.
+        came: all received rows.
+        summary: rows left by pruning, at least one.
         validation: D_v.
         test: held-back rows, or None.
         seeds: the public seed set, or None.
-        p: rows that were asked for.
-        gamma: of the kernel.
-        downstream: whether to train models.
+        p: number of requested rows.
+        gamma: gamma of the kernel.
+        downstream: True to train models.
     """
     against = evaluator(schema, validation, test, seeds, gamma, downstream)
     forms = make_forms(schema, came, summary, against.validation, p, validation.labels)
@@ -99,18 +99,18 @@ def judge_tables(
     weighted = against.evaluate_table(schema, forms.weighted, forms.fit.weights)
     repeats = against.evaluate_table(schema, forms.repeats)
     by = yardstick(against.validation.own, len(validation), p)
-    found = (alike, weighted, repeats)
+    evaluations = (alike, weighted, repeats)
     listed = ((forms.summary, None), (forms.weighted, forms.fit.weights), (forms.repeats, None))
     classes = tuple(classes_apart(rows.labels, weights, validation.labels, p) for rows, weights in listed)
     qualities = [
         FormQuality(of.mmd2, size, each)
-        for of, size, each in zip(found, forms.effective, classes, strict=True)
+        for of, size, each in zip(evaluations, forms.effective, classes, strict=True)
     ]
     verdict, halves = verdict_on(qualities[0], qualities[1:], by), None
     if verdict.grade != "good":
         halves = by_halves(schema.encode(came.values), against.validation, p, came.labels, validation.labels)
         verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
-    return Judged(forms, *found, classes, by, verdict, halves)
+    return Judged(forms, *evaluations, classes, by, verdict, halves)
 
 
 def judge(
@@ -121,23 +121,23 @@ def judge(
     plan: Plan,
     reporter: StatusReporter,
 ) -> None:
-    """Evaluate a summary and write what was found; the log has the verdict, and no number.
+    """Evaluate a summary and write the evaluation; the log has the verdict, without numbers.
 
     Raises:
-        NotJudgedError: the evaluation failed, whatever the reason; the rows are what they were.
+        NotJudgedError: the evaluation failed, for any reason; the rows are unchanged.
     """
     try:
-        found = _judged(settings, schema, validation, summary, plan.features.gamma)
-        for name, content in found.files(schema).items():
+        judged = _judged(settings, schema, validation, summary, plan.features.gamma)
+        for name, content in judged.files(schema).items():
             write_result(settings.output / name, content)
     except FedkmeError as error:
         raise _not_judged(settings.output, error.cause, error.remedy) from None
-    except Exception as error:  # of a library: its text may hold numbers of rows
+    except Exception as error:  # from a library: its text may hold values of rows
         reporter.unforeseen(error)
         remedy = "The log says where it happened."
         raise _not_judged(settings.output, f"it failed with {type(error).__name__}", remedy) from None
     reporter.say("judged", run=plan.run, round=0, file=str(settings.output / EVALUATION))
-    verdict = found.verdict
+    verdict = judged.verdict
     reporter.say("verdict", run=plan.run, round=0, grade=verdict.grade, advice=verdict.advice)
 
 

@@ -1,8 +1,8 @@
 """The network of Sarpatwar 2019, Appendix G: one hidden layer of 32 units, dropout of 0.2.
 
-What the paper leaves open is ours: rectified units, softmax with cross-entropy, dropout of hidden units
-(Srivastava et al. 2014; what is kept grows by 1 / (1 - rate), so that predicting needs no change), and
-Adam (Kingma & Ba 2015) at its published decay rates. scikit-learn's networks have no dropout.
+The paper leaves the rest open; we chose rectified units, softmax with cross-entropy, dropout of hidden units
+(Srivastava et al. 2014; the other units are scaled by 1 / (1 - rate), so that predicting needs no change),
+and Adam (Kingma & Ba 2015) at its published decay rates. scikit-learn's networks have no dropout.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from fedkme.arrays import FloatArray, Rows
 Labels = NDArray[np.int64]
 
 STEPS = 400
-"""Steps of Adam, whatever the number of rows is."""
+"""Steps of Adam, for any number of rows."""
 BATCH = 128
-"""Rows of one step; all of them where they are no more."""
+"""Rows per step; all rows if there are no more."""
 _RATE, _FIRST, _SECOND, _TINY = 0.01, 0.9, 0.999, 1e-8
 _DECAY = 1e-4
 """Penalty on squared weights, as scikit-learn's `alpha`."""
 
 
 class DropoutNetwork:
-    """A classifier with one hidden layer, in scikit-learn's manner."""
+    """A classifier with one hidden layer and scikit-learn's interface."""
 
     def __init__(self, hidden: int = 32, dropout: float = 0.2, seed: int = 0) -> None:
         """Prepare to train.
 
         Args:
-            hidden: units.
-            dropout: rate at which a hidden unit is left out of a row's step, in [0, 1).
-            seed: of the start, the batches and what is left out.
+            hidden: number of hidden units.
+            dropout: probability that a row's step leaves out a hidden unit, in [0, 1).
+            seed: seed of initial weights, batches and dropout.
         """
         self._hidden = hidden
         self._dropout = dropout
@@ -45,7 +45,7 @@ class DropoutNetwork:
         self._parameters: FloatArray = np.zeros(0)
 
     def fit(self, rows: Rows, labels: Labels, sample_weight: FloatArray | None = None) -> Self:
-        """Train on rows, (m, n), of classes, (m,), each of a weight >= 0, (m,); by default they are equal."""
+        """Train on rows, (m, n), with classes, (m,), and weights >= 0, (m,), by default equal."""
         random = np.random.default_rng(self._seed)
         self._classes, indices = np.unique(labels, return_inverse=True)
         goals = np.eye(len(self._classes))[indices]
@@ -66,11 +66,11 @@ class DropoutNetwork:
         return predicted
 
     def score(self, rows: Rows, labels: Labels) -> float:
-        """Share of rows whose class is predicted."""
+        """Share of rows whose class is predicted correctly."""
         return float(np.mean(self.predict(rows) == labels))
 
     def _start(self, width: int, random: np.random.Generator) -> FloatArray:
-        """Weights by Glorot & Bengio 2010, and biases of 0, in one vector."""
+        """Initial weights (Glorot & Bengio 2010) and biases of 0, in one vector."""
         parameters = np.zeros((width + 1) * self._hidden + (self._hidden + 1) * len(self._classes))
         for weights in self._layers(parameters, width)[::2]:
             weights[:] = random.uniform(-1.0, 1.0, weights.shape) * math.sqrt(6.0 / sum(weights.shape))
@@ -87,15 +87,15 @@ class DropoutNetwork:
     def _gradient(
         self, rows: FloatArray, goals: FloatArray, weights: FloatArray, random: np.random.Generator
     ) -> FloatArray:
-        """Gradient of the weighted mean cross-entropy of a batch, and of the decay of weights, one vector."""
+        """Gradient of a batch's weighted mean cross-entropy plus the penalty on weights, in one vector."""
         first, bias, second, offset = self._layers(self._parameters, rows.shape[1])
-        kept = (random.random((len(rows), self._hidden)) >= self._dropout) / (1.0 - self._dropout)
-        active = np.maximum(rows @ first + bias, 0.0) * kept
+        mask = (random.random((len(rows), self._hidden)) >= self._dropout) / (1.0 - self._dropout)
+        active = np.maximum(rows @ first + bias, 0.0) * mask
         scores = active @ second + offset
         chances = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         outer = (chances - goals) * (weights / len(rows))[:, np.newaxis]
-        inner = (outer @ second.T) * kept * (active > 0.0)
+        inner = (outer @ second.T) * mask * (active > 0.0)
         down, up = rows.T @ inner + _DECAY * first, active.T @ outer + _DECAY * second
         return np.concatenate([down.ravel(), inner.sum(axis=0), up.ravel(), outer.sum(axis=0)])
 
@@ -119,7 +119,7 @@ class _Adam:
 
 
 def _batches(rows: int, random: np.random.Generator) -> Iterator[NDArray[np.int64] | slice]:
-    """Rows of each step: all, or parts of one shuffled order after another."""
+    """Yield the rows of each step: all rows, or parts of one shuffled order after another."""
     if rows <= BATCH:
         yield from [slice(None)] * STEPS
         return

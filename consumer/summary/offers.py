@@ -1,4 +1,4 @@
-"""A consumer's part of a summary, on values: its request, its offer for the run's plan, and what it keeps."""
+"""A consumer's part of a summary, on values: request, offer for the run's plan, choice of rows."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Encoded = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """Summary as the consumer receives it.
+    """A received summary.
 
     Attributes:
-        plan: of the run that made it.
-        table: the rows, in the order in which they were chosen.
-        outcome: how the run ended.
+        plan: plan of the run.
+        table: the rows, in the order of choice.
+        outcome: the end of the run.
     """
 
     plan: Plan
@@ -55,11 +55,11 @@ class Summary:
 
 
 def gamma_of(kernel: KernelSettings, schema: Schema, validation: Table) -> float | None:
-    """Find gamma; None where it is to come from the curator's public seed set.
+    """Find gamma; None if the curator takes it from its public seed set.
 
     Raises:
         ConfigError: all rows of the schema's domain are equal.
-        DataError: at least half of the pairs of rows of D_v are equal, and it is to come from them.
+        DataError: gamma is to come from D_v, and at least half of its pairs of rows are equal.
     """
     match kernel.gamma:
         case "domain":
@@ -75,7 +75,7 @@ def gamma_of(kernel: KernelSettings, schema: Schema, validation: Table) -> float
 def make_request(
     request: RequestSettings, schema: Schema, validation: Table, gate: ConsumerGate
 ) -> SummaryRequest:
-    """Make the request for a summary; what it discloses by being made passes the gate."""
+    """Make the request for a summary, and declare what the request itself discloses."""
     gamma = gamma_of(request.kernel, schema, validation)
     if request.kernel.gamma == "median-validation" and gamma is not None:
         gate.pass_gamma(gamma)
@@ -101,22 +101,22 @@ def make_offer(
     keys: RunKeys | None = None,
     gifts: Sequence[Gift] = (),
 ) -> Offer:
-    """Make g~, or D_v by cells, and add D_v where the curator is trusted with it; all passes the gate here.
+    """Make g~ or D_v's histogram by cells, add D_v for a trusted curator, and declare all of it.
 
-    What owners hear follows from this draw alone, under the consumer's own epsilon.
+    Owners hear only what follows from this draw, under the consumer's own epsilon.
 
     Args:
-        plan: of the run.
-        request: what the consumer decided.
-        schema: of the rows.
+        plan: the run's plan.
+        request: the consumer's settings.
+        schema: schema of the rows.
         validation: D_v.
         noise_for: this consumer's noise.
-        gate: writes down what is disclosed.
-        keys: of a run whose rows go sealed.
-        gifts: its secret, for each owner that may have it.
+        gate: declares the disclosures.
+        keys: keys of a run with sealed rows.
+        gifts: the run's secret, sealed for each owner that may have it.
 
     Raises:
-        ConfigError: D_v is to be shared and the curator cannot use it.
+        ConfigError: D_v is to be shared, and the curator cannot use it.
         BudgetError: g~ would cost more than the request's target.
     """
     h1 = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
@@ -124,7 +124,7 @@ def make_offer(
     target, histogram, rows, classes = None, None, None, None
     if request.share == "rows" and h1 is not None:
         raise ConfigError(
-            "the curator chooses by hashes that it cannot make, so that D_v is of no use to it",
+            "the curator chooses by hashes that it cannot compute, so that D_v is of no use to it",
             "Set 'share' to \"embedding\", or ask a curator that sees rows.",
         )
     picks: tuple[int, ...] = ()
@@ -157,7 +157,7 @@ def _count(
     noise_for: NoiseFor,
     gate: ConsumerGate,
 ) -> tuple[tuple[int, ...], NDArray[np.int64]]:
-    """Directions that D_v picks, and D_v by the cells that follow from them, (B,)."""
+    """Pick D_v's directions, and count D_v by the resulting cells, with noise, (B,)."""
     book, (menu, how) = code_book_from_json(plan.code_book, schema), counting(request, plan)
     rows, epsilon, picks = schema.encode(validation.values), request.privacy.of_row, tuple[int, ...]()
     if menu is not None:
@@ -175,11 +175,11 @@ def _count(
 def finish(
     plan: Plan, received: Sequence[AnyRow], outcome: Outcome, schema: Schema, keys: RunKeys | None
 ) -> Summary:
-    """The summary of a run that is over, out of its boxes.
+    """Make the summary of an ended run, opening boxes.
 
     Raises:
         SealedBoxError: a box does not open, or holds another row than its hash says.
-        ProtocolError: a row has another number of columns.
+        ProtocolError: a row has a wrong number of columns.
         DataError: a row does not follow the schema.
     """
     draw = keys.draw(plan.features) if keys is not None and plan.secret_draw else None
@@ -187,7 +187,7 @@ def finish(
 
 
 def pruned(summary: Summary, p: int, schema: Schema, validation: Table) -> Summary:
-    """The p rows that match D_v best, chosen here: nobody else learns which; all where there are no more."""
+    """Choose the p rows that match D_v best, or all if there are no more; no other party hears which."""
     came = summary.table
     if len(came) <= p:
         return replace(summary, outcome=replace(summary.outcome, complete=len(came) == p))

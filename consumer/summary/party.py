@@ -1,7 +1,7 @@
-"""One consumer put together: D_v, what it asks for, its budget, keys and randomness.
+"""One consumer put together: D_v, its request, budget, keys and randomness.
 
-It is the same on a host, in a test and in a simulation within one process; what differs is its store and how
-it reaches its curator.
+A consumer is the same on a host, in a test and in a simulation within one process; its store and its channel
+to the curator differ.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 
-def nobody() -> Identity | None:
-    """The identity of a party in plaintext."""
+def no_identity() -> Identity | None:
+    """Return no identity: the default in plaintext."""
     return None
 
 
@@ -44,16 +44,16 @@ class ConsumerParty:
     """Parts that a consumer's requests share.
 
     Attributes:
-        requests: its store.
-        request: what it asks for.
+        requests: its requests and ledger.
+        request: settings of its requests.
         schema: the public schema that it holds.
         validation: D_v.
         noise_for: its private randomness.
-        warn: told of a run, and a line about it.
-        budget: what D_v may cost.
-        clock: Unix seconds, for the budget's window.
-        identity: its certificate and key, renewed under way.
-        simulation_seed: of a simulation, in which h1 is drawn alike each time.
+        warn: receives warnings: the run and a line about it.
+        budget: most that D_v may cost.
+        clock: returns Unix seconds, for the budget's window.
+        identity: returns its current certificate and key.
+        simulation_seed: seed of a simulation, in which repeated runs draw the same h1.
     """
 
     requests: Requests
@@ -64,40 +64,40 @@ class ConsumerParty:
     warn: Callable[[str, str], None]
     budget: WindowBudget | None = None
     clock: Callable[[], float] = time.time
-    identity: Callable[[], Identity | None] = nobody
+    identity: Callable[[], Identity | None] = no_identity
     simulation_seed: int | None = None
 
     def document(self, output: Path) -> RequestDocument:
-        """A request for rows in a folder, with what it discloses by being made; it is not kept yet."""
+        """Make a request for rows in a folder, with the disclosures of its making; it is not stored yet."""
         gate = ConsumerGate(self.requests.consumer)
         request = make_request(self.request, self.schema, self.validation, gate)
         where, data = str(output.resolve()), self.validation.digest()
         return RequestDocument(request, where, data, tuple(gate.declared))
 
     def ask(self, document: RequestDocument) -> KeptRequest:
-        """Keep a new request.
+        """Store a new request.
 
         Raises:
-            BudgetError: D_v can pay for it in no protocol.
-            StoreError: it could not be kept.
+            BudgetError: the request exceeds D_v's budget in every protocol.
+            StoreError: the request could not be stored.
         """
         check_request(self.requests.consumer, self.budget, self.request, self._spent())
         return self.requests.begin(document)
 
-    def offer(self, kept: KeptRequest, plan: Plan) -> Offer:
-        """The offer for a plan: drawn and charged once, then the same bytes.
+    def offer(self, stored: KeptRequest, plan: Plan) -> Offer:
+        """Make the offer for a plan: drawn and charged once, then the same bytes.
 
         Raises:
-            BudgetError: D_v cannot pay for what the plan asks for; nothing of it was computed.
+            BudgetError: the plan costs more than D_v's budget; nothing was computed from D_v.
             ProtocolError: the plan is not the one for which the offer was made.
-            IdentityError: the curator passes on no owner's own keys.
+            IdentityError: the curator passed on no genuine keys.
         """
 
         def draw() -> tuple[Offer, RunKeys | None]:
             consumer, spent, request = self.requests.consumer, self._spent(), self.request
             check_spending(consumer, self.budget, spent, shared_events(request, plan.cells))
             keys, gifts = None, list[Gift]()
-            if plan.sealed:  # first: where nobody may have the secret, D_v discloses nothing
+            if plan.sealed:  # first: if no owner may have the secret, nothing of D_v is disclosed
                 keys, gifts = give(
                     plan,
                     consumer,
@@ -108,11 +108,11 @@ class ConsumerParty:
             if plan.cells is None:
                 whose, planned = f"{validation_of(consumer)} towards {OWNERS}", target_event(request.target)
                 warn_of_unbounded(request.privacy, whose, [planned], partial(self.warn, plan.run))
-            gate = ConsumerGate(consumer, kept.document.disclosures)
+            gate = ConsumerGate(consumer, stored.document.disclosures)
             offer = make_offer(plan, request, self.schema, self.validation, self.noise_for, gate, keys, gifts)
             return offer, keys
 
-        return kept.offer(plan, draw)
+        return stored.offer(plan, draw)
 
     def _spent(self) -> list[Disclosure]:
         """Disclosures of D_v that its budget counts."""
@@ -120,10 +120,10 @@ class ConsumerParty:
         return self.requests.within(days, self.clock(), self.validation.digest())
 
     def keep_head(self, run: str, head: Head) -> None:
-        """Keep a head of the curator's ledger; of one that does not follow it is told, and the run goes on.
+        """Store a head of the curator's ledger; warn if it contradicts earlier heads, and let the run go on.
 
         Raises:
-            StoreError: it could not be kept.
+            StoreError: the head could not be stored.
         """
         try:
             self.requests.heads(self.identity).keep_note(head, CURATORS)

@@ -1,4 +1,4 @@
-"""The end of a command that received rows: they are written, p of them chosen and judged."""
+"""The end of a command that received rows: writes the rows, chooses p of them and judges these."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fedkme.tables.table import Table
 
 
 def load_validation(settings: ConsumerSettings, schema: Schema) -> Examined:
-    """Load D_v, with the persons that it is of.
+    """Load D_v, with its persons.
 
     Raises:
-        ConfigError: it has no rows.
-        DataError: it does not follow the schema.
+        ConfigError: D_v has no rows.
+        DataError: D_v does not follow the schema.
     """
     validation = load_rows(settings.validation, schema, settings.name, of_persons=True)
     if not len(validation.table):
@@ -36,14 +36,14 @@ def keep_received(
     validation: Table,
     summary: Summary,
     reporter: StatusReporter,
-    kept: Callable[[], None] = lambda: None,
+    on_stored: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write all rows that came, and the p of them that match D_v best; call `kept`, and report them.
+    """Write all received rows, and the p rows that match D_v best; call `on_stored`, and report the rows.
 
-    Other forms of an earlier summary in the folder, and what was found of it, go once both files are there.
+    When both files exist, an earlier summary's other forms and evaluation are removed from the folder.
 
     Raises:
-        ConfigError: the disk does not take them.
+        ConfigError: a file cannot be written.
     """
     output = settings.output
     write_result(output / RECEIVED_ROWS, table_bytes(summary.table))
@@ -53,7 +53,7 @@ def keep_received(
     write_result(output / CSV, unweighted(summary.table).csv(schema))
     for name in (EVALUATION, WEIGHTED, REPEATS):
         remove_result(output / name)
-    kept()
+    on_stored()
     outcome = summary.outcome
     reporter.say(
         "received",
@@ -72,26 +72,26 @@ def judge_received(
     validation: Table,
     plan: Plan,
     reporter: StatusReporter,
-    judged: Callable[[], None] = lambda: None,
+    on_judged: Callable[[], None] = lambda: None,
 ) -> None:
-    """Judge the rows that are here, call `judged`, and end the command as it went.
+    """Judge the received rows, call `on_judged`, and raise the command's error, if any.
 
     Raises:
-        IncompleteSummaryError: they are fewer than were asked for.
-        NotJudgedError: they could not be judged.
+        IncompleteSummaryError: the rows are fewer than requested.
+        NotJudgedError: the rows could not be judged.
     """
     table, p = load_table(settings.output / SUMMARY, schema, settings.name), settings.request.p
     try:
         if len(table):
             judge(settings, schema, validation, table, plan, reporter)
-        judged()
+        on_judged()
     except NotJudgedError as error:
         if len(table) >= p:
             raise
         reporter.say("warning", run=plan.run, round=0, line=str(error))
     if len(table) < p:
-        kept = "They can be used as they are; " if len(table) else ""
+        usable = "The rows can be used as they are; " if len(table) else ""
         raise IncompleteSummaryError(
             f"the summary in {settings.output} has {len(table)} of {p} rows",
-            f"{kept}'received' in the log says why there are no more.",
+            f"{usable}'received' in the log says why there are no more.",
         )

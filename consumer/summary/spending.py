@@ -1,4 +1,4 @@
-"""Cost of a request to D_v, looked at before anything of D_v is computed."""
+"""Cost of a request to D_v, checked before anything is computed from D_v."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from fedkme.privacy.settings import target_event
 
 
 def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, CountNoise]:
-    """Menu from which D_v picks directions, and the noise of its counts, as the plan says.
+    """Menu from which D_v picks directions, and the noise of its counts, by the plan.
 
-    Picks are paid for with a share of pure epsilon: with Gaussian counts there are none, nor where this
-    consumer wants none.
+    Picks cost a share of pure epsilon: there are none with Gaussian counts, or if the consumer wants none.
 
     Raises:
-        ConfigError: the plan's menu is none, or of more picks than this consumer allows.
+        ConfigError: the plan's menu is invalid, or has more picks than this consumer allows.
     """
     how = noise_of_asks(request.privacy, request.asks)
     menu = None if cells.menu is None else menu_from_json(cells.menu)
@@ -31,14 +30,14 @@ def counting(request: RequestSettings, cells: CellsPlan) -> tuple[Menu | None, C
         return None, how
     if menu.picks > request.picks:
         raise ConfigError(
-            f"the plan lets D_v pick {menu.picks} directions, and its consumer allows {request.picks}",
+            f"the plan lets D_v pick {menu.picks} directions, and the consumer allows {request.picks}",
             "Raise 'picks' of the request, or ask a curator whose 'cells.picks' is no more.",
         )
     return menu, histogram_of(menu, request.privacy.of_row)
 
 
 def shared_events(request: RequestSettings, cells: CellsPlan | None) -> list[Event]:
-    """Events by which curator and owners get D_v's mean, or its picks and its histogram, as the plan says."""
+    """Events that disclose D_v's mean, or its picks and histogram, to curator and owners, by the plan."""
     if cells is None:
         return [target_event(request.target)]
     menu, how = counting(request, cells)
@@ -47,10 +46,10 @@ def shared_events(request: RequestSettings, cells: CellsPlan | None) -> list[Eve
 
 
 def check_asks(consumer: str, budget: WindowBudget | None, request: RequestSettings) -> None:
-    """Refuse a budget that ends before the requests that are meant to be made, all by cells.
+    """Refuse a budget that is too small for all planned requests, by cells.
 
     Raises:
-        BudgetError: it does.
+        BudgetError: the budget is too small.
     """
     every = repeated(noise_of_asks(request.privacy, request.asks).event, request.asks)
     check_spending(consumer, budget, [], [every])
@@ -59,10 +58,10 @@ def check_asks(consumer: str, budget: WindowBudget | None, request: RequestSetti
 def check_request(
     consumer: str, budget: WindowBudget | None, request: RequestSettings, spent: Sequence[Disclosure]
 ) -> None:
-    """Refuse a request that D_v can pay for in no protocol, before the curator hears of it.
+    """Refuse a request that exceeds D_v's budget in every protocol, before the curator hears of it.
 
     Raises:
-        BudgetError: it can in none.
+        BudgetError: the request exceeds the budget in every protocol.
     """
     gamma = request.kernel.gamma == "median-validation"
     extra: list[Event] = [ExactStatistic("gamma, a median distance of D_v")] if gamma else []
@@ -79,12 +78,12 @@ def check_request(
 def check_spending(
     consumer: str, budget: WindowBudget | None, spent: Iterable[Disclosure], planned: Sequence[Event]
 ) -> None:
-    """Refuse what D_v cannot pay for, before anything of it is computed; `spent` is its ledger in the window.
+    """Refuse planned events that exceed D_v's budget; `spent` has D_v's disclosures in the window.
 
-    Owners hear all that the curator hears, but for D_v itself where it is trusted with that.
+    Owners hear all that the curator hears, except D_v itself if the curator is trusted with it.
 
     Raises:
-        BudgetError: it cannot.
+        BudgetError: the events exceed the budget.
     """
     if budget is not None:
         check_budget(budget, validation_of(consumer), OWNERS, spent, planned)

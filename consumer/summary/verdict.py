@@ -1,15 +1,15 @@
-"""A verdict on a summary in words: how close it is to D_v beside what fresh rows of D_v's own law would be.
+"""A verdict on a summary in words: its distance from D_v, compared with fresh rows of D_v's own law.
 
-Of p rows drawn from the law that D_v's m rows were drawn from, the expected MMD^2 to D_v is
-(1 - k) (1/p + 1/m), k the mean kernel of two different rows of D_v: what a consumer would get who could
-simply draw more rows of its own. Weights and repeats are fitted to D_v, which hides how few rows carry them:
-a form of effective sample size e is charged (1 - k) (1/e - 1/p), by which the mean of e rows varies more than
-that of p. That is too much where few rows hold the law of D_v well: of what is not good so, weights are
-fitted to one half of D_v and judged by the other (`by_halves`), which hides nothing. Grades compare the best
-form, so charged or so judged, with the yardstick. They promise something of rows of that law that nobody has
-seen: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows. The kernel is of columns
-and knows no label: shares of classes are compared with D_v's by a yardstick of their own (classes.py).
-docs/metrics.md says how often that was so on layouts that the grades were not set on.
+Of p rows drawn from the law that D_v's m rows were drawn from, the expected MMD^2 to D_v is (1 - k) (1/p +
+1/m), k the mean kernel of two different rows of D_v. A consumer that could draw more rows of its own would
+get this distance: it is the yardstick. Weights and repeats are fitted to D_v, which hides how few rows carry
+the weight: a form of effective sample size e is charged (1 - k) (1/e - 1/p), the excess variance of a mean of
+e rows over one of p rows. The charge is too high if few rows represent the law of D_v well: so for a form
+that is not good with the charge, weights are fitted to one half of D_v and judged by the other (`by_halves`),
+which hides nothing. Grades compare the best form, by either figure, with the yardstick. A grade is a promise
+about unseen rows of D_v's law: MMD^2 to them is at most 1.5 (good) or 2.5 times (fair) that of p fresh rows.
+docs/metrics.md has how often the promise held on layouts that the grades were not set on. The kernel reads
+columns and no labels: shares of classes have a yardstick of their own (classes.py).
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ GOOD = 1.25
 FAIR = 2.0
 """MMD^2 over the yardstick up to which a summary is fair."""
 SMALL = 1.0
-"""p over m above which no summary is good: a perfect fit to D_v is 1/m from its law, and p fresh rows 1/p."""
+"""p over m above which no summary is good: a perfect fit to D_v is 1/m from its law, p fresh rows are 1/p."""
 LOSS = 1.1
-"""MMD^2 over that of uniform rows from which a run is behind them: draws of these differ by as much."""
+"""Ratio of MMD^2 to that of uniform rows above which a run is behind; draws of uniform rows differ as
+much."""
 LOST = 0.1
-"""Share of the yardstick by which a run that has lost is behind: less says nothing of the law of D_v."""
+"""Share of the yardstick by which a run must be behind to have lost; less says nothing about D_v's law."""
 CHANCE = 5.0
-"""Distance of class shares that counts as the yardstick: fresh rows have GOOD times it once in a hundred."""
+"""Distance of class shares that serves as yardstick; fresh rows exceed GOOD times it once in a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class SummaryVerdict:
     """Quality of a summary in words.
 
     Attributes:
-        grade: in one word; no number of D_v.
-        sentence: why, with numbers of D_v.
-        advice: what to try, empty where nothing needs to be; no number of D_v.
+        grade: the verdict in one word; no number about D_v.
+        sentence: the reason, with numbers about D_v.
+        advice: what to try, empty if nothing is needed; no number about D_v.
     """
 
     grade: Grade
@@ -54,7 +55,7 @@ class Yardstick:
     """Facts about D_v by which a summary of p rows is judged.
 
     Attributes:
-        spread: 1 - k, or None of a single row, which tells nothing of its law.
+        spread: 1 - k; None if D_v is a single row, which says nothing about its law.
         rows: p.
         validation_rows: m.
     """
@@ -65,13 +66,13 @@ class Yardstick:
 
     @property
     def expected(self) -> float | None:
-        """MMD^2 to D_v that p fresh rows of its law have on average."""
+        """Mean MMD^2 to D_v of p fresh rows of its law."""
         return None if self.spread is None else self.spread * (1.0 / self.rows + 1.0 / self.validation_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class FormQuality:
-    """MMD^2 to D_v of a form of a summary, its effective sample size, and how far its classes are apart."""
+    """A form's MMD^2 to D_v, its effective sample size, and the distance of its class shares from D_v's."""
 
     mmd2: float
     effective: float
@@ -84,7 +85,7 @@ def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
     Args:
         own: mean of k over all pairs of rows of D_v, a row with itself included; k(x, x) = 1.
         validation_rows: m.
-        p: rows of the summary that was asked for.
+        p: number of requested rows.
     """
     m = validation_rows
     return Yardstick(max(m * (1.0 - own) / (m - 1), 0.0) if m > 1 else None, p, m)
@@ -100,11 +101,11 @@ def verdict_on(
     """Judge a summary.
 
     Args:
-        alike: its p rows with equal weights.
-        others: its other forms.
+        alike: quality of the p rows with equal weights.
+        others: quality of the other forms.
         by: the yardstick.
-        rival: MMD^2 to D_v of as many uniform rows, with weights, where somebody can know it.
-        halves: MMD^2 of weights to the law of D_v as `by_halves` estimates it; None where it was not.
+        rival: MMD^2 to D_v of equally many uniform rows, with weights, if it can be known.
+        halves: MMD^2 of weights to the law of D_v, estimated by `by_halves`; None without an estimate.
     """
     closest = min(form.mmd2 for form in (alike, *others))
     behind = rival is not None and closest > LOSS * rival
@@ -143,7 +144,7 @@ def verdict_on(
 
 
 def _ratio(form: FormQuality, by: Yardstick) -> float:
-    """MMD^2 of a form, with what its effective sample size costs, over the yardstick."""
+    """MMD^2 of a form, with the charge for its effective sample size, over the yardstick."""
     assert by.spread is not None, "there is a yardstick"
     charged = form.mmd2 + by.spread * max(1.0 / form.effective - 1.0 / by.rows, 0.0)
     if by.expected:
@@ -152,12 +153,12 @@ def _ratio(form: FormQuality, by: Yardstick) -> float:
 
 
 def _farther(form: FormQuality, by: Yardstick) -> float:
-    """Distance of a form over its yardstick, by columns or by classes, whichever is more."""
+    """Distance of a form over its yardstick: the larger of columns' and classes'."""
     return max(_ratio(form, by), form.classes / CHANCE)
 
 
 def _across(halves: float, by: Yardstick) -> float:
-    """MMD^2 to the law of D_v over the yardstick, both to m rows of it."""
+    """Cross-validated MMD^2 to the law of D_v, as a distance to m rows of it, over the yardstick."""
     assert by.spread is not None
     assert by.expected is not None, "there is a yardstick"
     return max(halves + by.spread / by.validation_rows, 0.0) / by.expected

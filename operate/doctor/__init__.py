@@ -1,5 +1,5 @@
-"""`fedkme doctor`: what would keep a party from working, found before it starts, a line each.
+"""`fedkme doctor`: finds what would keep a party from working before it starts; one line per finding.
 
-It changes nothing, opens no store for writing, and says nothing to a peer but what a call of the health
-service says.
+The doctor changes nothing, opens no store for writing, and tells a peer no more than a call of the health
+service does.
 """

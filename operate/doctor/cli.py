@@ -15,13 +15,10 @@ from fedkme.errors import FedkmeError
 from fedkme.party import PartySettings
 from fedkme.verbs import AsJson, Verbs, print_json
 from operate.configuration import read_configuration, role_of
-from operate.doctor.budgets import check_budgets
-from operate.doctor.certificates import check_identity
-from operate.doctor.files import check_files
-from operate.doctor.findings import Finding, failed, looked, status
-from operate.doctor.installation import check_installation
-from operate.doctor.network import check_network
-from operate.doctor.packages import check_packages
+from operate.doctor.files import check_budgets, check_files
+from operate.doctor.findings import Finding, failure, run_check, status
+from operate.doctor.installation import check_installation, check_packages
+from operate.doctor.network import check_identity, check_network
 from owner.many import check_descriptors, files_of, load_all
 
 app = Verbs()
@@ -75,7 +72,7 @@ def examine(config: Path | None) -> Iterator[Finding]:
     try:
         settings = read_configuration(config)
     except FedkmeError as error:
-        yield failed("configuration", error)
+        yield failure("configuration", error)
         return
     role = role_of(settings)
     yield Finding("ok", "configuration", f"{config.name} is a valid configuration of the role {role}")
@@ -85,8 +82,8 @@ def examine(config: Path | None) -> Iterator[Finding]:
     name = str(getattr(settings, "name", role))
     yield from check_identity(settings, role, name)
     yield from check_files(settings, name)
-    yield from looked("budgets", lambda: check_budgets(settings))
-    yield from looked("packages", lambda: check_packages(settings))
+    yield from run_check("budgets", lambda: check_budgets(settings))
+    yield from run_check("packages", lambda: check_packages(settings))
     yield from check_network(settings)
 
 
@@ -95,8 +92,8 @@ def _examine_all(folder: Path) -> Iterator[Finding]:
     try:
         files = files_of([folder])
     except FedkmeError as error:
-        yield failed("folder", error)
+        yield failure("folder", error)
         return
     for file in files:
         yield from examine(file)
-    yield from looked("descriptors", lambda: check_descriptors(load_all(files).settings))
+    yield from run_check("descriptors", lambda: check_descriptors(load_all(files).settings))

@@ -1,39 +1,48 @@
-"""Files of a party: readable, fit for its schema, and secret where they must be."""
+"""Checks of a party's files, their modes and their schema, and of its budgets as the journal counts them."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from consumer.releases.client import ReleaseConsumerSettings
+from consumer.requests import Requests
 from consumer.settings import ConsumerSettings
+from consumer.summary.spending import check_asks
 from curator.settings import CuratorSettings
-from fedkme.errors import DataError, FedkmeError, MissingDependencyError, StoreError
+from fedkme.cells.repeated_requests import words_of_asks
+from fedkme.errors import BudgetError, DataError, FedkmeError, MissingDependencyError, StoreError
+from fedkme.ledgers.data_files import DataFiles, units_of
+from fedkme.ledgers.windows import Readings
 from fedkme.party import PartySettings, StoredPartySettings
 from fedkme.privacy.events import CURATOR
+from fedkme.store import Store
 from fedkme.store.migrations import SQLITE, is_current
-from fedkme.store.reading import SqliteReader
+from fedkme.store.reading import SqliteReader, read_store
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.data_file import Source, path_of
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import Schema, load_schema
 from operate.configuration import tables_of
-from operate.doctor.findings import Finding, failed, looked
+from operate.doctor.findings import Finding, failure, run_check
+from owner.consent.history import files_of_runs
 from owner.consent.policy import check_columns
 from owner.settings import OwnerSettings
 
 LITTLE_ROOM, NO_ROOM = 2**30, 50 * 2**20
-"""Bytes on a disk below which to warn, and to fail."""
+"""Free bytes on a disk below which the check warns, and fails."""
 
 
 def check_files(settings: PartySettings, name: str) -> Iterator[Finding]:
-    """Schema, tables, modes, the places where something will be written."""
+    """Check schema, tables, modes, and the folders that will be written."""
     yield from _key(settings)
     schema_file = getattr(settings, "schema_file", None)
     schema: Schema | None = None
@@ -42,20 +51,20 @@ def check_files(settings: PartySettings, name: str) -> Iterator[Finding]:
             schema = load_schema(schema_file)
             yield Finding("ok", "schema", f"{len(schema.columns)} columns, digest {schema.digest()[:16]}")
         except FedkmeError as error:
-            yield failed("schema", error)
+            yield failure("schema", error)
     if schema is not None:
         for source, what in tables_of(settings):
-            yield from looked("data", functools.partial(_table, schema, source, what, name))
+            yield from run_check("data", functools.partial(_table, schema, source, what, name))
     if isinstance(settings, OwnerSettings) and schema is not None:
-        yield from looked("policy", lambda: _policy(settings, schema))
+        yield from run_check("policy", lambda: _policy(settings, schema))
     for path in _folders(settings):
         yield from _folder(path)
     if isinstance(settings, StoredPartySettings):
-        yield from looked("journal", lambda: _journal(settings, name))
+        yield from run_check("journal", lambda: _journal(settings, name))
 
 
 def _key(settings: PartySettings) -> Iterator[Finding]:
-    """The key, and an owner's rows, must be nobody else's to read."""
+    """Check that nobody else can read the key."""
     secret: list[tuple[str, Path]] = []
     if settings.identity is not None:
         folder = settings.identity.is_dir()
@@ -64,24 +73,24 @@ def _key(settings: PartySettings) -> Iterator[Finding]:
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
         except OSError:
-            continue  # said where it is read
+            continue  # the check that reads the file reports it
         if mode & 0o077:
             can = "everybody on this host" if mode & 0o007 else "its group"
-            # a group may be a service's own: then it is the operator's decision
+            # the group may belong to the service: then it is the operator's decision
             yield Finding(
                 "fail" if mode & 0o007 else "warn",
                 "modes",
-                f"{can} may open {what} {path} (mode {mode:04o})",
+                f"{can} can read {what} {path} (mode {mode:04o})",
                 f"Run `chmod 600 {path}`.",
                 33 if mode & 0o007 else 0,
             )
         else:
-            yield Finding("ok", "modes", f"{what} {path} is its user's alone")
+            yield Finding("ok", "modes", f"only its user can read {what} {path}")
 
 
 def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Finding]:
     try:
-        found = load_rows(source, schema, name, of_persons=what in ("rows", "D_v"))
+        rows = load_rows(source, schema, name, of_persons=what in ("rows", "D_v"))
     except DataError as error:
         if not path_of(source).is_file():
             raise
@@ -89,8 +98,8 @@ def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Fin
             "`fedkme schema check` with the schema and this file names every fault, and settings that help."
         )
         raise DataError(error.cause, f"{error.remedy} {more}") from None
-    yield Finding("ok", "data", f"{len(found.table)} {what} fit the schema")
-    for (column, cells), count in found.swallowed.items():
+    yield Finding("ok", "data", f"{len(rows.table)} {what} fit the schema")
+    for (column, cells), count in rows.swallowed.items():
         strange = NOT_LISTED in cells
         remedy = "See whether they mean what the schema says; `fedkme schema check` names the lines."
         line = f"column '{column}' of {what}: {count} cells are {cells}"
@@ -105,10 +114,10 @@ def _policy(settings: OwnerSettings, schema: Schema) -> Iterator[Finding]:
         remedy = "Set 'most_rows' or 'most_rows_per_run' in [policy], before the first run."
         yield Finding("warn", "policy", line, remedy)
     elif not policy.budgets:
-        line = "rows are limited; what other owners learn of them is not"
+        line = "the number of rows is limited; what other owners learn about rows is not"
         yield Finding("warn", "policy", line, "Add [[policy.budgets]].")
     else:
-        yield Finding("ok", "policy", "rows that leave and epsilon towards other owners are limited")
+        yield Finding("ok", "policy", "the number of rows and the epsilon towards other owners are limited")
 
 
 def _folders(settings: PartySettings) -> Iterator[Path]:
@@ -141,19 +150,19 @@ def _room(check: str, path: Path, existing: Path) -> Iterator[Finding]:
 
 
 def _journal(settings: StoredPartySettings, name: str) -> Iterator[Finding]:
-    """The journal as it is, without opening it for writing."""
+    """Check the journal without opening it for writing."""
     if "://" in settings.journal:
         yield from _server(settings.journal)
         return
     path = Path(settings.journal)
     if isinstance(settings, CuratorSettings):
         path = settings.directory / settings.journal
-        name = CURATOR  # whatever it is called, its ledger is the curator's
+        name = CURATOR  # in ledgers a curator of any name is CURATOR
     folder = next(parent for parent in path.parents if parent.exists())
     if not path.exists():
         if not os.access(folder, os.W_OK | os.X_OK):
             raise StoreError(f"{path} cannot be made", "Correct the path, or the rights of its folder.")
-        yield Finding("ok", "journal", f"{path} will be begun")
+        yield Finding("ok", "journal", f"{path} will be created")
     else:
         yield from _database(path, name)
     yield from _room("journal", path, folder)
@@ -162,11 +171,11 @@ def _journal(settings: StoredPartySettings, name: str) -> Iterator[Finding]:
 def _database(path: Path, party: str) -> Iterator[Finding]:
     uri = f"{path.resolve().as_uri()}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists():
-        uri += "&immutable=1"  # nobody has it open, and looking makes no files beside it
+        uri += "&immutable=1"  # no process has the file open, and reading makes no files next to it
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
             ((version,),) = connection.execute("SELECT version FROM schema_version").fetchall()
-            names = [kept for (kept,) in connection.execute("SELECT name FROM parties")]
+            names = [party_name for (party_name,) in connection.execute("SELECT name FROM parties")]
             whole = connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
             open_runs = connection.execute("SELECT count(*) FROM runs WHERE ended IS NULL").fetchone()[0]
     except (sqlite3.Error, ValueError) as error:
@@ -203,3 +212,77 @@ def _server(place: str) -> Iterator[Finding]:
         cause = f"the journal's server is not reached ({type(error).__name__})"
         raise StoreError(cause, "Check address, user and password with psql.") from None
     yield Finding("ok", "journal", f"PostgreSQL {version} answers")
+
+
+BEHIND_S = 5.0
+"""Seconds that a clock may be behind its last reading; time servers correct as much."""
+
+
+def check_budgets(settings: PartySettings) -> Iterator[Finding]:
+    """Check an owner's or consumer's budgets: its clock, its data, and the cost of its requests.
+
+    Raises:
+        FedkmeError: a file cannot be read; the file's own check reports it, too.
+    """
+    if isinstance(settings, ConsumerSettings):
+        yield _asks(settings)
+    if not isinstance(settings, OwnerSettings | ConsumerSettings):
+        return
+    try:
+        reader = _reader(settings.journal, settings.name)
+    except FedkmeError:
+        return  # the check of the journal reports it; before the first start there is no journal
+    with contextlib.closing(reader) as store:
+        yield _clock(store, time.time())
+        yield _data(settings, store)
+
+
+def _reader(journal: str, party: str) -> Store:
+    """Open a store for reading, without making files next to it."""
+    on_server = "://" in journal
+    return read_store(journal, party) if on_server else SqliteReader(journal, party, unchanged=True)
+
+
+def _asks(settings: ConsumerSettings) -> Finding:
+    request = settings.request
+    line = words_of_asks(request.privacy, request.asks)
+    try:
+        check_asks(settings.name, settings.budget, request)
+    except BudgetError as error:
+        return Finding("warn", "asks", f"{line}; {error.cause}", error.remedy)
+    return Finding("ok", "asks", line)
+
+
+def _clock(store: Store, now: float) -> Finding:
+    readings = Readings(store)
+    for row in store.ledger(readings.last):
+        readings.add(row.seq, row.written)
+    if (behind := readings.largest - now) <= BEHIND_S:
+        return Finding("ok", "ledger clock", "this host's clock is not behind the last time in the journal")
+    line = (
+        f"this host's clock is {behind / 3600:.1f} hours behind the last time in the journal: it was set "
+        "back, or was ahead before; until it passes that time, runs of now stay in every window of `days`"
+    )
+    return Finding("warn", "ledger clock", line, "Let the host follow a time server.")
+
+
+def _data(settings: OwnerSettings | ConsumerSettings, store: Store) -> Finding:
+    """Compare the data file with the files that budgets were spent on."""
+    schema, owner = load_schema(settings.schema_file), isinstance(settings, OwnerSettings)
+    source = settings.data if isinstance(settings, OwnerSettings) else settings.validation
+    units = units_of(load_rows(source, schema, settings.name, of_persons=True), schema)
+    used = files_of_runs(store) if owner else Requests(settings.name, store).used_files
+    files = DataFiles(store)
+    comparison = files.compare(units, used - files.apart(units.data))
+    if comparison.shared:
+        line = "the file changed; some rows are those that budgets were spent on: budgets continue"
+    elif comparison.unknown:
+        line = "the rows cannot be compared with those that budgets were spent on: budgets continue"
+    elif comparison.apart:
+        verb = f"fedkme {'owner' if owner else 'consumer'} new-data"
+        remedy = f"Run `{verb}`, with the process stopped, to begin budgets anew for these rows."
+        line = "no row is one that budgets were spent on, and budgets continue"
+        return Finding("ok", "rows", line, remedy)
+    else:
+        line = "budgets count what was spent on these rows, and on no others"
+    return Finding("ok", "rows", line)

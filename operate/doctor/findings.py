@@ -1,4 +1,4 @@
-"""Findings of checks, and the run of the checks."""
+"""Findings of checks, and how a check is run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Finding:
     """Finding of one check: one line.
 
     Attributes:
-        state: `fail` is what would keep the party from working.
-        check: what was looked at, in a word or two.
-        line: what was found; never a private value.
-        remedy: what to do; empty where nothing is.
-        code: number of docs/errors.md; 0 where it does not fail.
+        state: `fail` if the party would not work.
+        check: subject of the check, in a word or two.
+        line: the finding; never a private value.
+        remedy: what to do; empty if nothing.
+        code: number of docs/errors.md; 0 unless the state is `fail`.
     """
 
     state: State
@@ -33,21 +33,21 @@ class Finding:
         return f"{self.state:<5} {self.check:<14} {self.line}" + (f". {self.remedy}" if self.remedy else "")
 
 
-def failed(check: str, error: FedkmeError) -> Finding:
-    """A failure in its own words."""
+def failure(check: str, error: FedkmeError) -> Finding:
+    """Make the finding of an error."""
     return Finding("fail", check, error.cause, error.remedy, error.code)
 
 
-def looked(check: str, look: Callable[[], Iterable[Finding] | str]) -> Iterator[Finding]:
-    """Findings of one check; an expected failure is one, and a line is good news."""
+def run_check(check: str, look: Callable[[], Iterable[Finding] | str]) -> Iterator[Finding]:
+    """Run one check and yield its findings: a returned line is good news, a FedkmeError a failure."""
     try:
-        found = look()
-        if isinstance(found, str):
-            yield Finding("ok", check, found)
+        findings = look()
+        if isinstance(findings, str):
+            yield Finding("ok", check, findings)
         else:
-            yield from found
+            yield from findings
     except FedkmeError as error:
-        yield failed(check, error)
+        yield failure(check, error)
 
 
 def status(findings: Sequence[Finding]) -> int:

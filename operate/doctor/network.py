@@ -1,4 +1,4 @@
-"""The way to the curator, one step after the other; and the curator's own port."""
+"""A party's certificate, its connection to the curator step by step, and a curator's own port."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import grpc
 import grpc.aio
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from consumer.releases.client import ReleaseConsumerSettings
@@ -19,41 +21,43 @@ from curator.settings import CuratorSettings
 from fedkme import __version__
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.party import PartySettings
-from fedkme.pki.identity import Identity
+from fedkme.pki.certificates import alternative_names, expiry, hosts_of, now, role_of
+from fedkme.pki.identity import Identity, expiry_warning
+from fedkme.pki.revocation import Revocation
 from fedkme.wire import codecs
 from fedkme.wire.channel import explain_rpc_error
 from fedkme.wire.dial import dial
 from fedkme.wire.v1.types_pb2 import VersionRange
-from operate.doctor.findings import Finding, failed, looked
+from operate.doctor.findings import Finding, failure, run_check
 from owner.settings import OwnerSettings
 
 STEP_S = 5.0
-"""Time to try each step."""
+"""Seconds to try each step."""
 CLOCK_WARN_S, CLOCK_FAIL_S = 5.0, 300.0
-"""Apart by more than the second, a certificate that was just issued may not be valid yet over there."""
+"""Differences of clocks that warn, and fail: a new certificate may not be valid yet over there."""
 
 
 def check_network(settings: PartySettings) -> Iterator[Finding]:
-    """Check the network between this party and the other side."""
+    """Check the connection between this party and the other side."""
     match settings:
         case CuratorSettings():
-            yield from looked("address", lambda: _own_address(settings))
-            yield from looked("port", lambda: _own_port(settings))
+            yield from run_check("address", lambda: _own_address(settings))
+            yield from run_check("port", lambda: _own_port(settings))
         case OwnerSettings() | ConsumerSettings() | ReleaseConsumerSettings():
             if settings.curator == "-":
-                yield Finding("ok", "address", "the launcher will say the curator's")
+                yield Finding("ok", "address", "the launcher provides the curator's address")
                 return
             try:
                 settings.check_address(settings.curator)
             except FedkmeError as error:
-                yield failed("address", error)
+                yield failure("address", error)
                 return
-            yield from _way(settings, settings.curator)
+            yield from _steps_to_curator(settings, settings.curator)
 
 
 def _own_address(settings: CuratorSettings) -> str:
     settings.check_address(settings.listen)
-    return f"{settings.listen} may be listened on as the settings are"
+    return f"the settings allow the curator to listen on {settings.listen}"
 
 
 def _own_port(settings: CuratorSettings) -> Iterator[Finding]:
@@ -67,46 +71,46 @@ def _own_port(settings: CuratorSettings) -> Iterator[Finding]:
             probe.bind(address)
     except OSError as error:
         line = f"{settings.listen} cannot be listened on: {error.strerror}"
-        remedy = "If the curator runs already, this is as it should be; else choose another port or address."
+        remedy = "This is normal if the curator runs already; else choose another port or address."
         yield Finding("warn", "port", line, remedy)
     else:
         yield Finding("ok", "port", f"{settings.listen} is free")
 
 
-def _way(settings: PartySettings, address: str) -> Iterator[Finding]:
+def _steps_to_curator(settings: PartySettings, address: str) -> Iterator[Finding]:
     host, _, port = address.rpartition(":")
     try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
     except OSError as error:
         remedy = "Correct the name in 'curator', or the DNS of this host."
         yield Finding("fail", "dns", f"{host} has no address: {error.strerror}", remedy, 34)
         return
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     yield Finding("ok", "dns", f"{host} is {', '.join(addresses)}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), STEP_S).close()
     except OSError as error:
-        line = f"nobody takes a connection at {address}: {error.strerror or 'no answer in time'}"
+        line = f"no process accepts connections at {address}: {error.strerror or 'no answer in time'}"
         remedy = "Check the port, that the curator runs, and that no firewall is between."
         yield Finding("fail", "port", line, remedy, ConnectionFailedError.code)
         return
-    yield Finding("ok", "port", f"{address} takes connections")
+    yield Finding("ok", "port", f"{address} accepts connections")
     try:
         identity = None if settings.identity is None else Identity.load(settings.identity)
     except FedkmeError:
-        yield Finding("warn", "tls", "not tried: this party has no certificate that it could show")
+        yield Finding("warn", "tls", "not tried: this party has no readable certificate")
         return
-    yield from asyncio.run(_talk(address, identity))
+    yield from asyncio.run(_ask_health(address, identity))
 
 
-async def _talk(address: str, identity: Identity | None) -> list[Finding]:
-    """Dial as the party would, and ask the health service, which learns nothing of this party."""
+async def _ask_health(address: str, identity: Identity | None) -> list[Finding]:
+    """Dial as the party would, and ask the health service, which learns nothing about this party."""
     check = "tls" if identity is not None else "connection"
     try:
         channel = await dial(address, identity, STEP_S)
     except FedkmeError as error:
-        return [failed(check, error)]
-    how = "accepts this party's certificate, and has one for this name" if identity else "answers"
+        return [failure(check, error)]
+    how = "accepts this party's certificate, and shows one for this name" if identity else "answers"
     findings = [Finding("ok", check, f"the curator {how}")]
     async with channel:
         call = health_pb2_grpc.HealthStub(channel).Check(
@@ -116,53 +120,51 @@ async def _talk(address: str, identity: Identity | None) -> list[Finding]:
         try:
             answer = await call
             took = time.time() - sent
-            said = {key: str(value) for key, value in await call.trailing_metadata()}
+            metadata = {key: str(value) for key, value in await call.trailing_metadata()}
         except grpc.aio.AioRpcError as error:
-            return [*findings, failed("health", explain_rpc_error(error, address))]
+            return [*findings, failure("health", explain_rpc_error(error, address))]
     if answer.status == health_pb2.HealthCheckResponse.SERVING:
-        findings.append(Finding("ok", "health", "the curator takes new runs"))
+        findings.append(Finding("ok", "health", "the curator accepts new runs"))
     else:
         remedy = "Wait until it is back."
-        findings.append(Finding("warn", "health", "the curator takes no new runs at present", remedy))
-    return [*findings, *_refused(said), *_version(said), *_clock(said, sent, took)]
+        findings.append(Finding("warn", "health", "the curator accepts no new runs at present", remedy))
+    return [*findings, *_refused(metadata), *_version(metadata), *_clock(metadata, sent, took)]
 
 
-def _refused(said: dict[str, str]) -> Iterator[Finding]:
+def _refused(metadata: dict[str, str]) -> Iterator[Finding]:
     """Report why the curator refuses a certificate that passed the handshake, as a revoked one does."""
-    if REFUSED not in said:
+    if REFUSED not in metadata:
         return
     try:
-        cause, remedy = (str(each)[:300] for each in json.loads(said[REFUSED]))
+        cause, remedy = (str(each)[:300] for each in json.loads(metadata[REFUSED]))
     except ValueError:
         cause, remedy = "the curator refuses this party's certificate", "Ask its operator."
     yield Finding("fail", "admission", cause, remedy, IdentityError.code)
 
 
-def _version(said: dict[str, str]) -> Iterator[Finding]:
-    oldest, _, newest = said.get(VERSIONS, "").partition("-")
+def _version(metadata: dict[str, str]) -> Iterator[Finding]:
+    oldest, _, newest = metadata.get(VERSIONS, "").partition("-")
     if not oldest.isdecimal() or not newest.isdecimal():
-        yield Finding("warn", "version", "the curator does not say which protocol it speaks")
+        yield Finding("warn", "version", "the curator does not state its version of the protocol")
         return
     theirs = VersionRange(oldest=int(oldest), newest=int(newest))
 
     def look() -> str:
-        common = codecs.common_version(theirs, "the curator")
-        return (
-            f"protocol {common}; this is release {__version__}, the curator's {said.get(RELEASE, '?')[:32]}"
-        )
+        common, release = codecs.common_version(theirs, "the curator"), metadata.get(RELEASE, "?")[:32]
+        return f"protocol {common}; this is release {__version__}, the curator's {release}"
 
-    yield from looked("version", look)
+    yield from run_check("version", look)
 
 
-def _clock(said: dict[str, str], sent: float, took: float) -> Iterator[Finding]:
-    """Clocks apart, to within the time that the answer took."""
+def _clock(metadata: dict[str, str], sent: float, took: float) -> Iterator[Finding]:
+    """Compare clocks, to within the time that the answer took."""
     try:
-        apart = abs(float(said.get(CLOCK, "")) - (sent + took / 2)) - took / 2
+        apart = abs(float(metadata.get(CLOCK, "")) - (sent + took / 2)) - took / 2
     except ValueError:
-        yield Finding("warn", "clock", "the curator does not say what time it is")
+        yield Finding("warn", "clock", "the curator does not state its time")
         return
     apart = max(0.0, apart)
-    line = f"this host's and the curator's are {apart:.1f} s apart"
+    line = f"the clocks of this host and of the curator are {apart:.1f} s apart"
     remedy = "Let both hosts follow a time server."
     if apart > CLOCK_FAIL_S:
         yield Finding("fail", "clock", line, remedy, 33)
@@ -170,3 +172,94 @@ def _clock(said: dict[str, str], sent: float, took: float) -> Iterator[Finding]:
         yield Finding("warn", "clock", line, remedy)
     else:
         yield Finding("ok", "clock", line)
+
+
+def check_identity(settings: PartySettings, role: str, name: str) -> Iterator[Finding]:
+    """Check key, names, role, dates, chain, and the list of revoked certificates."""
+    if settings.identity is None:
+        if settings.plaintext:
+            yield Finding("ok", "certificate", "not needed: plaintext, on loopback alone")
+        else:
+            lack = "there is neither 'identity' nor 'plaintext'"
+            yield Finding("fail", "certificate", lack, "Name a bundle of `fedkme pki`.", 10)
+        return
+    path = settings.identity
+    try:
+        identity = Identity.load(path)
+    except IdentityError as error:
+        yield Finding("fail", "certificate", error.cause, error.remedy, error.code)
+        return
+    yield from run_check("certificate", lambda: _of_party(identity, role, name))
+    yield from run_check("chain", lambda: _chain(identity))
+    if isinstance(settings, CuratorSettings):
+        if settings.revoked is None:
+            line = "no list of revoked certificates: certificates of the authority count until they expire"
+            yield Finding("warn", "revocation", line, "Set 'revoked' (docs/pki.md).")
+        else:
+            revoked = settings.revoked
+            yield from run_check(
+                "revocation", lambda: _revocation(Revocation(revoked, identity.authority), identity)
+            )
+
+
+def _of_party(identity: Identity, role: str, name: str) -> Iterator[Finding]:
+    leaf = identity.leaf
+    if role != "curator" and name not in alternative_names(leaf):
+        raise IdentityError(
+            f"the certificate does not name {name!r}, the name of this party", "Issue one with that name."
+        )
+    given = role_of(leaf)
+    if given is not None and given != role:
+        raise IdentityError(
+            f"the certificate is for the role {given}, and this is a configuration of the role {role}",
+            f"Issue one with --role {role}.",
+        )
+    if role == "curator":
+        hosts = hosts_of(leaf)
+        if not hosts:
+            raise IdentityError("the certificate names no host", "Issue one with --host.")
+        yield Finding("ok", "certificate", f"for a curator at {', '.join(hosts)}")
+    else:
+        yield Finding("ok", "certificate", f"of {name}, {given or 'without a role'}")
+    line = f"expires {expiry(leaf.not_valid_after_utc)}"
+    due = expiry_warning(identity) is not None
+    yield Finding("warn" if due else "ok", "expiry", line, "Run `fedkme pki renew`." if due else "")
+
+
+def _chain(identity: Identity) -> str:
+    """Follow the chain from the party's certificate to an authority it trusts itself, as peers' TLS does."""
+    leaf, *between = x509.load_pem_x509_certificates(identity.certificate)
+    authorities = x509.load_pem_x509_certificates(identity.authority)
+    for signer in authorities:
+        if signer.not_valid_after_utc < now():
+            raise IdentityError("the authority's certificate has expired", "Make another authority.")
+    issued = leaf
+    for _ in range(len(between) + 1):
+        for signer in (*between, *authorities):
+            if _issued(issued, signer):
+                if signer in authorities:
+                    return f"signed by this party's authority {signer.subject.rfc4514_string()}"
+                issued = signer
+                break
+        else:
+            break
+    raise IdentityError(
+        "the certificate is not signed by the authority in the same bundle", "Issue both again."
+    )
+
+
+def _issued(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(signer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _revocation(revocation: Revocation, identity: Identity) -> Iterator[Finding]:
+    warning = revocation.warning()
+    revocation.check(identity.certificate)
+    if warning is None:
+        yield Finding("ok", "revocation", "the list is signed by the authority, and current")
+    else:
+        yield Finding("warn", "revocation", warning)

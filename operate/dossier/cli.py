@@ -1,4 +1,4 @@
-"""`fedkme dossier`."""
+"""`fedkme dossier`: writes the papers of a run."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def dossier(
         Path, typer.Argument(metavar="RUN", help="Folder of a simulation; a curator's or consumer's.")
     ],
     ledger: Annotated[
-        list[Path] | None, typer.Option(help="A party's ledger, where the folder has none.")
+        list[Path] | None, typer.Option(help="A party's ledger, if the folder has none.")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="Of this run alone.")] = None,
-    delta: Annotated[float, typer.Option(help="At which epsilons are stated.")] = 1e-5,
+    run: Annotated[str | None, typer.Option(help="Name of a single run to describe.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the stated epsilons.")] = 1e-5,
     as_json: AsJson = False,
 ) -> None:
     """Write a registry entry, Croissant metadata and a privacy evaluation to RUN/dossier/.
 
-    Figures come from the ledgers. What a person must add is marked; papers that are there stay as they are.
+    Figures come from the ledgers. Fields for a person to add are marked; existing papers are not changed.
     """
     facts = read_facts(folder, ledger or (), run, delta)
     home = folder / "dossier"
@@ -46,10 +46,10 @@ def dossier(
         "croissant.json": json.dumps(croissant(facts, home), indent=2, ensure_ascii=False) + "\n",
         "nist-800-226.md": evaluation_page(facts),
     }
-    kept = _written(home, papers)
-    if kept:
-        typer.echo(f"{home}: {', '.join(kept)} stay as they are; move them away for new ones", err=True)
-    missing = {home / name: text.count(MISSING) for name, text in (papers | kept).items()}
+    existing = _write_missing(home, papers)
+    if existing:
+        typer.echo(f"{home}: {', '.join(existing)} stay as they are; move them away for new ones", err=True)
+    missing = {home / name: text.count(MISSING) for name, text in (papers | existing).items()}
     if as_json:
         print_json([{"file": file, "missing": count} for file, count in missing.items()])
     else:
@@ -57,14 +57,14 @@ def dossier(
             typer.echo(f"{file}: {count} fields to be added")
 
 
-def _written(home: Path, papers: dict[str, str]) -> dict[str, str]:
-    """Write papers that are not there; those that are, to which people may have added, as they stand."""
-    kept: dict[str, str] = {}
+def _write_missing(home: Path, papers: dict[str, str]) -> dict[str, str]:
+    """Write the missing papers; return the text of existing ones, which people may have edited."""
+    existing: dict[str, str] = {}
     with on_disk(f"{home} cannot be written", "Give another folder."):
         make_folder(home)
         for name, text in papers.items():
             if (home / name).exists():
-                kept[name] = (home / name).read_text(encoding="utf-8")
+                existing[name] = (home / name).read_text(encoding="utf-8")
             else:
                 replace(home / name, text.encode())
-    return kept
+    return existing

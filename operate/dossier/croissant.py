@@ -37,11 +37,11 @@ _CONTEXT = {
 
 
 def croissant(facts: Facts, home: Path) -> dict[str, Any]:
-    """Describe the files of the product, and the columns of those that are csv.
+    """Describe the files of the product, and the columns of csv files.
 
     Args:
-        facts: of the run.
-        home: folder in which the metadata will stand; files are named relative to it.
+        facts: facts of the run.
+        home: folder of the metadata; paths of files are relative to it.
     """
     return {
         "@context": _CONTEXT,
@@ -73,7 +73,7 @@ def _file(path: Path, home: Path) -> dict[str, Any]:
 
 
 def _records(path: Path) -> dict[str, Any]:
-    """Columns of a table with their types, of which the cells tell: no value stands here."""
+    """Describe the columns of a table, with types inferred from cells; no value is included."""
     with path.open(encoding="utf-8", newline="") as lines:
         header, *rows = csv.reader(lines)
     cells = zip(*rows, strict=True) if rows else ((),) * len(header)
@@ -98,7 +98,7 @@ def _field(path: Path, name: str, kind: str) -> dict[str, Any]:
 
 
 def _type_of(cells: Iterable[str]) -> str:
-    """The narrowest type that holds every cell; an empty one is no integer."""
+    """Narrowest type that holds every cell; an empty cell is not an integer."""
     texts = set(cells)
     if all(text.removeprefix("-").isdecimal() for text in texts):
         return "sc:Integer"

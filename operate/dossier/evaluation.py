@@ -1,7 +1,7 @@
 """Page about a run after NIST SP 800-226 (2025), "Guidelines for Evaluating Differential Privacy Guarantees".
 
-Its sections are the parts of that publication's pyramid: epsilon and the unit of privacy above, what may
-undermine a guarantee below them, and at the bottom how the data were collected.
+Its sections are the parts of that publication's pyramid: epsilon and the unit of privacy at the top, threats
+to a guarantee below, and the collection of the data at the bottom.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ def _parameters(facts: Facts) -> Iterator[str]:
     yield from (_row(each) for each in facts.statements)
 
 
-def _row(each: PrivacyStatement) -> str:
-    bounded = math.isfinite(each.epsilon)
-    epsilon, delta = (f"{each.epsilon:.4g}", f"{each.delta:g}") if bounded else ("no bound", "-")
-    reason = each.reason.replace("|", "/")
+def _row(statement: PrivacyStatement) -> str:
+    bounded = math.isfinite(statement.epsilon)
+    epsilon, delta = (f"{statement.epsilon:.4g}", f"{statement.delta:g}") if bounded else ("no bound", "-")
+    reason = statement.reason.replace("|", "/")
     return (
-        f"| {each.protected} | {each.unit} | {each.observer} | {epsilon} | {delta} | {each.raw_points} "
-        f"| {reason} |"
+        f"| {statement.protected} | {statement.unit} | {statement.observer} | {epsilon} | {delta} "
+        f"| {statement.raw_points} | {reason} |"
     )
 
 
 def _unit(facts: Facts) -> Iterator[str]:
     units = ", ".join(dict.fromkeys(each.unit for each in facts.statements)) or "none"
-    known = (each.neighbouring for each in facts.statements if each.neighbouring != "any")
-    relations = ", ".join(dict.fromkeys(known)) or "any, since nothing was disclosed"
+    relation_names = (each.neighbouring for each in facts.statements if each.neighbouring != "any")
+    relations = ", ".join(dict.fromkeys(relation_names)) or "any, since nothing was disclosed"
     yield f"- Units: {units}. Neighbouring relation: {relations}. Numbers of owners and rows are public."
     yield f"- {MISSING} whether a person may have several rows, where the unit is a row"
 
@@ -99,7 +99,7 @@ def _utility(facts: Facts) -> Iterator[str]:
     if "mean" in columns:
         mean, largest = columns["mean"], columns["largest"]
         yield f"- Distance of columns to owners' rows: mean {mean:.3g}, largest {largest:.3g}"
-    yield f"- {MISSING} for which groups the product is too coarse, and how that was looked at"
+    yield f"- {MISSING} for which groups the product is too coarse, and how this was examined"
 
 
 def _randomness(facts: Facts) -> Iterator[str]:
@@ -124,10 +124,6 @@ def _access() -> Iterator[str]:
 
 def _exposure(facts: Facts) -> Iterator[str]:
     seen = [each for each in facts.statements if each.raw_points]
-    yield (
-        "- Rows that were seen as they are:"
-        if seen
-        else "- The ledgers tell of no row that was seen as it is."
-    )
+    yield ("- Rows that were seen as they are:" if seen else "- No row was seen as it is, by the ledgers.")
     yield from (f"  - of {each.protected}, by {each.observer}: {each.raw_points}" for each in seen)
-    yield f"- {MISSING} how and from whom the rows were collected, and what they were told"
+    yield f"- {MISSING} how and from whom the rows were collected, and what these people were told"

@@ -1,4 +1,4 @@
-"""Facts of a run for its papers, as its folder and its ledgers have them."""
+"""Facts of a run for its papers, from its folder and its ledgers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import VALIDATION, Disclosure, Event
 
 MISSING = "TO BE ADDED:"
-"""Words before what a person must add."""
+"""Mark of a field that a person must add."""
 _TABLES = ("summary.csv", "synthetic.csv")
 _ARRAYS = ("summary.npz", "weighted.npz", "repeats.npz", "release.npz")
 _SETTINGS = ("run.toml", "release.toml")
@@ -29,18 +29,18 @@ _SETTINGS = ("run.toml", "release.toml")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A run, or the runs of a party's ledgers, as papers tell it.
+    """Facts of a run, or of the runs in a party's ledgers, for papers.
 
     Attributes:
-        name: of the folder.
-        runs: names of all runs that the statements are about; a sketch counts with its summary.
-        statements: by the sound accountant alone, as `fedkme audit ledger` prints them.
-        mechanisms: kinds of disclosures, with what is known of their noise and who observes them.
-        record: the curator's record of the run, of the last one where there are several; empty without one.
-        metrics: what a simulation measured; empty for a deployment.
-        day: on which the folder's record, or else the folder, was last changed, UTC.
-        tables: files of the product that the folder holds: csv, else arrays.
-        simulated: the folder is a simulation's.
+        name: name of the folder.
+        runs: names of all runs in the statements; a sketch counts with its summary.
+        statements: statements of the sound accountant alone, as `fedkme audit ledger` prints them.
+        mechanisms: kinds of disclosures, with parameters of their noise and their observers.
+        record: the curator's record of the run, the last of several; empty without a record.
+        metrics: metrics of a simulation; empty for a deployment.
+        day: day of the last change of the folder's record, or else of the folder, UTC.
+        tables: the product's files in the folder: csv files, else arrays.
+        simulated: True if the folder is a simulation's.
     """
 
     name: str
@@ -55,20 +55,20 @@ class Facts:
 
     @property
     def is_release(self) -> bool:
-        """Check whether the product is a release, and not owners' rows."""
+        """True if the product is a release; False if it is owners' rows."""
         return self.record.get("kind") == "release" or "method" in self.metrics
 
     @property
     def protocol(self) -> str:
-        """Protocol of the run as it was recorded; empty where it was not."""
-        found = self.record.get("protocol") or self.metrics.get("protocol") or self.metrics.get("method")
-        return str(found or "")
+        """Recorded protocol of the run; empty without a record."""
+        protocol = self.record.get("protocol") or self.metrics.get("protocol") or self.metrics.get("method")
+        return str(protocol or "")
 
     @property
     def product(self) -> PrivacyStatement | None:
-        """The weakest statement about what consumers get of owners' rows.
+        """Weakest statement about owners' rows towards consumers.
 
-        Where no ledger tells of owners' rows towards consumers, the weakest of all; None without any.
+        Without such a statement, the weakest statement of all; None without any statement.
         """
         owners = [one for one in self.statements if not one.protected.startswith(VALIDATION)]
         got = [one for one in owners if is_consumer(one.observer)]
@@ -78,20 +78,20 @@ class Facts:
 def read_facts(
     folder: Path, ledgers: Sequence[Path] = (), run: str | None = None, delta: float = 1e-5
 ) -> Facts:
-    """Read a run's folder, and ledgers that are kept elsewhere in place of its own.
+    """Read a run's folder, and ledgers stored elsewhere in place of its own.
 
     Args:
-        folder: of a finished simulation, or a curator's or consumer's.
-        ledgers: a party's, where the folder has none.
-        run: the only run that is told of; by default all runs of the ledgers, composed.
-        delta: at which epsilons are stated.
+        folder: folder of a finished simulation, of a curator or of a consumer.
+        ledgers: a party's ledgers, if the folder has none.
+        run: name of a single run; by default all runs in the ledgers are composed.
+        delta: delta of the stated epsilons.
 
     Raises:
-        ConfigError: there is no such folder, it has no ledger, or no ledger holds the run.
+        ConfigError: the folder is missing or has no ledger, or no ledger has the run.
         LedgerError: a ledger is missing, cannot be read, is not whole, or does not agree with another.
     """
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder", "Give the folder of a run.")
+        raise ConfigError(f"{folder} is not a folder", "Give the folder of a run.")
     simulated = any((folder / name).is_file() for name in _SETTINGS)
     books = read_ledgers(ledgers or [folder])
     if simulated and not ledgers:
@@ -112,7 +112,7 @@ def read_facts(
 
 
 def bound_of(statement: PrivacyStatement) -> str:
-    """Words for epsilon and delta of a statement; without a bound, why there is none."""
+    """Epsilon and delta of a statement in words, or the reason for no bound."""
     if math.isinf(statement.epsilon):
         return f"no bound ({statement.reason})"
     return f"epsilon {statement.epsilon:.4g} at delta {statement.delta:g}"
@@ -122,14 +122,14 @@ def _check(folder: Path) -> None:
     for verdict in [*verify(folder), *check_figures(folder)]:
         if verdict.fault or verdict.absent:
             raise LedgerError(
-                f"{verdict.about}: {verdict.fault or 'it is not given'}",
-                "Papers are written of ledgers that agree: see `fedkme audit verify`.",
+                f"{verdict.about}: {verdict.fault or 'not given'}",
+                "Papers need ledgers that agree: see `fedkme audit verify`.",
             )
 
 
 def _plain(path: Path) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return values
 
 
 def _record(folder: Path, run: str | None) -> Mapping[str, Any]:
@@ -146,25 +146,28 @@ def _day(folder: Path) -> date:
 
 
 def _tables(folder: Path) -> tuple[Path, ...]:
-    """The tables of the product as text; else its arrays."""
+    """Csv files of the product, else its arrays."""
     for names in (_TABLES, _ARRAYS):
         for place in (folder, folder / "consumer"):
-            if found := tuple(place / name for name in names if (place / name).is_file()):
-                return found
+            if files := tuple(place / name for name in names if (place / name).is_file()):
+                return files
     return ()
 
 
 def _mechanisms(books: LedgerSet) -> list[str]:
-    """A line for each kind of disclosure, by the observers that it is for."""
+    """One line per kind of disclosure, with its observers."""
     kinds: defaultdict[str, list[Disclosure]] = defaultdict(list)
     for about in books.disclosures():
         kinds[about.event.kind].append(about)
-    return [f"{kind}{_noise(found)}: towards {_observers(found)}" for kind, found in sorted(kinds.items())]
+    return [
+        f"{kind}{_noise(disclosures)}: towards {_observers(disclosures)}"
+        for kind, disclosures in sorted(kinds.items())
+    ]
 
 
-def _noise(found: Sequence[Disclosure]) -> str:
-    """Parameters of a mechanism, where all its lines have the same."""
-    events = {about.event for about in found}
+def _noise(disclosures: Sequence[Disclosure]) -> str:
+    """Parameters of a mechanism, if equal in all its lines, else their number."""
+    events = {about.event for about in disclosures}
     return f" ({_spelled(events.pop())})" if len(events) == 1 else f" ({len(events)} settings)"
 
 
@@ -176,5 +179,5 @@ def _spelled(event: Event) -> str:
     )
 
 
-def _observers(found: Sequence[Disclosure]) -> str:
-    return ", ".join(sorted({about.observer for about in found}))
+def _observers(disclosures: Sequence[Disclosure]) -> str:
+    return ", ".join(sorted({about.observer for about in disclosures}))

@@ -1,4 +1,4 @@
-"""Entry of a run for the registry of deployments of differential privacy that OpenDP keeps.
+"""Entry of a run for OpenDP's registry of deployments of differential privacy.
 
 Its schema: github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml (2026-07-15).
 """
@@ -17,9 +17,9 @@ from operate.dossier.facts import MISSING, Facts, bound_of
 
 
 def registry_entry(facts: Facts) -> dict[str, Any]:
-    """Return the entry as a draft; without a bound it has no parameters, but says why there is none.
+    """Make a draft of the entry; without a bound it has the reason in place of parameters.
 
-    Fields stand in the order of the schema, as the registry's tests demand.
+    Fields have the order of the schema, as the registry's tests demand.
     """
     product = facts.product
     bounded = product is not None and math.isfinite(product.epsilon)
@@ -45,15 +45,15 @@ def registry_entry(facts: Facts) -> dict[str, Any]:
 
 
 def _slug(basic: Mapping[str, Any]) -> str:
-    """Name, curators and year, as the registry's tests demand (its scripts/update_slug.py)."""
+    """Slug of name, curators and year, as the registry's tests demand (its scripts/update_slug.py)."""
     words = basic["name"], "-".join(basic["data_curators"]), basic["publication_date"][:4]
     return "-".join(re.sub(r"\W+", "-", word.lower()) for word in words).replace("_", "-")
 
 
 def yaml_text(value: Mapping[str, Any]) -> str:
-    """Spell maps, lists of scalars, text and numbers in YAML; text stands in double quotes, as in JSON.
+    """Write maps, lists of scalars, text and numbers as YAML, with text in double quotes as in JSON.
 
-    Words that end in a year, as slugs do, stand bare: the registry's tests read them by a regular expression.
+    Slugs, which end in a year, have no quotes: the registry's tests read them by a regular expression.
     """
     return "\n".join(_lines(value, "")) + "\n"
 
@@ -91,7 +91,7 @@ def _basic(facts: Facts) -> dict[str, Any]:
 
 
 def product_of(facts: Facts) -> str:
-    """One or two sentences on what the product is."""
+    """Describe the product in one or two sentences."""
     owners = len(facts.record.get("owner_rows", ())) or facts.metrics.get("K")
     of = f" of {owners} owners" if owners else " of several owners"
     by = f" by the protocol {facts.protocol}" if facts.protocol else ""
@@ -125,7 +125,7 @@ def _loss(facts: Facts, product: PrivacyStatement | None) -> dict[str, Any]:
 
 
 def lines_of(facts: Facts, bounded: bool | None = None) -> list[str]:
-    """Statements in words: all of them, or those with a bound, or those without."""
+    """Statements in words: all, or only those with a bound (True) or without (False)."""
     return [
         f"{one.protected} ({one.unit}) against {one.observer}: {bound_of(one)}, rows seen {one.raw_points}"
         for one in facts.statements
@@ -148,7 +148,7 @@ def _model(facts: Facts) -> dict[str, Any]:
 
 
 def security_of(record: Mapping[str, Any]) -> str:
-    """Sentence on what the curator is trusted with in sums over owners."""
+    """Say in a sentence how far the curator is trusted in sums over owners."""
     match record.get("security"):
         case {"dropouts": dropouts, "colluders": colluders}:
             return (
@@ -167,7 +167,7 @@ def _accounting(facts: Facts) -> dict[str, Any]:
 
 
 def composition_of(runs: Sequence[str]) -> str:
-    """Sentence on how losses add up, and over which runs."""
+    """Say in a sentence how losses add up, and over which runs."""
     names = ", ".join(runs[:8]) + (f" and {len(runs) - 8} more" if len(runs) > 8 else "")
     return (
         f"Everything that the ledgers hold of {names or 'no run'} is composed by fedkme's sound accountant, "

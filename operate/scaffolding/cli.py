@@ -1,4 +1,4 @@
-"""`fedkme new` and `fedkme kit`."""
+"""`fedkme new` and `fedkme kit`: folders to start from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from operate.scaffolding.folders import (
     unit_for,
 )
 
-app = Verbs("Make a scenario, or a party's folder, to begin with.")
+app = Verbs("Make a scenario, or a party's folder, to start from.")
 kit_app = Verbs()
 
 Name = Annotated[str, typer.Argument(help="The party's name, as its certificate will have it.")]
@@ -53,17 +53,17 @@ def scenario(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="File of held-back rows, which score models.")] = None,
 ) -> None:
-    """Make a folder with a commented scenario: of random rows, to be run as it is, or of your own files.
+    """Make a folder with a commented scenario: of random rows, ready to run, or of your own files.
 
-    Beside each file of yours stand the settings by which it may be read, as far as can be seen.
+    With each of your files come the settings to read it, as far as they can be detected.
     """
     if not any((owners, schema, validation, test)):
-        made = new_scenario(Path(name))
-        typer.echo(f"{made}\nnext: fedkme sim run {made}; put your own files in place of the random rows")
+        path = new_scenario(Path(name))
+        typer.echo(f"{path}\nnext: fedkme sim run {path}; put your own files in place of the random rows")
     elif owners and schema:
-        made = scenario_of(Path(name), schema, owners, validation, test)
+        path = scenario_of(Path(name), schema, owners, validation, test)
         then = "sim run" if validation else "release auto"
-        typer.echo(f"{made}\nnext: fedkme schema check {schema} {made}, then fedkme {then} {made}")
+        typer.echo(f"{path}\nnext: fedkme schema check {schema} {path}, then fedkme {then} {path}")
     else:
         what = "own files need --schema and a file for each owner"
         raise ConfigError(what, "Give both, and --validation for a summary: fedkme new scenario --help.")
@@ -94,7 +94,7 @@ def curator(name: Name, out: Out = None) -> None:
 def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> None:
     """Make, on an owner's host, its configuration, a key, a request for a certificate, and a systemd unit.
 
-    The key stays on this host; the request and its fingerprint go to the authority by two ways.
+    The key stays on this host; request and fingerprint go to the authority over two different channels.
     """
     config = new_party("owner", name, curator, out or Path(name))
     folder, data = config.parent, new_key()
@@ -104,15 +104,15 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
     create(files["request"], request.public_bytes(serialization.Encoding.PEM), PUBLIC)
     create(files["unit"], unit_for(config).encode(), PUBLIC)
     if as_json:
-        found = fingerprint(request)
-        print_json({"folder": folder, "config": config, **files, "fingerprint": found})
+        digits = fingerprint(request)
+        print_json({"folder": folder, "config": config, **files, "fingerprint": digits})
         return
     typer.echo(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
     bundle = folder / f"{name}.pem"
     steps = (
         f"send {files['request']} to the authority, and by another way {fingerprint(request)}",
         f"fedkme pki accept {name}.crt --key {files['key']} --fingerprint ... --out {bundle}, with the "
-        f"authority's fingerprint, told by another way; then remove {files['key']}",
+        f"authority's fingerprint, received by another way; then remove {files['key']}",
         f"put your rows at {folder / 'rows.csv'}, and the schema of all parties over {folder / SCHEMA}",
         f"fedkme doctor {config}",
         *_for_service(folder, service_user()),
@@ -123,7 +123,7 @@ def kit(name: Name, curator: At, out: Out = None, as_json: AsJson = False) -> No
 
 
 def _for_service(folder: Path, user: str) -> Iterator[str]:
-    """Steps for a user of the service's own, where root asks."""
+    """Steps that set up the service's own user, if root runs the command."""
     if user == SERVICE_USER:
         yield f"useradd --system --shell /usr/sbin/nologin {user}; chown -R {user}: {folder}"
         for path in (folder, Path(sys.executable)):

@@ -1,4 +1,4 @@
-"""Folders to begin with, made of templates that are valid configurations with comments."""
+"""Folders to start from, made of templates: valid configurations with comments."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _ROWS: Mapping[str, int] = {"north.csv": 200, "south.csv": 200, "validation.csv"
 
 
 def new_scenario(folder: Path) -> Path:
-    """Make a folder with a scenario, a schema and random rows, which can be run as it is.
+    """Make a folder with a scenario, a schema and random rows, ready to run.
 
     Returns:
-        The scenario.
+        Path of the scenario.
 
     Raises:
-        ConfigError: the folder is there, or cannot be made.
+        ConfigError: the folder exists, or cannot be made.
     """
     schema = load_schema(_HERE / SCHEMA)
     rows = {
@@ -53,17 +53,17 @@ def new_scenario(folder: Path) -> Path:
 def scenario_of(
     folder: Path, schema_file: Path, owners: Sequence[Path], validation: Path | None, test: Path | None
 ) -> Path:
-    """Make a folder with a scenario of files that are there, each with the settings by which it may be read.
+    """Make a folder with a scenario of existing files, each with the settings to read it.
 
     Args:
-        folder: to make.
+        folder: folder to make.
         schema_file: public schema of all files.
-        owners: a file of rows for each owner, whose name is the file's.
-        validation: rows of D_v; none: for releases alone.
-        test: held-back rows; none: no models are scored.
+        owners: a file of rows for each owner, named after the owner.
+        validation: file of D_v; None: a scenario of releases.
+        test: file of held-back rows; None: no models are scored.
 
     Returns:
-        The scenario.
+        Path of the scenario.
 
     Raises:
         ConfigError: a file is missing, two owners have one name, or the folder cannot be made.
@@ -75,30 +75,32 @@ def scenario_of(
             raise ConfigError(f"there is no file {path}", "Check the path.")
     named = [(owner_name_of(path.stem), path) for path in owners]
     if twice := {name for name, _ in named if sum(name == other for other, _ in named) > 1}:
-        raise ConfigError(f"two files make an owner '{min(twice)}'", "Give their files other names.")
+        raise ConfigError(f"two files belong to an owner '{min(twice)}'", "Rename one of them.")
 
-    def said(path: Path) -> str:
+    def reading(path: Path) -> str:
         there = os.path.relpath(path, folder)
-        found = settings_seen(DataFile(path=path), schema)
-        return toml_text({"path": there, **found} if found else there)
+        settings = settings_seen(DataFile(path=path), schema)
+        return toml_text({"path": there, **settings} if settings else there)
 
     lines = {
         "# A simulation": "# A simulation with files of your own; beside each are the settings that read it.",
         "# of the schema": '# Every key: docs/reference/configuration.md, "scenario".',
         "schema_file": f"schema_file = {toml_text(os.path.relpath(schema_file, folder))}",
-        "north": "\n".join(f"{name} = {said(path)}" for name, path in named),
+        "north": "\n".join(f"{name} = {reading(path)}" for name, path in named),
     }
     if validation:
-        lines["validation"] = f"validation = {said(validation)} # D_v: the rows that the summary is to match"
+        lines["validation"] = (
+            f"validation = {reading(validation)} # D_v: the rows that the summary is to match"
+        )
     else:
         lines["validation"] = '# validation = "lab.csv" # D_v: the rows that a summary is to match'
     if test:
-        lines["# test"] = f"test = {said(test)} # held-back rows, by which models are scored"
-    made = []
+        lines["# test"] = f"test = {reading(test)} # held-back rows, by which models are scored"
+    text_lines = []
     for line in _template(SCENARIO).splitlines():
         if not line.startswith("south"):
-            made.append(next((text for start, text in lines.items() if line.startswith(start)), line))
-    make(folder, {SCENARIO: "\n".join(made) + "\n"})
+            text_lines.append(next((text for start, text in lines.items() if line.startswith(start)), line))
+    make(folder, {SCENARIO: "\n".join(text_lines) + "\n"})
     return folder / SCENARIO
 
 
@@ -106,33 +108,33 @@ def new_party(role: Role, name: str, curator: str, folder: Path) -> Path:
     """Make a folder with the configuration of a party and a schema.
 
     Returns:
-        The configuration.
+        Path of the configuration.
 
     Raises:
-        ConfigError: no party can have the name, the address is none, or the folder is there.
+        ConfigError: the name or the address is invalid, or the folder exists.
     """
     if fault := fault_of_name(name, role):
         raise ConfigError(fault, "Choose another name.")
     if curator and not _ADDRESS.fullmatch(curator):
-        raise ConfigError(f"{curator[:64]!r} is no address", "Give --curator as HOST:PORT.")
+        raise ConfigError(f"{curator[:64]!r} is not an address", "Give --curator as HOST:PORT.")
     text = _template(f"{role}.toml").replace("NAME", name).replace("CURATOR", curator)
     make(folder, {f"{role}.toml": text, SCHEMA: _template(SCHEMA)})
     return folder / f"{role}.toml"
 
 
 def service_user() -> str:
-    """The user who asks; for root, who has no need to keep rows, a user of the service's own."""
+    """Name of the current user; for root, of the service's own user, for root need not own rows."""
     return getpass.getuser() if os.geteuid() else SERVICE_USER
 
 
 def closed_to_others(path: Path) -> Path | None:
-    """The first folder above a path that only its own user can enter."""
+    """Find the topmost folder above a path that only its own user can enter."""
     above = reversed(path.absolute().parents)
     return next((each for each in above if not each.stat().st_mode & stat.S_IXOTH), None)
 
 
 def unit_for(config: Path) -> str:
-    """Return a systemd unit that runs an owner where its folder is, as `service_user`."""
+    """Make a systemd unit that runs an owner in its folder, as `service_user`."""
     folder = config.parent.absolute()
     command = Path(sys.executable).parent / "fedkme"
     own = {
@@ -143,28 +145,32 @@ def unit_for(config: Path) -> str:
     }
     lines = _template(UNIT).splitlines()
     away = ("LoadCredential=", "StateDirectory", "# only root")  # files are the user's, where they are
-    kept = [line for line in lines if not line.startswith(away)]
-    made = [f"{key}={own[key]}" if (key := line.partition("=")[0]) in own else line for line in kept]
-    return "\n".join(made) + "\n"
+    lines_kept = [line for line in lines if not line.startswith(away)]
+    unit_lines = [
+        f"{key}={own[key]}" if (key := line.partition("=")[0]) in own else line for line in lines_kept
+    ]
+    return "\n".join(unit_lines) + "\n"
 
 
 def _quoted(path: Path) -> str:
-    """Return a path as a unit's line has it that takes several words: a folder's name may have spaces."""
+    """Quote a path for a line of a unit that takes several words: paths may have spaces."""
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def make(folder: Path, files: Mapping[str, str]) -> None:
-    """Make a folder with files; nothing that is there is written over.
+    """Make a folder with files; nothing is overwritten.
 
     Raises:
-        ConfigError: the folder is there, or cannot be made.
+        ConfigError: the folder exists, or cannot be made.
     """
     try:
         folder.mkdir(mode=0o700)
         for name, text in files.items():
             create(folder / name, text.encode())
     except FileExistsError:
-        raise ConfigError(f"{folder} is there already", "Choose another: nothing is overwritten.") from None
+        raise ConfigError(
+            f"{folder} exists already", "Choose another folder: nothing is overwritten."
+        ) from None
     except OSError as error:
         raise ConfigError(f"{folder} cannot be made: {error.strerror}", "Choose another --out.") from None
 

@@ -1,10 +1,10 @@
-"""Schedule of answers whose time must not tell which cells an owner's rows are in.
+"""Schedule of answers: the time of an answer must not tell which cells an owner's rows are in.
 
 Filling an order is the same work whatever the order and the rows' cells are (`herding`, `design`), and its
-answer leaves at a time that follows from public numbers alone: rows, columns, rows ordered, how they are to
-be picked, and what this host takes for a unit of the work, measured before it knows anything of the order. An
-answer that is late nevertheless waits for the next multiple of that time, so that what shows is how busy the
-host was, in coarse steps.
+answer leaves at a time that follows from public numbers alone: rows, columns, rows ordered, the rule that
+picks them, and the time of a unit of work on this host, measured before the order is known. An answer that is
+late nevertheless waits for the next multiple of that time, so that it shows only how busy the host was, in
+coarse steps.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from owner.cells.design import ANCHORS, Span, candidates_for
 from owner.cells.herding import herd, target_scores
 
 MARGIN = 4.0
-"""Factor on the time that is foreseen, for a host that is busier than when it was measured."""
+"""Factor on the estimated time, for a host that is busier than during the measurement."""
 LEAST_S = 0.25
-"""Part of the time of every answer: directives, ledger and journal, and a disk that waits."""
-_BOX_S = 0.002  # for each row that is sealed
+"""Time in every answer for directives, ledger, journal and a slow disk, in seconds."""
+_BOX_S = 0.002  # per sealed row
 _ROWS, _PICKS = 256, 32
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Time that a host takes, in seconds.
+    """Seconds that a host takes for units of the work.
 
     Attributes:
-        pair: for two rows, in scores.
-        pick: for a row, each time that one is picked by herding.
-        product: for a candidate and an anchor or a row picked before, each time that one is picked by design.
+        pair: for the kernel of two rows, in scores.
+        pick: per pick by herding and own row.
+        product: per pick by design and pair of a candidate with an anchor or an earlier pick.
     """
 
     pair: float
@@ -42,7 +42,7 @@ class Pace:
     product: float
 
     def answer_s(self, rows: int, count: int, fill: Fill) -> float:
-        """Time at which an order of `count` of so many rows is answered."""
+        """Seconds after which an order of `count` out of `rows` rows is answered."""
         picks = min(count, rows)
         if fill == "design":
             pool, anchors = candidates_for(rows, count), min(rows, ANCHORS)
@@ -54,7 +54,7 @@ class Pace:
 
 @functools.cache
 def measured(columns: int) -> Pace:
-    """Pace of this host with rows of so many encoded columns, on rows that are nobody's; once a process."""
+    """Measure the pace of this host on random rows with `columns` encoded columns; once a process."""
     rows, alike = np.random.default_rng(0).random((_ROWS, columns)), np.full(_ROWS, 1.0 / _ROWS)
     began = time.perf_counter()
     scores = target_scores(rows, rows, alike, 1.0)
@@ -74,5 +74,5 @@ def measured(columns: int) -> Pace:
 
 
 def wait_s(answer_s: float, taken_s: float) -> float:
-    """Seconds from now to the time of an answer, or to its next multiple; 0 where there is none."""
+    """Seconds from now until the scheduled answer, or the next multiple of its time; 0 without a schedule."""
     return -taken_s % answer_s if answer_s else 0.0

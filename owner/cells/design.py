@@ -39,22 +39,24 @@ DRAWS = 200
 """n: rows of D_v, as far as its fluctuation goes."""
 RIDGE = 1e-3
 CANDIDATES = 2000
-"""Rows that are looked at; twice the order where that is more."""
+"""Number of candidate rows; twice the order if that is more."""
 ANCHORS = 700
 NEARBY = 1e-7
-"""Weight of m(x) k_S(x, x) in a gain: once S holds all rows of the law, an order is filled with the rows that
-are most like them."""
+"""Weight of m(x) k_S(x, x) in a gain: once the span has all rows of the law, the rows most like the law fill
+the order."""
 _ELSEWHERE = 1e-9
-"""Weight of a row of no cell ordered among candidates: drawn where the cells' rows are too few."""
+"""Weight, in the draw of candidates, of rows outside the ordered cells: drawn if rows in the cells are too
+few."""
 _HELD = 1e-10
-"""A row of which S leaves less than this is in its span: it is picked without effect on others."""
+"""A row with a smaller squared distance to the span counts as inside: picking it does not change the gains of
+others."""
 _DIGITS = 10
 """Gains are compared to so many decimals: equal rows tie, and a tie goes to the lowest index on every
 host."""
 
 
 def candidates_for(rows: int, count: int) -> int:
-    """Number of candidates for an order of `count` of so many rows."""
+    """Number of candidates for an order of `count` out of `rows` rows."""
     return min(rows, max(CANDIDATES, 2 * count))
 
 
@@ -67,8 +69,8 @@ def design(rows: Rows, weights: FloatArray, count: int, gamma: float, drawn: Int
         count: n_j, with the drawn rows.
         gamma: of the kernel.
         drawn: indices of rows that go in any case, (u,): S begins with them.
-        seed: public, of the draw of candidates and anchors. It protects nothing: an order that comes again,
-            to another process also, has to get the same rows.
+        seed: public seed of the draw of candidates and anchors. It protects nothing: a repeated order must
+            get the same rows, also from another process.
 
     Returns:
         (min(n_j, m_j),) indices, the drawn ones first, all different.
@@ -93,7 +95,7 @@ def design(rows: Rows, weights: FloatArray, count: int, gamma: float, drawn: Int
 
 
 class Span:
-    """Span of the rows picked among candidates, and what it leaves of the kernel and of the mean.
+    """Span of the rows picked among candidates, with the residual kernel and mean outside the span.
 
     Attributes:
         size: rows picked.
@@ -136,12 +138,12 @@ class Span:
 
     def add(self, place: int) -> None:
         """Pick a candidate."""
-        before, left = slice(self.size), max(float(self._own[place]), 0.0)
-        known = self._at_points[before, place]
-        scale = 1.0 / np.sqrt(left) if left > _HELD else 0.0
+        before, residual = slice(self.size), max(float(self._own[place]), 0.0)
+        components = self._at_points[before, place]
+        scale = 1.0 / np.sqrt(residual) if residual > _HELD else 0.0
         column = rbf(self._points, self._points[[place]], self._gamma)[:, 0]
-        at_points = (column - known @ self._at_points[before]) * scale
-        at_anchors = (self._kernel[place] - known @ self._at_anchors[before]) * scale
+        at_points = (column - components @ self._at_points[before]) * scale
+        at_anchors = (self._kernel[place] - components @ self._at_anchors[before]) * scale
         moved = self._shares * at_anchors
         shift = self._kernel @ moved - (self._at_anchors[before] @ moved) @ self._at_points[before]
         self._spread += at_points * (at_points * float(moved @ at_anchors) - 2.0 * shift)
@@ -153,7 +155,7 @@ class Span:
 
 
 def _pool(weights: FloatArray, count: int, drawn: IntArray, random: np.random.Generator) -> IntArray:
-    """Indices of so many candidates in ascending order, the drawn rows among them, (count,).
+    """Draw `count` candidates, the drawn rows among them; ascending indices, (count,).
 
     Without replacement, by weight (Efraimidis and Spirakis 2006): the least of Exp(1) / weight.
     """
@@ -163,10 +165,10 @@ def _pool(weights: FloatArray, count: int, drawn: IntArray, random: np.random.Ge
 
 
 def _anchors(weights: FloatArray, random: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Indices and weights of the rows y: all, or one of each ANCHORS-th part of the weight."""
+    """Indices and weights of the rows y: all rows, or one row per 1/ANCHORS of the total weight."""
     if len(weights) <= ANCHORS:
         return np.arange(len(weights)), weights
     marks = (np.arange(ANCHORS) + random.random(ANCHORS)) / ANCHORS
     reached = np.cumsum(weights)
-    found = np.searchsorted(reached, marks * reached[-1], side="right")
-    return np.minimum(found, len(weights) - 1), np.full(ANCHORS, 1.0 / ANCHORS)
+    places = np.searchsorted(reached, marks * reached[-1], side="right")
+    return np.minimum(places, len(weights) - 1), np.full(ANCHORS, 1.0 / ANCHORS)

@@ -1,8 +1,8 @@
-"""An owner's part of a summary by cells: the rows that fill an order.
+"""An owner's part of a summary by cells: choosing the rows that fill an order.
 
-Everything is computed from the owner's own rows and its order, which is a function of private releases. What
-leaves are the picked rows themselves, always as many as were ordered, or all there are, so that their number
-says nothing: where an owner has no row of the cells ordered, its other rows fill the order.
+The choice depends on the owner's own rows and its order, and the order is a function of private releases. The
+picked rows themselves leave. They are always as many as were ordered, or all rows of the owner, so that their
+number says nothing: an owner without rows in the ordered cells fills the order with its other rows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from owner.cells.herding import cell_weights, herd, target_scores
 
 @dataclass(frozen=True, slots=True)
 class FillRule:
-    """Public choices by which all owners of a run pick rows.
+    """Public rule by which all owners of a run pick rows.
 
     Attributes:
         fill: `design` or `herding`.
         gamma: of the kernel.
-        seed: of what `design` samples.
+        seed: seed of the samples of `design`.
     """
 
     fill: Fill
@@ -35,21 +35,21 @@ class FillRule:
 
 
 def drawn_rows(rows: int, count: int, noise: NoiseSource) -> IntArray:
-    """Indices of `count` of so many rows, (count,): drawn uniformly without replacement."""
+    """Draw `count` out of `rows` rows uniformly without replacement; indices, (count,)."""
     if not count:
         return np.zeros(0, dtype=np.int64)
     return np.argsort(noise.uniform(rows), kind="stable")[:count]
 
 
 def fill_order(rows: Rows, cells: IntArray, order: FillOrder, drawn: IntArray, rule: FillRule) -> IntArray:
-    """Indices of the rows to send: those that were drawn, then rows that match the order's cells.
+    """Choose the rows to send: first the drawn rows, then rows that match the ordered cells.
 
     Args:
         rows: own rows, encoded, (m_j, n).
-        cells: of each, (m_j,).
+        cells: cell of each row, (m_j,).
         order: n_j, and shares over B cells.
-        drawn: indices of rows that go in any case, (u,), u <= n_j.
-        rule: how the others are picked.
+        drawn: indices of the rows that are sent in any case, (u,), u <= n_j.
+        rule: how the other rows are picked.
 
     Returns:
         (min(n_j, m_j),) indices, all different.

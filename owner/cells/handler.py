@@ -1,4 +1,4 @@
-"""Handler of directives in one summary by cells: answers are kept as they left, noise and rows with them."""
+"""Handler of directives in one summary by cells; answers are stored as sent, with their noise and rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CellHandler(RunHandler):
     """One summary by cells at an owner."""
 
     def __init__(self, run: str, responder: HistogramResponder) -> None:
-        """Begin before the run's first directive with what computes, for this run alone."""
+        """Handle one run's directives with the given responder, which serves this run alone."""
         super().__init__(responder.name, run)
         self._responder = responder
 
@@ -38,7 +38,7 @@ class CellHandler(RunHandler):
                 self._responder.restore_rows([row.token for row in rows])
 
     def wait_s(self, directive: Directive, taken_s: float) -> float:
-        """Seconds that the answer to an order waits, where its time must say nothing of rows."""
+        """Seconds that the answer to an order waits, so that its time says nothing about rows."""
         return wait_s(self._responder.answer_s, taken_s) if isinstance(directive.body, FillOrder) else 0.0
 
     def _compute(self, directive: Directive) -> Answer:

@@ -1,7 +1,7 @@
-"""Herding: picks rows of an owner whose mean stands for the cells ordered.
+"""Herding: picks rows of an owner whose mean represents the ordered cells.
 
-All rows are scored and herded, whatever cells were ordered: how long it takes follows from numbers of rows
-and columns, and not from cells.
+All rows are scored and herded, whatever cells were ordered: the time depends on numbers of rows and columns,
+not on cells.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def cell_weights(cells: IntArray, order: FloatArray) -> FloatArray:
 
     Args:
         cells: cell of each own row, (m_j,).
-        order: A_j, (B,), >= 0; parts ordered from cells in which the owner has no row are left out.
+        order: A_j, (B,), >= 0; shares of cells without rows of the owner are left out.
 
     Returns:
-        (m_j,) adding up to 1; all alike where the owner has no row of any cell ordered.
+        (m_j,) adding up to 1; uniform if the owner has no row in any ordered cell.
     """
     sizes = np.bincount(cells, minlength=len(order))
     share = np.where(sizes > 0, order, 0.0)
@@ -61,7 +61,7 @@ def herd(
 ) -> IntArray:
     """Greedy herding: each next row is argmax of t(x) - (1/(q+1)) sum over the q rows picked of k(x, s).
 
-    One kernel column per pick. A prefix of the answer is the answer to a smaller count.
+    Computes one kernel column per pick. The first rows are also the answer for a smaller count.
 
     Args:
         rows: own rows, encoded, (m_j, n).
@@ -74,7 +74,7 @@ def herd(
         (min(count, m_j - taken),) indices, all different, in the order of picking.
 
     Raises:
-        DataError: a score is not finite or there is not one for each row.
+        DataError: a score is not finite, or scores and rows differ in number.
     """
     if scores.shape != (len(rows),) or not np.isfinite(scores).all():
         raise DataError("rows to herd have no finite scores", "Encode rows by the public schema.")

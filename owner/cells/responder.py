@@ -1,4 +1,4 @@
-"""Answers of an owner in a summary by cells: one noisy histogram, and the rows that fill an order."""
+"""Answers of an owner in a summary by cells: one noisy histogram and the rows that fill one order."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MOST_BOXES = 2**16
 class HistogramResponder:
     """One owner's side of the cells protocol (docs/decisions/007), for one run.
 
-    It counts once and fills one order. A token is a row's place in what was sent.
+    It counts once and fills one order. A token is a row's place among the sent rows.
 
     Attributes:
-        answer_s: when the last answer may leave, in seconds after it was asked for; 0 for at once.
+        answer_s: seconds from the last order to its answer; 0: at once.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class HistogramResponder:
         """Take part in a run.
 
         Returns:
-            How many rows of this owner the run may have.
+            Number of this owner's rows that the run may have.
 
         Raises:
             SchemaError: the curator's public schema is another one.
@@ -76,12 +76,12 @@ class HistogramResponder:
             PolicyError: the owner does not take part in such a run.
             BudgetError: no row may leave any more, or the run costs more than the owner allows.
             SealedBoxError: rows are to be sealed and the group secret is not here.
-            IdentityError: likewise, and it is not the consumer's.
+            IdentityError: the gift of the group secret is not from the consumer.
         """
         self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
         self._check(invitation)
         sealer = None
-        if is_sealed(invitation.protocol):  # before the policy: where it fails, no approval is used up
+        if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval
             sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
         self._gate.open(invitation)
         self._begin(invitation)
@@ -91,11 +91,11 @@ class HistogramResponder:
         return len(self._offered)
 
     def _check(self, invitation: Invitation) -> None:
-        """The noise that is asked for is exactly that of the event that the policy decides by."""
+        """Refuse terms whose noise is not exactly that of the planned event, by which the policy decides."""
         terms = _terms(invitation)
         if invitation.protocol not in names("cells"):
             raise ProtocolError(
-                f"{self.name} knows no summary by cells that is of the protocol {invitation.protocol[:64]!r}"
+                f"{self.name} knows no summary by cells with the protocol {invitation.protocol[:64]!r}"
             )
         try:
             book = code_book_from_json(terms.code_book, self._schema)
@@ -113,7 +113,7 @@ class HistogramResponder:
             )
 
     def restore_invitation(self, invitation: Invitation) -> None:
-        """Take up a run that the owner is in already."""
+        """Continue a run that the owner has joined already."""
         self._gate.restore(invitation)
         self._begin(invitation)
 
@@ -138,20 +138,20 @@ class HistogramResponder:
         return counts
 
     def skip_histogram(self) -> None:
-        """Leave seeded noise as after `histogram`, whose answer is kept elsewhere."""
+        """Advance seeded noise as `histogram` does; the journal has its answer."""
         _, terms, counting = self._begun()
         assert terms.noise is not None, "a histogram was answered"
         terms.noise.draw(self._noise_of_counts, counting.size)
         self._counted = True
 
     def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
-        """Choose as many rows as are ordered, or all there are: drawn ones, then those that match the cells.
+        """Choose as many rows as are ordered, or all: first drawn rows, then rows that match the cells.
 
-        In boxes, where rows go sealed, and then as many as are asked for: those that there is no row for hold
-        none. So their number tells the curator nothing; nor does the time, which is `answer_s`.
+        Sealed rows go in boxes, always as many boxes as rows were ordered: boxes beyond the rows are empty.
+        So the number of boxes tells the curator nothing, and neither does the time, `answer_s`.
 
         Raises:
-            ProtocolError: a count or shares are out of range, or it is a second order.
+            ProtocolError: a count or shares are out of range, or the order is the second one.
             SealedBoxError: rows are to be sealed, and the keys died with another process.
         """
         invitation, terms, counting = self._begun()
@@ -172,23 +172,23 @@ class HistogramResponder:
         sent = len(chosen) if sealer is None else order.count
         consumer = "" if sealer is None else invitation.consumer
         self._gate.pass_rows(invitation.run, round_number, range(sent), sealed_for=consumer)
-        self._ordered = True  # also where it has no row of the cells: a second order could ask for others
+        self._ordered = True  # even without rows in the ordered cells: a second order could name other cells
         labels = table.labels
-        found = [
+        rows_sent = [
             Row(token, table.values[row].astype(np.float64), None if labels is None else int(labels[row]))
             for token, row in enumerate(chosen.tolist())
         ]
         if sealer is None:
-            return found
-        return [*sealer.seal(found), *sealer.fill(range(len(found), order.count), self._schema.width)]
+            return rows_sent
+        return [*sealer.seal(rows_sent), *sealer.fill(range(len(rows_sent), order.count), self._schema.width)]
 
     def restore_rows(self, sent: Sequence[int]) -> None:
-        """Rows that another process let out, by their tokens."""
+        """Count rows as sent that another process sent, by their tokens."""
         self._gate.restore_rows(sent)
         self._ordered = True
 
     def close(self) -> Closing:
-        """This owner's own count of what it sent."""
+        """Close the run with this owner's own count of the rows sent."""
         return Closing(self._gate.rows_sent)
 
     @property
@@ -196,7 +196,11 @@ class HistogramResponder:
         return self._invitation is not None and is_sealed(self._invitation.protocol)
 
     def _ready(self) -> Sealer | None:
-        """Keys that rows are sealed with, where they are."""
+        """Keys of a run whose rows are sealed; None for other runs.
+
+        Raises:
+            SealedBoxError: the keys died with another process.
+        """
         if self._is_sealed and self._sealer is None:
             raise lost_keys(self.name)
         return self._sealer
@@ -212,12 +216,12 @@ class HistogramResponder:
 
 
 def _fits(order: FillOrder, cells: int, most: int) -> bool:
-    """Check whether an order is one of so many cells, for at most so many rows."""
+    """Check that an order has shares of `cells` cells and asks for at most `most` rows."""
     shares = order.shares
     in_range = shares.shape == (cells,) and bool(((shares >= 0) & (shares <= SHARES.high)).all())
     return in_range and 0 < order.count <= most and 0 <= order.uniform <= order.count
 
 
 def _terms(invitation: Invitation) -> CellTerms:
-    assert isinstance(invitation.terms, CellTerms), "the handler looked"
+    assert isinstance(invitation.terms, CellTerms), "the handler checked"
     return invitation.terms

@@ -1,11 +1,11 @@
-"""Approvals of an owner that decides on each run itself.
+"""Approvals of an owner whose operator decides on each run.
 
-The store belongs to the owner's process alone, so that `fedkme owner approve` cannot write there. It leaves
-an approval as a file, written whole or not at all, in a folder next to the configuration; the process looks
-there when a run asks, and at no other time. The file says what is approved; how often it was used stands in
-the store (`approved/ID`), in the transaction that lets the run in (`admitted/RUN`). So a file that outlives a
-crash, or is brought back from a backup, approves nothing twice, and a run that asks again after a crash needs
-no second approval. A second database would have needed a transaction over two files for the same.
+Only the owner's process may write its store, so `fedkme owner approve` writes each approval as a file, whole
+or not at all, in a folder next to the configuration. The process reads the folder when a run asks, and at no
+other time. The file says what is approved; the store counts how often the approval was used (`approved/ID`),
+in the transaction that lets the run in (`admitted/RUN`). So a file that outlives a crash, or comes back from
+a backup, approves nothing twice, and a run that asks again after a crash needs no second approval. A second
+database would need a transaction over two files for the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fedkme.errors import ConfigError, StoreError, on_disk
 from fedkme.store import Store
 
 MOST_ASKED = 32
-"""Requests that are remembered, one for each consumer and protocol; the oldest gives way."""
+"""Requests in the store, one per consumer and protocol; a new request replaces the oldest."""
 
 _ASKED = "asked/"
 _APPROVED = "approved/"
@@ -35,11 +35,11 @@ class Approval:
     """Runs that the owner agreed to.
 
     Attributes:
-        id: its name, by the order of approving.
-        consumer: for whom.
-        protocol: by which protocol.
-        rows: p at most; 0 for releases, in which no row leaves.
-        runs: how many.
+        id: name of the approval; ids sort by time.
+        consumer: consumer of the runs.
+        protocol: protocol of the runs.
+        rows: largest p; 0 for releases, in which no row leaves.
+        runs: number of runs.
     """
 
     id: str
@@ -48,21 +48,21 @@ class Approval:
     rows: int
     runs: int
 
-    def covers(self, asked: Asked) -> bool:
-        """Check whether a run is among those that the approval is about."""
-        same = (asked.consumer, asked.protocol) == (self.consumer, self.protocol)
-        return same and asked.rows <= self.rows
+    def covers(self, request: Asked) -> bool:
+        """Check whether the approval covers a requested run."""
+        same = (request.consumer, request.protocol) == (self.consumer, self.protocol)
+        return same and request.rows <= self.rows
 
     @property
     def what(self) -> str:
-        """Description of the runs that it is about, for a line."""
+        """Description of the approved runs, for a log line."""
         what = f"runs of at most {self.rows} rows" if self.rows else "releases"
         return f"{what} for {self.consumer} by {self.protocol}"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A run that was refused because nobody had approved it; the last one of a consumer and protocol."""
+    """A run refused for want of approval: the last such run of a consumer and protocol."""
 
     run: str
     consumer: str
@@ -71,10 +71,10 @@ class Asked:
     at: float
     """Unix seconds."""
     expected: str = ""
-    """Expectation of the run, in the words of the curator's plan."""
+    """Expected outcome of the run, in the words of the curator's plan."""
 
     def command(self, config: str = "OWNER.toml") -> str:
-        """Command that approves the run, given where the owner's configuration is."""
+        """Command that approves the run, given the path of the owner's configuration."""
         command = f"fedkme owner approve {config} --consumer {self.consumer} --protocol {self.protocol}"
         return f"{command} --rows {self.rows}" if self.rows else command
 
@@ -83,20 +83,20 @@ class Asked:
         return f"{_ASKED}{self.consumer}/{self.protocol}"
 
     def note(self, store: Store) -> None:
-        """Keep it for `fedkme owner status`."""
+        """Store the request for `fedkme owner status`."""
         with store.transaction():
             store.put(self._key, json.dumps(asdict(self)).encode("ascii"))
-            known = sorted(asked_in(store), key=lambda asked: asked.at)
-            for asked in known[: max(0, len(known) - MOST_ASKED)]:
-                store.delete(asked._key)
+            requests = sorted(asked_in(store), key=lambda request: request.at)
+            for request in requests[: max(0, len(requests) - MOST_ASKED)]:
+                store.delete(request._key)
 
     def forget(self, store: Store) -> None:
-        """Forget that approval was asked, once it was given."""
+        """Delete the request, once it was approved."""
         store.delete(self._key)
 
 
 def asked_in(store: Store) -> list[Asked]:
-    """Requests that nobody approved, by consumer and protocol."""
+    """Read the requests without approval, by consumer and protocol."""
     return [Asked(**json.loads(store.get(key) or b"")) for key in store.keys(_ASKED)]
 
 
@@ -106,33 +106,33 @@ def uses(store: Store, approval: Approval) -> int:
 
 
 def use(store: Store, approval: Approval) -> None:
-    """Count one more; inside the transaction that lets the run in."""
+    """Count one use more, inside the transaction that lets the run in."""
     store.put(f"{_APPROVED}{approval.id}", str(uses(store, approval) + 1).encode("ascii"))
 
 
 def left_in(folder: Path, store: Store) -> list[tuple[Approval, int]]:
-    """Approvals with the runs that are left of each, the oldest first.
+    """Read the approvals that still have runs left, with the number of these, the oldest first.
 
     Raises:
-        ConfigError: a file there is no approval.
+        ConfigError: a file in the folder is not an approval.
         StoreError: the folder cannot be read.
     """
     counted = [(approval, approval.runs - uses(store, approval)) for approval in _read(folder)]
-    return [(approval, left) for approval, left in counted if left > 0]
+    return [(approval, runs_left) for approval, runs_left in counted if runs_left > 0]
 
 
 def tidy(folder: Path, store: Store) -> None:
-    """Remove the files of approvals that are used up; one that stays approves nothing."""
+    """Remove the files of used-up approvals. A file that stays approves nothing."""
     for approval in _read(folder):
         if uses(store, approval) >= approval.runs:
             try:
                 (folder / f"{approval.id}.json").unlink(missing_ok=True)
-            except OSError:  # its count in the store is what matters
+            except OSError:  # harmless: the count in the store decides
                 return
 
 
 def approve(folder: Path, consumer: str, protocol: str, rows: int, runs: int) -> Approval:
-    """Agree to runs before they ask, or after they were refused; also while the owner's process runs.
+    """Approve runs before they ask, or after they were refused; also while the owner's process runs.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -145,7 +145,7 @@ def approve(folder: Path, consumer: str, protocol: str, rows: int, runs: int) ->
 
 
 def _read(folder: Path) -> list[Approval]:
-    remedy = "Approve as the user that the owner's process runs as."
+    remedy = "Run 'fedkme owner approve' as the user of the owner's process."
     with on_disk("the owner's approvals cannot be read", remedy, StoreError):
         files = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
         return [_approval(path) for path in files]

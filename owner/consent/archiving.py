@@ -1,4 +1,4 @@
-"""Archiving an owner's runs: what its history keeps of lines and facts that leave its journal."""
+"""Archiving an owner's ended runs: the history keeps a summary of the archived lines and facts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from owner.consent.history import OVER, ArchivedRun, History, admitted_fact, arc
 
 
 def archive_runs(owner: str, store: Store, runs: int = RUNS) -> int:
-    """Archive runs that are over; budgets, limits and names of runs that are known stay as they were.
+    """Archive ended runs; budgets, limits and used names of runs stay as they were.
 
     Returns:
-        How many archives were made.
+        Number of archives made.
 
     Raises:
-        StoreError: one could not be written; the store is as it was.
-        LedgerError: a line is no entry of a ledger.
+        StoreError: an archive could not be written; the store is unchanged.
+        LedgerError: a line is not an entry of a ledger.
     """
 
     def settle(leaving: Leaving) -> dict[str, bytes | None]:
@@ -25,13 +25,13 @@ def archive_runs(owner: str, store: Store, runs: int = RUNS) -> int:
         until.admitted.update(history.admitted)
         until.take(leaving.lines)
         over = dict(history.archived)
-        for run in (*history.told, *history.admitted):
+        for run in (*history.disclosures, *history.admitted):
             if run not in over and (ended := history.end(run, leaving.last)) is not None:
                 row = store.run(run)
                 data = b"" if row is None else digest_from_bytes(row.document)
                 over[run] = ArchivedRun(ended, data, admitted_fact(store, run))
-        # A process reads where a run was over until it has seen that the run is archived.
+        # A fact of a run's end stays until a process has seen that the run is archived.
         seen = (key for key in store.keys(OVER) if key.removeprefix(OVER) in history.archived)
-        return {**archived_to_facts(until.told, over), **dict.fromkeys(seen)}
+        return {**archived_to_facts(until.disclosures, over), **dict.fromkeys(seen)}
 
     return archive_finished(store, settle=settle, runs=runs)

@@ -1,4 +1,4 @@
-"""The one way out: what leaves an owner is checked, counted and written down before it goes."""
+"""The gate: checks and counts all that leaves an owner, and writes it to the ledger before it goes."""
 
 from __future__ import annotations
 
@@ -30,26 +30,22 @@ from owner.consent.policy import Policy
 from owner.consent.pools import tie_breaks
 from owner.settings import MOST_SUMS
 
-# Numbers as they are: nothing is drawn, so that equal lines say the same once more, at an infinite epsilon.
+# Exact numbers, without noise: equal lines repeat the same disclosure, at an infinite epsilon.
 _BID = ExactStatistic("best marginal gain")
 _COUNTS = ExactStatistic("counts at public prices")
 MOST_SILENT = 2**10
-"""Rounds between two that an owner is told of, where what it hears of them is written down one by one."""
+"""Most rounds between two broadcasts to an owner, if the ledger gets a line for each round."""
 
 
 @dataclass(slots=True)
 class SentRows:
-    """Count of the rows that left an owner, over all its runs."""
+    """Count of the rows sent by an owner, over all its runs."""
 
     count: int = 0
 
 
 class OwnerGate:
-    """One run's way out of an owner.
-
-    Attributes:
-        rows_sent: rows of this run whose content left.
-    """
+    """Gate of one run at an owner."""
 
     def __init__(
         self,
@@ -59,14 +55,14 @@ class OwnerGate:
         policy: Policy | None = None,
         refused: Callable[[str, FedkmeError], None] | None = None,
     ) -> None:
-        """Open for one owner.
+        """Create the gate of one run.
 
         Args:
-            owner: its name.
-            ledger: where disclosures are written.
-            sent: counts rows that leave, shared by all runs.
-            policy: in which runs the owner takes part; None for any.
-            refused: told which run was refused what, and why.
+            owner: the owner's name.
+            ledger: receives the disclosures; None: they are not recorded.
+            sent: count of rows sent, shared by all runs.
+            policy: decides on runs; None: any run is let in.
+            refused: receives each refused run, with the error.
         """
         self._owner = owner
         self._ledger = ledger
@@ -82,7 +78,7 @@ class OwnerGate:
 
     @property
     def most_sums(self) -> int:
-        """Numbers of one vector of sums that the owner computes."""
+        """Most numbers in one vector of sums that the owner computes."""
         return MOST_SUMS if self._policy is None else self._policy.most_sums
 
     @property
@@ -91,35 +87,35 @@ class OwnerGate:
         return len(self._sent)
 
     def open(self, invitation: Invitation) -> None:
-        """Start a run: nothing was sent in it yet.
+        """Start a run in which nothing was sent yet.
 
         Raises:
-            BudgetError: no row may leave any more, or the run would cost more than the owner allows; what was
-                spent is said here and not to the curator.
-            PolicyError: the owner does not take part in such a run.
-            ProtocolError: what the curator says of the run cannot be written down.
+            BudgetError: no row may leave any more, or the run would cost more than the owner allows; the
+                owner's log says what was spent, the error to the curator does not.
+            PolicyError: the policy does not allow such a run.
+            ProtocolError: the curator's lines about the run cannot go into the ledger.
         """
         self._check_written(invitation)
-        with self._saying(invitation.run):
+        with self._reported(invitation.run):
             if self._policy is not None:
                 self._policy.admit(invitation)
         self.restore(invitation)
         self._sent.clear()
 
-    def consider(self, asked: Consider) -> None:
-        """Begin nothing; refuse what `open` would refuse.
+    def consider(self, request: Consider) -> None:
+        """Refuse a summary that `open` would refuse; no run begins.
 
         Raises:
             BudgetError: as `open`.
-            PolicyError: likewise.
+            PolicyError: as `open`.
         """
-        with self._saying(asked.run):
+        with self._reported(request.run):
             if self._policy is not None:
-                self._policy.consider(asked)
+                self._policy.consider(request)
 
     @contextlib.contextmanager
-    def _saying(self, run: str) -> Iterator[None]:
-        """Say here why a run is refused; the curator hears nothing of what was spent."""
+    def _reported(self, run: str) -> Iterator[None]:
+        """Report a refusal to this owner's log; the curator's error says nothing about what was spent."""
         try:
             yield
         except (BudgetError, PolicyError) as error:
@@ -133,7 +129,7 @@ class OwnerGate:
             ) from None
 
     def restore(self, invitation: Invitation) -> None:
-        """Go on with a run that was opened by another process."""
+        """Continue a run that another process opened."""
         self._invitation = invitation
         self._places = None if self._policy is None else self._policy.offered(invitation.run)
         heard = invitation.terms.heard if isinstance(invitation.terms, AuctionTerms) else ()
@@ -141,13 +137,13 @@ class OwnerGate:
         self._heard_until.clear()
 
     def offered(self, table: Table) -> Table:
-        """The rows that the run may have, of all rows, in their order."""
+        """Select the rows that the run may have, in their order."""
         return table if self._places is None else table.take(self._places)
 
     def tie_breaks(self, rows: int) -> NDArray[np.float64]:
-        """Constants that break ties of the rows that the run may have, of `rows` in all; (m,).
+        """Tie-break constants of the rows that the run may have, out of `rows`; (m,).
 
-        Without a policy, as audits have it, they are what an empty secret gives.
+        Without a policy, as in audits, the constants come from an empty secret.
         """
         assert self._invitation is not None, "a run begins with its invitation"
         run = self._invitation.run
@@ -157,70 +153,70 @@ class OwnerGate:
         return constants if self._places is None else constants[self._places]
 
     def restore_sums(self, number: int, vector: SumVector) -> None:
-        """A vector that another process let out."""
+        """Record a vector that another process sent."""
         self._sums[number] = vector.digest
 
-    def check_question(self, number: int, asked: str) -> None:
-        """Hold a number to one question, before anything is computed for it.
+    def check_question(self, number: int, digest: str) -> None:
+        """Refuse a number that belongs to another question, before anything is computed.
 
         Args:
-            number: of the question.
-            asked: digest of the question.
+            number: number of the question.
+            digest: digest of the question.
 
         Raises:
-            ProtocolError: the number is none, or another question's.
+            ProtocolError: the number is below 1, or belongs to another question.
         """
-        assert self._invitation is not None, "nothing is asked before"
+        assert self._invitation is not None, "questions follow the invitation"
         run = self._invitation.run
         if number < 1:
             raise ProtocolError(f"{run} asks a question without a number", "Look at the curator's software.")
-        if self._sums.get(number, asked) != asked:
+        if self._sums.get(number, digest) != digest:
             raise ProtocolError(
                 f"{run} asks a question under the number {number}, which had another question",
                 "Ask it under the next number; it costs again.",
             )
 
     def pass_sums(self, number: int, vector: SumVector, event: Event | None = None) -> None:
-        """Let a vector of sums out. In the clear it may leave again, with the same bits and no further line.
+        """Record that a vector of sums leaves; in the clear it may leave again, as the same bits.
 
         Args:
-            number: of the question.
-            vector: what is asked for.
-            event: what the total tells under secure aggregation; None: the vector leaves as it is.
+            number: number of the question.
+            vector: the vector.
+            event: event of the total under secure aggregation; None: the vector leaves in the clear.
 
         Raises:
-            ProtocolError: the number is another question's.
-            SecureAggregationError: it was answered under masks before: its noise would be new.
+            ProtocolError: the number belongs to another question.
+            SecureAggregationError: the question was answered under masks before; the noise would be new.
         """
         invitation = self._invitation
-        assert invitation is not None, "nothing is computed before"
+        assert invitation is not None, "vectors follow the invitation"
         self.check_question(number, vector.digest)
         if number in self._sums:
             if event is None:
                 return
             raise answered(number, invitation.run)
-        # What the run costs towards the consumer is written once, with its first vector: that of question 1,
-        # unless no vector of that one came to leave.
+        # The run's cost towards the consumer is written once, with the first vector that leaves: usually that
+        # of question 1.
         first = [] if self._sums else release_disclosures(self._owner, invitation)
         self._sums[number] = vector.digest
         self._write([vector_disclosure(self._owner, invitation, number, vector, event), *first])
 
     def pass_histogram(self, run: str, event: Event, counts: Counts) -> None:
-        """Let counts of cells out, with their noise: the curator sees them, and others what follows."""
+        """Record that noisy counts of cells leave. The curator sees them; others see what follows."""
         self._write(histogram_disclosures(run, self._owner, event, counts))
 
     def restore_heard(self, round_number: int, what: str) -> None:
-        """Take up what another process wrote down of a round."""
+        """Restore that another process wrote the line of a round."""
         self._heard_until[what] = max(round_number, self._heard_until.get(what, 0))
         if round_number:
-            self._heard.pop(PAYOUTS, None)  # written with the first round
+            self._heard.pop(PAYOUTS, None)  # its line goes with the first round
 
     def close(self, last_round: int) -> None:
-        """The run is over: write down what was decided since this owner was last told."""
+        """Write the lines of rounds decided since this owner last heard of one; the run is over."""
         self._write(self._hear(last_round, MEAN, NOT_TOLD))
 
     def restore_rows(self, tokens: Sequence[int]) -> None:
-        """Rows that another process let out."""
+        """Record rows that another process sent."""
         self._sent.update(tokens)
 
     def pass_rows(
@@ -232,33 +228,33 @@ class OwnerGate:
         sealed_for: str = "",
         hashed: bool = False,
     ) -> None:
-        """Let rows out; one that left before is no new disclosure.
+        """Record that rows leave; a row that left before is no new disclosure.
 
         Args:
             run: the run's name.
             round_number: the round.
-            tokens: of the rows.
-            question: what being asked for them says of other owners' rows: AUCTION, or nothing.
-            sealed_for: the consumer who alone can open them; none: the curator sees them.
-            hashed: whether sealed rows have h1 of them beside.
+            tokens: tokens of the rows.
+            question: what the request for these rows tells about other owners' rows: AUCTION, or nothing.
+            sealed_for: the only consumer that can open the rows; empty: the curator sees them.
+            hashed: True if h1 goes with each sealed row.
         """
         new = [token for token in tokens if token not in self._sent]
         rows = row_disclosures(run, round_number, self._owner, new, sealed_for, hashed)
-        lines = [*self._hear(round_number, question), *rows]  # before anything is counted: it may refuse
+        lines = [*self._hear(round_number, question), *rows]  # before anything is counted: `_hear` may refuse
         self._sent.update(new)
         self._in_all.count += len(new)
         self._write(lines)
 
     def pass_bid(self, run: str, broadcast: Broadcast) -> None:
-        """Let the best marginal gain out, exact as it is."""
+        """Record that the best marginal gain leaves, exact."""
         self._write([*self._hear_mean(broadcast), self._about(run, broadcast.round, _BID, "bid")])
 
     def pass_counts(self, run: str, broadcast: Broadcast) -> None:
-        """Let out how many rows are worth each price."""
+        """Record that the counts of rows worth each price leave, exact."""
         self._write([*self._hear_mean(broadcast), self._about(run, broadcast.round, _COUNTS, "counts")])
 
     def _check_written(self, invitation: Invitation) -> None:
-        """Refuse lines in the curator's words that are about something else: budgets are read there."""
+        """Refuse the curator's ledger lines that are not about this run and all owners: budgets read them."""
         if isinstance(invitation.terms, SumTerms):
             try:
                 release_disclosures(self._owner, invitation)
@@ -269,7 +265,7 @@ class OwnerGate:
         for about in invitation.terms.heard:
             if (about.run, about.protected, about.observer) != (invitation.run, OWNERS, OWNERS):
                 raise ProtocolError(
-                    f"{self._owner} is to write down what is not about owners in {invitation.run}",
+                    f"{self._owner} is asked for a ledger line that is not about owners in {invitation.run}",
                     "Look at the curator's software.",
                 )
 
@@ -277,11 +273,11 @@ class OwnerGate:
         return self._hear(broadcast.round, MEAN, mean_nonce(broadcast.mean))
 
     def _hear(self, round_number: int, what: str, nonce: str = "") -> list[Disclosure]:
-        """Lines about what this owner is told of others' rows, in the curator's words; once a round.
+        """Lines about what this owner hears of others' rows, in the curator's words; once a round.
 
-        A broadcast tells of all rounds since the last one: what was decided in silence could have been said.
-        The first reads the public seed set alone. What noised payouts may tell after the run is charged with
-        the first round, whatever is asked in it: the curator charged it before.
+        A broadcast tells about all rounds since the last one, also rounds that sent this owner nothing.
+        The first broadcast depends on the public seed set alone. The cost of noised payouts after the run is
+        charged with the first round, whatever that asks: the curator charged it before.
         """
         paid = self._heard.get(PAYOUTS) if round_number else None
         return [*([] if paid is None else [paid]), *self._hear_of(round_number, what, nonce)]
@@ -313,7 +309,7 @@ class OwnerGate:
 
 
 def answered(number: int, run: str) -> SecureAggregationError:
-    """Error for an aggregation under a number that one had already."""
+    """Make the error for a second aggregation under one number."""
     return SecureAggregationError(
         f"question {number} of {run} was under way before; no aggregation is done twice", "Start another run."
     )

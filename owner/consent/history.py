@@ -1,10 +1,10 @@
-"""History of an owner, from its store: runs that were let in, rows that left, and what runs cost.
+"""History of an owner, from its store: admitted runs, rows sent, and the cost of runs.
 
-What a run costs towards others is its plan, in full, as soon as anything left in it: a summary towards other
-owners, a release towards its consumer. The lines that
-this owner wrote when it heard of others' rows are no measure of it: its own rows stay in the summary, and are
-in every later broadcast, also after it was lost to the run, and in rounds in which it is asked nothing. Lines
-count for runs without a plan, which an earlier release let in.
+The cost of a run towards others is its whole plan, as soon as anything left in the run: a summary's towards
+other owners, a release's towards its consumer. The lines that this owner wrote when it heard of others' rows
+do not measure that cost: its own rows stay in the summary, and are in every later broadcast, also after the
+run lost this owner, and in rounds that ask it nothing. Lines count for runs without a plan, which an earlier
+release of fedkme let in.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from owner.consent.pools import PoolSize
 
 _ADMITTED, _ARCHIVED = "admitted/", "archived/runs"
 OVER = "over/"
-"""Facts of a store: the place in the ledger where a run was over, by run."""
+"""Prefix of facts in a store: the place in the ledger at which each run ended."""
 _UNKNOWN = ExactStatistic("what a run of an earlier release showed the curator")
 
 
@@ -50,15 +50,15 @@ class Admission:
     """A run that the owner's policy let in.
 
     Attributes:
-        run: its name.
-        consumer: for whom it is.
-        protocol: by which protocol.
+        run: the run's name.
+        consumer: the run's consumer.
+        protocol: the run's protocol.
         rows: p; 0 for a release.
-        planned: what owners' rows cost towards others in the whole run.
-        shown: and what they cost towards the curator; None in stores of earlier releases.
-        pool: sizes of the rows that it may have; None for a release, and in stores of earlier releases.
-        approval: the approval that it used up; empty where none was needed.
-        ahead: protocol of the summary for which it made public cells, where the approval is one of that.
+        planned: cost of owners' rows towards others in the whole run.
+        shown: cost of owners' rows towards the curator; None in stores of earlier releases.
+        pool: sizes of the run's pool; None for a release, and in stores of earlier releases.
+        approval: id of the approval that the run used; empty if it needed none.
+        ahead: protocol of the summary that follows this sketch, if the approval is for that summary.
     """
 
     run: str
@@ -72,7 +72,7 @@ class Admission:
     ahead: str = ""
 
     def towards(self, observer: str) -> tuple[Event, ...]:
-        """Cost of the whole run towards others, the curator, or its consumer."""
+        """Cost of the whole run towards an observer: other owners, the curator, or the run's consumer."""
         if observer == OWNERS:
             return self.planned
         if observer == CONSUMER:
@@ -80,11 +80,11 @@ class Admission:
         return (_UNKNOWN,) if self.shown is None else self.shown
 
     def by(self, approval: str) -> Admission:
-        """Copy of the admission that names the approval which let it in."""
+        """Copy the admission, with the id of the approval that let the run in."""
         return replace(self, approval=approval)
 
     def write(self, store: Store) -> None:
-        """Keep it."""
+        """Store the admission."""
         plain = {
             "consumer": self.consumer,
             "protocol": self.protocol,
@@ -99,17 +99,17 @@ class Admission:
 
 
 def files_of_runs(store: Store) -> set[bytes]:
-    """Digests of the files that runs were over which were let in; runs of earlier releases are left out."""
+    """Digests of the data files of admitted runs, without runs of earlier releases."""
     rows = map(store.run, (key.removeprefix(_ADMITTED) for key in store.keys(_ADMITTED)))
     archived = {each.data for each in read_archived(store)[1].values() if each.data and each.admitted}
     return archived | {digest_from_bytes(row.document) for row in rows if row is not None}
 
 
 def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, ...]:
-    """Cost of a run to an owner's rows towards its consumer, given what the run plans.
+    """Cost of a run to an owner's rows towards its consumer, given the run's plan.
 
-    A release is its plan. Of a summary the consumer sees rows as they are, in boxes or not; so does that of a
-    sketch, after which the summary comes.
+    A release costs its plan. The consumer of a summary sees raw rows, sealed or not; so does the consumer of
+    a sketch, which a summary follows.
     """
     row = PROTOCOLS.get(protocol)
     released = row is not None and row.family == "sums" and protocol != SKETCH
@@ -117,15 +117,15 @@ def seen_by_consumer(protocol: str, planned: tuple[Event, ...]) -> tuple[Event, 
 
 
 @dataclass(slots=True)
-class Told:
-    """Disclosures of one run.
+class DisclosedRun:
+    """Disclosures of one run, from the lines of the ledger.
 
     Attributes:
-        rows: rows as they are.
-        line: number of the last line of the ledger.
-        last: when it was written, Unix seconds.
-        heard: what owners were told of each other's rows, with line and time.
+        rows: rows sent.
         sums: vectors of sums over all rows.
+        line: number of the run's last line in the ledger.
+        last: time of that line, Unix seconds.
+        heard: disclosures about all owners towards all owners, with line and time.
     """
 
     rows: int = 0
@@ -137,12 +137,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRun:
-    """A run that was over before the end of an archive.
+    """A run that ended before the end of an archive.
 
     Attributes:
-        ended: the latest at which it may have ended, Unix seconds.
-        data: digest of the rows that it was over; empty where the store had no run of its name.
-        admitted: its admission as it was kept; empty for a run of an earlier release.
+        ended: latest time at which the run may have ended, Unix seconds.
+        data: digest of the run's data file; empty if the store had no run of this name.
+        admitted: the admission as stored; empty for a run of an earlier release.
     """
 
     ended: float
@@ -150,14 +150,16 @@ class ArchivedRun:
     admitted: str
 
 
-def read_archived(store: Store) -> tuple[dict[str, Told], dict[str, ArchivedRun]]:
-    """Read what archived lines told, by run; and of those runs the ones that are over."""
-    told, over = json.loads(store.get(_ARCHIVED) or b"[{},{}]")
-    files: dict[str, bytes] = {}  # runs are many, and files and admissions that differ are few
+def read_archived(store: Store) -> tuple[dict[str, DisclosedRun], dict[str, ArchivedRun]]:
+    """Read the disclosures in archived lines, by run, and the archived runs that had ended."""
+    disclosed, over = json.loads(store.get(_ARCHIVED) or b"[{},{}]")
+    files: dict[str, bytes] = {}  # runs are many; different files and admissions are few
     return (
         {
-            run: Told(rows, sums, line, last, [(*at, disclosure_from_json(about)) for *at, about in heard])
-            for run, (rows, sums, line, last, heard) in told.items()
+            run: DisclosedRun(
+                rows, sums, line, last, [(*at, disclosure_from_json(about)) for *at, about in heard]
+            )
+            for run, (rows, sums, line, last, heard) in disclosed.items()
         },
         {
             run: ArchivedRun(end, files.setdefault(data, bytes.fromhex(data)), sys.intern(fact))
@@ -167,15 +169,17 @@ def read_archived(store: Store) -> tuple[dict[str, Told], dict[str, ArchivedRun]
 
 
 def admitted_fact(store: Store, run: str) -> str:
-    """The admission of a run as it is kept; empty for a run of an earlier release."""
+    """Read the admission of a run as stored; empty for a run of an earlier release."""
     return (store.get(f"{_ADMITTED}{run}") or b"").decode("ascii")
 
 
-def archived_to_facts(told: Mapping[str, Told], over: Mapping[str, ArchivedRun]) -> dict[str, bytes | None]:
-    """Facts that `read_archived` reads; in place of what runs that are over were let in by."""
-    heard = {run: [[*at, about.to_json()] for *at, about in each.heard] for run, each in told.items()}
+def archived_to_facts(
+    disclosed: Mapping[str, DisclosedRun], over: Mapping[str, ArchivedRun]
+) -> dict[str, bytes | None]:
+    """Make the facts that `read_archived` reads; they replace the admissions of ended runs."""
+    heard = {run: [[*at, about.to_json()] for *at, about in each.heard] for run, each in disclosed.items()}
     plain = (
-        {run: [each.rows, each.sums, each.line, each.last, heard[run]] for run, each in told.items()},
+        {run: [each.rows, each.sums, each.line, each.last, heard[run]] for run, each in disclosed.items()},
         {run: [each.ended, each.data.hex(), each.admitted] for run, each in over.items()},
     )
     gone = dict.fromkeys(_ADMITTED + run for run in over)
@@ -183,19 +187,19 @@ def archived_to_facts(told: Mapping[str, Told], over: Mapping[str, ArchivedRun])
 
 
 class History:
-    """Reads the store as far as it has not; one for each opening of it.
+    """Reads the store incrementally; one history per opening of the store.
 
-    Costs are those of the file in hand: runs over files that are apart from it cost its rows nothing.
+    Costs are those of the current data file: runs over unrelated files cost its rows nothing.
 
     Attributes:
-        told: what left, by run, in the order of the ledger.
-        admitted: runs that were let in, by name.
-        archived: runs that were over before the end of an archive, by name.
-        readings: of the clock, by the ledger.
+        disclosures: disclosures by run, in the order of the ledger.
+        admitted: admitted runs by name.
+        archived: runs that ended before the end of an archive, by name.
+        readings: times of the clock in the ledger.
     """
 
     def __init__(self, owner: str, store: Store, data: bytes | None = None) -> None:
-        """Begin for one owner, with the digest of the file in hand, or of the last; `read` fills it."""
+        """Begin for one owner, with the digest of its current file, by default the last; `read` fills it."""
         self._owner = owner
         self._store = store
         files = DataFiles(store)
@@ -203,10 +207,10 @@ class History:
         self._begin()
 
     def _begin(self) -> None:
-        """Hold what archives tell, and nothing of the lines that they have."""
+        """Load archived disclosures, and drop all lines read so far."""
         self._tip = tip(self._store)
         self.readings = Readings(self._store)
-        self.told, self.archived = read_archived(self._store)
+        self.disclosures, self.archived = read_archived(self._store)
         self.admitted = {
             run: self._admission(run, each.admitted.encode("ascii"))
             for run, each in self.archived.items()
@@ -214,11 +218,11 @@ class History:
         }
 
     def read(self) -> None:
-        """Take in what was written since the last time.
+        """Take in the lines and admissions written since the last call.
 
         Raises:
-            StoreError: a fact is not one that this release wrote.
-            LedgerError: a line is no entry of a ledger.
+            StoreError: this release cannot read a fact.
+            LedgerError: a line is not an entry of a ledger.
         """
         if tip(self._store) != self._tip:  # archived meanwhile
             self._begin()
@@ -231,49 +235,51 @@ class History:
         """Take in the next lines of the ledger.
 
         Raises:
-            LedgerError: one is no entry of a ledger.
+            LedgerError: a line is not an entry of a ledger.
         """
-        for kept in lines:
-            (about,) = disclosures_in([kept.line])
-            self.readings.add(kept.seq, kept.written)
-            told = self.told.setdefault(about.run, Told())
-            told.line, told.last = kept.seq, kept.written
+        for row in lines:
+            (about,) = disclosures_in([row.line])
+            self.readings.add(row.seq, row.written)
+            disclosed = self.disclosures.setdefault(about.run, DisclosedRun())
+            disclosed.line, disclosed.last = row.seq, row.written
             if (about.protected, about.observer) == (OWNERS, OWNERS):
                 if about.run not in self.admitted:
-                    told.heard.append((kept.seq, kept.written, about))
+                    disclosed.heard.append((row.seq, row.written, about))
             elif (about.protected, about.observer) == (self._owner, CURATOR):
                 if isinstance(about.event, RawRows | HashedRows | SealedRows):
-                    told.rows += about.event.count
+                    disclosed.rows += about.event.count
                 elif about.nonce.startswith(SUMS):
-                    told.sums += 1
+                    disclosed.sums += 1
 
     @property
     def rows(self) -> int:
-        """Rows that left in all."""
-        return sum(told.rows for told in self.told.values())
+        """Rows sent in all runs."""
+        return sum(disclosed.rows for disclosed in self.disclosures.values())
 
     @property
     def rows_of_no_pool(self) -> int:
-        """Rows that left in runs of earlier releases, which drew no pools."""
+        """Rows sent in runs of earlier releases, which drew no pools."""
         admitted = self.admitted
-        return sum(t.rows for run, t in self.told.items() if run not in admitted or not admitted[run].pool)
+        return sum(
+            t.rows for run, t in self.disclosures.items() if run not in admitted or not admitted[run].pool
+        )
 
     def cost(self, run: str, since: float = -math.inf, observer: str = OWNERS) -> tuple[Event, ...]:
-        """Cost of a run towards an observer; nothing where nothing left in it, or it was over before a time.
+        """Cost of a run towards an observer; empty if nothing left in the run, or it ended before `since`.
 
-        A run is over when the curator ended it: when its last line was written may depend on rows.
+        The end is the curator's end of the run, for the time of its last line may depend on rows.
         """
         from fedkme.privacy.accountants import paid
 
-        told = self.told.get(run)
-        if told is None:
+        disclosed = self.disclosures.get(run)
+        if disclosed is None:
             return ()
         if (admission := self.admitted.get(run)) is not None:
-            return admission.towards(observer) if self._ended(run, told) >= since else ()
+            return admission.towards(observer) if self._ended(run, disclosed) >= since else ()
         if observer != OWNERS:
-            return (_UNKNOWN,) if self.readings.latest(told.line, told.last) >= since else ()
+            return (_UNKNOWN,) if self.readings.latest(disclosed.line, disclosed.last) >= since else ()
         latest = self.readings.latest
-        return tuple(paid(about for line, at, about in told.heard if latest(line, at) >= since))
+        return tuple(paid(about for line, at, about in disclosed.heard if latest(line, at) >= since))
 
     def costs(
         self,
@@ -282,16 +288,16 @@ class History:
         observer: str = OWNERS,
         consumers: Collection[str] | None = None,
     ) -> Iterator[Event]:
-        """Costs of runs towards an observer: where something left and that ended since a time, and open ones.
+        """Yield the costs of open runs, and of runs that ended since a time, towards an observer.
 
         Args:
             since: Unix seconds.
-            without: a run that is left out.
+            without: name of a run to leave out.
             observer: OWNERS, CURATOR, or CONSUMER for the consumer of each run.
-            consumers: for whom the runs are; None for any. One of which the store does not say counts.
+            consumers: consumers whose runs count; None for all. A run without a known consumer counts.
         """
         under_way = {row.run for row in self._store.runs(OPEN)}
-        for run in dict.fromkeys((*self.told, *self.admitted)):
+        for run in dict.fromkeys((*self.disclosures, *self.admitted)):
             admission = self.admitted.get(run)
             others = admission is not None and consumers is not None and admission.consumer not in consumers
             if run == without or others or self._is_apart(run):
@@ -302,19 +308,19 @@ class History:
                 yield from self.cost(run, since, observer)
 
     def end(self, run: str, until: float) -> float | None:
-        """Time at which a run had ended, where it was over by a place in the ledger; None where it was not.
+        """Latest time at which a run may have ended; None if it had not ended by a place in the ledger.
 
-        That never changes: it is the latest at which it may have ended, Unix seconds.
+        The time, in Unix seconds, never changes.
         """
-        told, row = self.told.get(run, Told()), self._store.run(run)
-        place = float(self._store.get(f"{OVER}{run}") or told.line)
+        disclosed, row = self.disclosures.get(run, DisclosedRun()), self._store.run(run)
+        place = float(self._store.get(f"{OVER}{run}") or disclosed.line)
         if place > until or (row is not None and row.ended is None):
             return None
-        ended = self._ended(run, told)
+        ended = self._ended(run, disclosed)
         return ended if math.isfinite(ended) else None
 
     def _is_apart(self, run: str) -> bool:
-        """Check whether a run was over rows that share none with those of the file in hand."""
+        """Check whether a run's data file shares no row with the current file."""
         if not self._apart:
             return False
         if (archived := self.archived.get(run)) is not None:
@@ -322,14 +328,14 @@ class History:
         row = self._store.run(run)
         return row is not None and digest_from_bytes(row.document) in self._apart
 
-    def _ended(self, run: str, told: Told) -> float:
-        """The latest time at which a run may have ended, Unix seconds."""
+    def _ended(self, run: str, disclosed: DisclosedRun) -> float:
+        """Latest time at which a run may have ended, Unix seconds."""
         if (archived := self.archived.get(run)) is not None:
             return archived.ended
         row: RunRow | None = self._store.run(run)
         if row is None or row.ended is None:
-            return self.readings.latest(told.line, told.last)
-        place = float(self._store.get(f"{OVER}{run}") or told.line)
+            return self.readings.latest(disclosed.line, disclosed.last)
+        place = float(self._store.get(f"{OVER}{run}") or disclosed.line)
         return self.readings.latest(place, row.ended)
 
     def _admission(self, run: str, fact: bytes) -> Admission:
@@ -337,18 +343,18 @@ class History:
             return replace(_parsed(fact), run=run)
         except (ValueError, KeyError, TypeError, ProtocolError):
             raise StoreError(
-                f"the store of {self._owner} says of {run} what this release cannot read",
+                f"the store of {self._owner} has an admission of {run} that this release cannot read",
                 "Use the release that wrote it, or a later one.",
             ) from None
 
 
 @lru_cache
 def _parsed(fact: bytes) -> Admission:
-    """The admission of a run that a fact says; most runs of an owner are alike but for their names."""
+    """Parse a stored admission, without the run's name: most runs of an owner have the same one."""
     plain = json.loads(fact)
     planned = tuple(event_from_json(event) for event in plain["planned"])
-    kept = plain.get("shown")
-    shown = None if kept is None else tuple(event_from_json(event) for event in kept)
+    shown_json = plain.get("shown")
+    shown = None if shown_json is None else tuple(event_from_json(event) for event in shown_json)
     sizes = plain.get("pool")
     pool = None if sizes is None else PoolSize(*map(int, sizes))
     approval, ahead = plain["approval"], plain.get("ahead", "")

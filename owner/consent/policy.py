@@ -1,4 +1,4 @@
-"""Policy of an owner: in which runs it takes part, and what they may cost."""
+"""Policy of an owner: which runs it takes part in, and what they may cost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_columns(owner: str, settings: PolicySettings, schema: Schema) -> None:
     """Refuse a schema with columns that may not leave.
 
     Raises:
-        PolicyError: names the first of them.
+        PolicyError: names the first such column.
     """
     names = [column.name for column in schema.columns] + ([schema.label.name] if schema.label else [])
     for name in names:
@@ -61,7 +61,7 @@ def check_columns(owner: str, settings: PolicySettings, schema: Schema) -> None:
 
 
 class Policy:
-    """Decides on one run after another, by the settings and by what the store says of the past."""
+    """Decides on each run, by the settings and the history in the store."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class Policy:
         approvals: Path,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Open with what the store holds.
+        """Create the policy over a store.
 
         Args:
             owner: the owner's name.
             settings: `[policy]`.
-            schema: the public schema that this owner holds; a run of another one is refused before this.
-            store: the owner's.
-            history: what the store says of the past.
+            schema: the public schema that this owner holds; runs with another schema are refused earlier.
+            store: the owner's store.
+            history: runs and costs so far, from the store.
             pools: rows that runs may have.
             approvals: folder where approvals are left.
-            clock: Unix seconds.
+            clock: returns Unix seconds.
         """
         self._owner = owner
         self._settings = settings
@@ -97,15 +97,15 @@ class Policy:
 
     @property
     def most_sums(self) -> int:
-        """Numbers that one question of a release may ask for."""
+        """Most numbers that one question of a release may ask for."""
         return self._settings.most_sums
 
     def admit(self, invitation: Invitation) -> None:
-        """Let a run begin, and remember that; asked again for it, it uses up nothing more.
+        """Let a run begin, and store its admission; a repeated invitation uses up nothing more.
 
         Raises:
-            PolicyError: the owner does not take part in such a run, or has not approved it.
-            BudgetError: it would cost more than the owner allows.
+            PolicyError: the policy does not allow such a run, or nobody approved it.
+            BudgetError: the run would cost more than the owner allows.
         """
         consumer, protocol, planned = invitation.consumer, invitation.protocol, invitation.planned
         self._check_names(consumer, protocol)
@@ -134,13 +134,13 @@ class Policy:
             ahead,
         )
 
-    def consider(self, asked: Consider) -> None:
-        """Let nothing begin: refuse a summary that would be refused, before its D_v draws anything.
+    def consider(self, request: Consider) -> None:
+        """Refuse a summary that `admit` would refuse, before noise for D_v is drawn; no run begins.
 
         Raises:
             As `admit`.
         """
-        summary, consumer = asked.summary, asked.consumer
+        summary, consumer = request.summary, request.consumer
         self._check_names(consumer, summary.protocol)
         if PROTOCOLS[summary.protocol].family == "sums":
             raise self._odd(SKETCH, summary)
@@ -148,32 +148,34 @@ class Policy:
         self._check_allowed(consumer, summary.protocol)
         self._history.read()
         pool = self._pools.next(self._history.rows_of_no_pool)
-        meant = Admission(asked.run, consumer, summary.protocol, summary.rows, (), pool)
+        meant = Admission(request.run, consumer, summary.protocol, summary.rows, (), pool)
         self._check_new(with_summary(meant, summary))
         if self._settings.approval == "manual":
-            self._approval(self._asked(meant, asked.expected))
+            self._approval(self._request(meant, request.expected))
 
     def offered(self, run: str) -> IntArray | None:
-        """Places in the file of the rows that a run has which was let in; None for all of them."""
+        """Places in the file of the rows in an admitted run's pool; None for all rows."""
         self._history.read()
         admission = self._history.admitted.get(run)
         return None if admission is None or not admission.pool else self._pools.draw(run, admission.pool)
 
     def tie_breaks(self, run: str) -> NDArray[np.float64]:
-        """Constants that break ties between rows in a run, of all rows of the file, (rows,)."""
+        """Tie-break constants in a run, for all rows of the file, (rows,)."""
         return self._pools.tie_breaks(run)
 
     def _check_names(self, consumer: str, protocol: str) -> None:
         if fault := fault_of_name(consumer, "consumer"):
-            raise PolicyError(f"{self._owner} is asked for a run of nobody: {fault}", "Look at the curator.")
+            raise PolicyError(
+                f"{self._owner} is asked for a run without a valid consumer: {fault}", "Look at the curator."
+            )
         if fault := fault_of_protocol(protocol):
             raise PolicyError(
-                f"{self._owner} knows nothing of such a run: {fault}",
+                f"{self._owner} does not know the protocol of a run: {fault}",
                 "Let the owner install the package that brings it, or the curator's release of fedkme.",
             )
 
     def _check_family(self, invitation: Invitation) -> None:
-        """Refuse terms that are not those of the protocol."""
+        """Refuse terms of another family than the protocol's."""
         protocol, sums = invitation.protocol, isinstance(invitation.terms, SumTerms)
         if isinstance(invitation.terms, _TERMS[PROTOCOLS[protocol].family]):
             return
@@ -184,7 +186,7 @@ class Policy:
         )
 
     def _check_ahead(self, consumer: str, protocol: str, ahead: IntendedSummary) -> None:
-        """Refuse public cells for a summary that would be refused, and any other sums for one."""
+        """Refuse a sketch for a summary that would be refused, and any other sums before a summary."""
         self._check_names(consumer, ahead.protocol)
         if protocol != SKETCH or PROTOCOLS[ahead.protocol].family != "cells" or ahead.rows < 1:
             raise self._odd(protocol, ahead)
@@ -242,15 +244,15 @@ class Policy:
     def _let_in(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
         self._check_new(admission if ahead is None else with_summary(admission, ahead))
         if admission.run in self._history.admitted:
-            return  # by a process that died before its answer was kept
+            return  # admitted by a process that died before its answer was stored
         if self._settings.approval == "manual":
             self._use_approval(admission, expected, ahead)
         else:
             admission.write(self._store)
 
     def _check_new(self, admission: Admission) -> None:
-        """Refuse a run of an old name, and one over a budget."""
-        if admission.run in self._history.told:
+        """Refuse a run with a used name, and a run over a budget."""
+        if admission.run in self._history.disclosures:
             raise PolicyError(
                 f"the ledger of {self._owner} holds a run called {admission.run!r}, which is over",
                 "Look at the curator: each run has a new name.",
@@ -277,7 +279,7 @@ class Policy:
         )
 
     def _approved_before(self, admission: Admission) -> str | None:
-        """The approval by which the sketch of the same run was let in, where it is one of the whole run."""
+        """Id of the approval that let in the same run's sketch, if that approval covers the whole run."""
         before = self._history.admitted.get(sketch_of(admission.run))
         if before is None or before.protocol != SKETCH or admission.protocol != (before.ahead or "cells"):
             return None
@@ -286,13 +288,13 @@ class Policy:
 
     def _use_approval(self, admission: Admission, expected: str, ahead: IntendedSummary | None) -> None:
         whole = admission if ahead is None else replace(admission, protocol=ahead.protocol, rows=ahead.rows)
-        asked = self._asked(whole, expected)
+        request = self._request(whole, expected)
         if (approved := self._approved_before(admission)) is not None:
             with self._store.transaction():
                 admission.by(approved).write(self._store)
-                asked.forget(self._store)
+                request.forget(self._store)
             return
-        approval = self._approval(asked)
+        approval = self._approval(request)
         if ahead is not None:
             admission = replace(admission, rows=approval.rows, ahead=ahead.protocol)
         elif approval.protocol != admission.protocol:
@@ -300,37 +302,37 @@ class Policy:
         with self._store.transaction():
             use(self._store, approval)
             admission.by(approval.id).write(self._store)
-            asked.forget(self._store)
+            request.forget(self._store)
         tidy(self._approvals, self._store)
 
-    def _asked(self, admission: Admission, expected: str) -> Asked:
+    def _request(self, admission: Admission, expected: str) -> Asked:
         run, consumer = admission.run, admission.consumer
         return Asked(run, consumer, admission.protocol, admission.rows, self._clock(), expected)
 
-    def _approval(self, asked: Asked) -> Approval:
-        """An approval that is left of a run, or of the summaries that a sketch without a summary serves.
+    def _approval(self, request: Asked) -> Approval:
+        """Find a usable approval for a run; a lone sketch may use one for the summaries that it serves.
 
         Raises:
-            ApprovalError: there is none; the owner's operator sees what was asked.
+            ApprovalError: there is no such approval; the owner's operator sees the request.
         """
-        left = [approval for approval, _ in left_in(self._approvals, self._store)]
-        if (approval := next((a for a in left if a.covers(asked)), None)) is not None:
+        usable = [approval for approval, _ in left_in(self._approvals, self._store)]
+        if (approval := next((a for a in usable if a.covers(request)), None)) is not None:
             return approval
-        kind = (asked.consumer, serves(asked.protocol))
-        if kind[1] != asked.protocol:
-            for approval in left:
+        kind = (request.consumer, serves(request.protocol))
+        if kind[1] != request.protocol:
+            for approval in usable:
                 if (approval.consumer, approval.protocol) == kind:
                     return approval
-        asked.note(self._store)
-        what = f"of {asked.rows} rows" if asked.rows else f"by {asked.protocol}"
+        request.note(self._store)
+        what = f"of {request.rows} rows" if request.rows else f"by {request.protocol}"
         raise ApprovalError(
-            f"{self._owner} approves each run by hand, and has approved none {what} for {asked.consumer}",
-            f"Let the owner run '{asked.command()}': a run that waits goes on then; else ask again.",
+            f"{self._owner} approves each run by hand, and has approved none {what} for {request.consumer}",
+            f"Let the owner run '{request.command()}': a run that waits goes on then; else ask again.",
         )
 
 
 def with_summary(admission: Admission, ahead: IntendedSummary) -> Admission:
-    """Admission of public cells with what the summary after them will cost."""
+    """Add to the admission of a sketch the cost of the summary that follows."""
     shown = shown_to_curator(ahead.protocol, ahead.planned, None)
     planned = admission.planned + ahead.planned
     return replace(admission, planned=planned, shown=(*(admission.shown or ()), *shown))
@@ -339,10 +341,10 @@ def with_summary(admission: Admission, ahead: IntendedSummary) -> Admission:
 def shown_to_curator(
     protocol: str, planned: tuple[Event, ...], security: Security | None
 ) -> tuple[Event, ...]:
-    """Cost of a run to an owner's rows towards the curator, given what it costs towards others.
+    """Cost of a run to an owner's rows towards the curator, given the cost towards others.
 
-    Under secure aggregation it sees totals with owners' noise, for which the plan is checked; in sealed
-    summaries by cells the owner's histogram, which is the plan. Boxes tell it nothing.
+    Under secure aggregation the curator sees totals with owners' noise, checked against the plan; in sealed
+    summaries by cells it sees the owner's histogram, which is the plan. Boxes tell the curator nothing.
     """
     if PROTOCOLS[protocol].family == "sums":
         return (ExactStatistic("sums of all rows"),) if security is None else planned
@@ -352,12 +354,12 @@ def shown_to_curator(
 
 
 def serves(protocol: str) -> str:
-    """The protocol that one is a part of: who takes part in summaries by cells takes part in their sketch."""
+    """Protocol that a protocol is a part of: a sketch is a part of summaries by cells."""
     return "cells" if protocol == SKETCH else protocol
 
 
 def towards(budget: PeriodBudget, consumers: Collection[str] | None) -> str:
-    """Observer of a budget, for a line; `consumers` are those whose runs it counts together."""
+    """Name the observer of a budget, for a message; the budget counts runs of `consumers` together."""
     if budget.observer == OWNERS:
         return "others"
     if budget.observer == CURATOR:

@@ -1,21 +1,22 @@
-"""Rows that may leave an owner: pools that are drawn before anything is computed from rows.
+"""Pools: the rows that a run may have, drawn before anything is computed from rows.
 
 `most_rows_per_run = L` lets a run have at most L rows, and `most_rows = M` offers at most M rows to all runs
 together. Neither is looked at again once a run has begun: what a run computes of rows, it computes of its
 pool, as if the owner had no others. So no answer is refused because of a limit, and the rows that leave are
 bounded by construction (docs/decisions/014).
 
-**Claim** with limits every statement about replaced rows holds as without them, for any mechanism. *Proof.*
-How many rows are offered is a function of the policy, of sizes of files and of how often the file was
-exchanged; which rows, of coins besides. Rows' values are nowhere read. So the coins are drawn alike for two
-neighbours. Fix them: then the same places of the file are offered, in every run. The replaced row is in none
-of these pools, and both worlds are equal in all that leaves; or it is in some, and in each run of those the
-tables are neighbours, of one size. Either way the mechanism's own statement holds, for the whole of what is
-composed; and a bound on P - e^eps P' that holds for all coins holds for their mean. QED. That a row may be
-outside is not claimed to cost less.
+**Claim:** with limits, every statement about replaced rows holds as it does without limits, for any
+mechanism. *Proof.* The number of offered rows is a function of the policy, of sizes of files and of how often
+the file was exchanged; the choice of rows depends on coins besides. Rows' values are never read. So the coins
+have the same distribution for two neighbours. Fix the coins: then every run gets the same places of the file.
+If the replaced row is in none of the pools, both worlds are equal in all that leaves. Otherwise, in each run
+whose pool has the row, the tables are neighbours of the same size. Either way the mechanism's own statement
+holds for the whole composition; and a bound on P - e^eps P' that holds for all coins holds for their mean.
+QED. A row that may be outside the pool is not claimed to cost less.
 
-Offered counts, not sent: how many rows a run takes of its pool depends on rows. So a limit that is lowered
-below what was offered lets no row out any more, and an owner without limits has offered all its rows.
+Offered rows count, not sent rows: how many rows of its pool a run takes depends on rows. So a limit lowered
+below the number of offered rows lets no further row out, and an owner without limits has offered all its
+rows.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _OFFERED = "offered/"
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """Sizes that were agreed for one run.
+    """Sizes of one run's pool.
 
     Attributes:
-        offered: rows of the file that all runs may draw from.
-        rows: those of them that this run may.
+        offered: number of the file's rows that all runs may draw from.
+        rows: number of offered rows that this run may have.
     """
 
     offered: int
@@ -51,18 +52,18 @@ class PoolSize:
 
 
 class RowPools:
-    """Rows of one file that runs may have, as the owner's policy limits them."""
+    """Pools from one data file, within the limits of the owner's policy."""
 
     def __init__(
         self, store: Store, data: bytes, rows: int, noise: NoiseSource, settings: PolicySettings
     ) -> None:
-        """Take the file that is offered from now on.
+        """Begin with the file whose rows are offered from now on.
 
         Args:
-            store: keeps what was offered, by file.
+            store: stores the number of offered rows, by file.
             data: digest of the file's rows.
-            rows: how many they are.
-            noise: draws the secret that orders them, once for each file.
+            rows: number of the file's rows.
+            noise: draws the secret that orders the rows, once for each file.
             settings: `[policy]`.
         """
         self._store = store
@@ -73,15 +74,15 @@ class RowPools:
 
     @property
     def most(self) -> int:
-        """Rows that a run may have at most, by the file's size and the policy alone: m_j, as it is public."""
+        """Most rows that a run may have, by the file's size and the policy alone: the public m_j."""
         limits = (self._settings.most_rows, self._settings.most_rows_per_run)
         return min([self._rows, *(limit for limit in limits if limit is not None)])
 
     def next(self, before: int) -> PoolSize:
-        """Size of the pool that a run would get now; nothing is kept of it.
+        """Size of the pool that a run would get now; nothing is stored.
 
         Args:
-            before: rows that left by releases of fedkme that kept no pools.
+            before: rows sent under releases of fedkme that drew no pools.
 
         Raises:
             BudgetError: a limit leaves no row to offer.
@@ -104,10 +105,10 @@ class RowPools:
         return PoolSize(offered, offered if most_per_run is None else min(offered, most_per_run))
 
     def draw(self, run: str, pool: PoolSize) -> IntArray | None:
-        """Offer the rows of a run that was let in, the same ones each time.
+        """Draw the pool of an admitted run, the same rows each time.
 
         Returns:
-            Their places in the file, ascending, (pool.rows,); None for all of them.
+            Places of the rows in the file, ascending, (pool.rows,); None for all rows.
         """
         rows, secret = self._fact()
         if rows < pool.offered:
@@ -120,12 +121,12 @@ class RowPools:
         return places
 
     def tie_breaks(self, run: str) -> NDArray[np.float64]:
-        """Constants that break ties between rows in a run, of all rows of the file, (rows,)."""
+        """Tie-break constants in a run, for all rows of the file, (rows,)."""
         _, secret = self._fact()
         return tie_breaks(secret, run, self._rows)
 
     def _fact(self) -> tuple[int, bytes]:
-        """Rows of the file that were offered, and its secret, which is drawn and kept once."""
+        """Number of offered rows, and the file's secret, drawn and stored at the first call."""
         if (fact := self._store.get(self._key)) is None:
             fact = self._keep(0, self._noise.uniform(4).tobytes())
         return _read(fact)
@@ -137,16 +138,16 @@ class RowPools:
 
 
 def offered_rows(store: Store) -> dict[str, int]:
-    """Rows that were offered, by file.
+    """Number of offered rows, by file.
 
     Raises:
-        StoreError: a fact is not one that this release wrote.
+        StoreError: this release cannot read a fact.
     """
     return {key: _read(store.get(key) or b"")[0] for key in store.keys(_OFFERED)}
 
 
 def tie_breaks(secret: bytes, run: str, rows: int) -> NDArray[np.float64]:
-    """Constants that break ties between `rows` rows in a run, (rows,): the secret's, whatever rows hold."""
+    """Tie-break constants for `rows` rows in a run, (rows,): a function of the secret, not of the rows."""
     return constants_of(_keys(secret, f"ties {run}", rows))
 
 
@@ -156,11 +157,11 @@ def _read(fact: bytes) -> tuple[int, bytes]:
         return int(plain["rows"]), bytes.fromhex(plain["secret"])
     except (ValueError, KeyError, TypeError):
         raise StoreError(
-            "a store says of offered rows what this release cannot read",
+            "a store has a record of offered rows that this release cannot read",
             "Use the release that wrote it, or a later one.",
         ) from None
 
 
 def _keys(secret: bytes, purpose: str, rows: int) -> NDArray[np.uint64]:
-    """Keys of a secret order of rows, (rows,): the same with every release of every library."""
+    """Keys of a secret order of rows, (rows,): equal under every version of every library."""
     return np.frombuffer(hashlib.shake_256(secret + purpose.encode()).digest(8 * rows), dtype="<u8")

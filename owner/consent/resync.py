@@ -1,10 +1,9 @@
-"""A restored store of an owner, brought up to what others hold of it (docs/decisions/015).
+"""Restores what an owner's store from a backup lost, from the curator's ledger (docs/decisions/015).
 
-The curator's ledger has a line for everything that left the owner, and the curator's log of heads stands for
-that ledger and for the owner's last head, cosigned by every owner that was there. What was lost is read from
-there, written into the owner's ledger again and charged as what it says, so that a backup wins no budget.
-What the owner alone wrote (bids and counts, exact as they are) stays lost, and so do openings of its lost
-heads.
+The curator's ledger has a line for everything that left the owner. The curator's log of heads vouches for
+that ledger and for the owner's last head, cosigned by every owner present. The lost lines are read from the
+curator's ledger, written into the owner's ledger again and charged in full, so that a backup wins no budget.
+Lines that the owner alone wrote (exact bids and counts) stay lost, and so do openings of its lost heads.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from fedkme.store import Store
 from owner.consent.history import Admission, History
 
 _DELIVERY = "summary"
-"""Lines of the curator alone: it passed on what an owner sent."""
+"""Nonce of lines that the curator alone writes: it passed on an owner's rows."""
 RESTORED = "restored"
-"""Protocol of runs of which only what they cost is known."""
+"""Protocol of restored runs, of which only the cost is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resynced:
-    """Gift of what a store had lost.
+    """Result of a resync.
 
     Attributes:
-        runs: names of runs of which it had lost something.
-        lines: written into its ledger again.
-        heads: of its log that it had lost.
+        runs: names of runs with lost lines.
+        lines: number of lines restored to the ledger.
+        heads: number of lost heads restored to the log.
     """
 
     runs: tuple[str, ...]
@@ -54,7 +53,7 @@ class _Witness:
     heads: KeptHeads
 
     def lines_at(self, origin: str, size: int) -> int | None:
-        """Lines of the curator's ledger when it first took in the owner's head of a size; None: never."""
+        """Length of the curator's ledger when it first took in the owner's head of a size; None: never."""
         for opening in self.heads.openings:
             if any(name == origin and number == size for name, number, _ in opening["heads"]):
                 return int(opening["entries"])
@@ -68,18 +67,18 @@ def resync(
     others: Sequence[Path] = (),
     identity: Callable[[], Identity | None] = lambda: None,
 ) -> Resynced:
-    """Give a restored store back what it lost, all or nothing.
+    """Restore what a store from a backup lost, all or nothing.
 
     Args:
-        name: the owner's.
-        store: the restored one.
+        name: the owner's name.
+        store: the store from the backup.
         curator: the curator's ledger, its heads in a file beside it.
-        others: files of heads of other parties, against which the curator's are held.
-        identity: the owner's own, whose authority signed everybody's; None in plaintext.
+        others: files of heads of other parties; the curator's heads are checked against them.
+        identity: returns the owner's identity, whose authority signed all identities; None in plaintext.
 
     Raises:
-        ConfigError: there is nothing that the store lost.
-        LedgerError: the curator's ledger is not what heads say, or does not reach to the owner's last head.
+        ConfigError: the store lost nothing.
+        LedgerError: the curator's ledger contradicts heads, or does not reach the owner's last head.
         StoreError: the store fails.
     """
     ledger = stored_ledger(name, store)
@@ -87,16 +86,16 @@ def resync(
     own = identity()
     witness = _witness(curator, others, None if own is None else own.authority)
     before, leaves = store.get(LEAVES + origin) or b"", b"".join(witness.heads.leaves.get(origin, []))
-    known, there = len(before) // LEAF_BYTES, len(leaves) // LEAF_BYTES
-    if there <= known:
+    own_heads, there = len(before) // LEAF_BYTES, len(leaves) // LEAF_BYTES
+    if there <= own_heads:
         raise ConfigError(f"the store of {name} lost no head that {curator} has", "Start the owner.")
     if not leaves.startswith(before):
         raise LedgerError(f"{curator} has other heads of {name} than its store", "Keep both as evidence.")
-    until, since = witness.lines_at(origin, there), witness.lines_at(origin, known) if known else 0
-    note = next((said for said in witness.heads.notes if _is_head(said, origin, there)), None)
+    until, since = witness.lines_at(origin, there), witness.lines_at(origin, own_heads) if own_heads else 0
+    note = next((text for text in witness.heads.notes if _is_head(text, origin, there)), None)
     if until is None or since is None or note is None:
         raise LedgerError(
-            f"{curator} does not stand for head {there} of {name}: the export is older, or cut",
+            f"{curator} does not cover head {there} of {name}: the export is older, or cut",
             "Ask the curator's operator for 'fedkme curator ledger' of today.",
         )
     history = History(name, store)
@@ -109,16 +108,16 @@ def resync(
         ledger.extend(lost)
         store.put(LEAVES + origin, leaves)
         store.put(f"{NOTES}{origin}/{there:012}", note.encode())
-    return Resynced(tuple(dict.fromkeys(line.run for line in lost)), len(lost), there - known)
+    return Resynced(tuple(dict.fromkeys(line.run for line in lost)), len(lost), there - own_heads)
 
 
 def _witness(curator: Path, others: Sequence[Path], authority: bytes | None) -> _Witness:
-    """The curator's ledger and heads, which must be whole, signed, and what others hold."""
+    """Read the curator's ledger and heads, which must be whole, signed and consistent with others' heads."""
     entries, heads = read_ledger(curator), read_heads(curator.with_suffix(SUFFIX))
     if not entries or entries[0].party != CURATOR:
         raise ConfigError(f"{curator} is not the ledger of a curator", "Give the curator's.")
-    kept = [heads, *map(read_heads, others)]
-    for verdict in check_heads({heads.where: entries}, kept, authority):
+    heads_files = [heads, *map(read_heads, others)]
+    for verdict in check_heads({heads.where: entries}, heads_files, authority):
         if verdict.fault:
             raise LedgerError(f"{verdict.about}: {verdict.fault}", "Keep the files as evidence.")
     return _Witness(entries, heads)
@@ -132,24 +131,24 @@ def _is_head(note: str, origin: str, size: int) -> bool:
 def _lost(
     name: str, entries: Sequence[Entry], store: Store, history: History, since: int
 ) -> list[Disclosure]:
-    """Lines about the owner that its ledger has not, and about all owners in runs that it may have forgotten.
+    """Find lines about the owner that its ledger lacks, and lines about all owners in runs that it may lack.
 
-    Those that it took no part in after its last head are among them: what is not known is charged.
+    Runs after its last head count even if the owner took no part: it cannot know, so they are charged.
     """
-    own = Counter(disclosures_in(kept.line for kept in store.ledger()))
-    forgotten = {entry.disclosure.run for entry in entries[since:]} - history.told.keys()
-    found = []
+    own = Counter(disclosures_in(row.line for row in store.ledger()))
+    forgotten = {entry.disclosure.run for entry in entries[since:]} - history.disclosures.keys()
+    lost = []
     for line in (entry.disclosure for entry in entries):
         to_all = (line.protected, line.observer) == (OWNERS, OWNERS) and line.run in forgotten
         if own[line] > 0:
             own[line] -= 1
         elif (line.protected == name and line.nonce != _DELIVERY) or to_all:
-            found.append(line)
-    return found
+            lost.append(line)
+    return lost
 
 
 def _admission(run: str, lines: Sequence[Disclosure]) -> Admission:
-    """A run whose cost is what its lines say; rows that left are counted, and have a limit of their own."""
+    """Make the admission of a run from its lines. Sent rows cost nothing here: they have their own limit."""
     priced = [line for line in lines if not isinstance(line.event, RawRows | HashedRows | SealedRows)]
     planned = [line for line in priced if line.observer != CURATOR]
     shown = [line for line in lines if line.observer == CURATOR]

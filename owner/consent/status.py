@@ -1,4 +1,4 @@
-"""`fedkme owner status`: what left an owner, to whom, and what its policy still allows."""
+"""`fedkme owner status`: rows and sums that left an owner, their recipients, and the rest of its limits."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from owner.settings import OwnerSettings, PeriodBudget, PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """One run.
+    """Status of one run.
 
     Attributes:
-        run: its name.
-        curator: to whom rows went; consumers have them of it.
-        consumer: for whom the summary was; empty where the store does not say.
-        protocol: by which protocol; likewise.
-        asked: p; 0 likewise, and for a release.
-        status: `open`, `ended`, or `refused` for one that was never let in.
+        run: the run's name.
+        curator: recipient of the rows; it passes them on to consumers.
+        consumer: consumer of the run; empty if the store does not say.
+        protocol: protocol of the run; empty if the store does not say.
+        asked: p; 0 for a release, or if the store does not say.
+        status: `open`, `ended`, or `refused` for a run that was never let in.
         began: Unix seconds.
-        rows: rows that left.
-        sums: vectors of sums over all rows that left.
-        cost: towards other owners, or towards the consumer of a release; by itself.
+        rows: rows sent.
+        sums: vectors of sums over all rows, sent.
+        cost: cost of this run alone towards other owners, or towards the consumer of a release.
     """
 
     run: str
@@ -54,18 +54,18 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Cost of rows towards an observer in a period, and its limit."""
+    """Cost of rows towards an observer in a period, with the limit."""
 
     observer: str
     whom: str
-    """The observer for a line: a consumer by its name."""
+    """Observer as printed; a consumer by its name."""
     days: float | None
     most: float | None
     figure: Bound
 
     @property
     def period(self) -> str:
-        """Observer and period for a line."""
+        """Observer and period, as printed."""
         return f"{self.whom} in all" if self.days is None else f"{self.whom} in {self.days:g} days"
 
 
@@ -77,12 +77,11 @@ class Status:
     at: float
     runs: list[RunStatus]
     places: int
-    """Places of `runs_at_once` that are taken: by open runs, and by refused ones until the curator ends
-    them."""
+    """Used places of `runs_at_once`: open runs, and refused runs until the curator ends them."""
     spent: list[Spent]
     rows: int
     offered: int
-    """Rows that runs could take, of all files."""
+    """Rows offered to runs, over all files."""
     asked: list[Asked]
     approvals: list[tuple[Approval, int]]
 
@@ -92,7 +91,7 @@ class Status:
         return sum(run.status == OPEN for run in self.runs)
 
     def limits(self) -> list[tuple[str, float, float | None]]:
-        """Limits by name: what was used, and the limit; None without a limit."""
+        """Limits as (name, used, limit); limit None: unlimited."""
         policy = self.settings.policy
         most_in_a_run = max((run.rows for run in self.runs), default=0)
         rows: list[tuple[str, float, float | None]] = [
@@ -131,27 +130,27 @@ class Status:
                 for run in self.runs
             ],
             "asked": [
-                {name: getattr(asked, name) for name in Asked.__slots__} | {"command": asked.command()}
-                for asked in self.asked
+                {name: getattr(request, name) for name in Asked.__slots__} | {"command": request.command()}
+                for request in self.asked
             ],
             "approvals": [
-                {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": left}
-                for approval, left in self.approvals
+                {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": runs_left}
+                for approval, runs_left in self.approvals
             ],
         }
 
 
 def read_status(settings: OwnerSettings, store: Store, now: float | None = None) -> Status:
-    """Read the store, of which nothing is changed.
+    """Read the status from the store, without changing it.
 
     Args:
-        settings: the owner's.
-        store: open for reading; the owner's process may have it too.
+        settings: the owner's settings.
+        store: open for reading; the owner's process may have it open too.
         now: Unix seconds.
 
     Raises:
-        ConfigError: a file among the approvals is not an approval.
-        StoreError: store or approvals cannot be read.
+        ConfigError: a file in the folder of approvals is not an approval.
+        StoreError: the store or the approvals cannot be read.
     """
     now = time.time() if now is None else now
     with store.transaction():  # one state of the store
@@ -168,17 +167,17 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
             list(_spent(history, settings.policy, figures, now)),
             history.rows,
             history.rows_of_no_pool + sum(offered_rows(store).values()),
-            [asked for asked in asked_in(store) if not any(a.covers(asked) for a, _ in approvals)],
+            [request for request in asked_in(store) if not any(a.covers(request) for a, _ in approvals)],
             approvals,
         )
 
 
 def show(status: Status, console: Console, config: str = "OWNER.toml") -> None:
-    """Print for a person, at 100 columns; a command is one line however long, to be copied.
+    """Print the status, 100 columns wide; commands to copy stay on one line.
 
     Args:
-        status: what is known.
-        console: where to.
+        status: the status.
+        console: the output.
         config: the owner's configuration, as commands name it.
     """
     settings = status.settings
@@ -197,24 +196,26 @@ def show(status: Status, console: Console, config: str = "OWNER.toml") -> None:
     for line in lines:
         console.print(line, markup=False)
     lines = ["waiting for approval:"] if status.asked else []
-    for asked in status.asked:
-        said = f", {asked.expected}" if asked.expected else ""
-        lines.append(f"  {_time(asked.at)}, {asked.run}{said}:\n  {asked.command(config)}")
+    for request in status.asked:
+        expected = f", {request.expected}" if request.expected else ""
+        lines.append(f"  {_time(request.at)}, {request.run}{expected}:\n  {request.command(config)}")
     lines += ["approved, and not used up:"] if status.approvals else []
-    lines += [f"  {approval.what}: {left}" for approval, left in status.approvals]
+    lines += [f"  {approval.what}: {runs_left}" for approval, runs_left in status.approvals]
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 
 
 def _spent(history: History, policy: PolicySettings, figures: _Figures, now: float) -> Iterator[Spent]:
-    """Figures of each budget, for each consumer that it binds by itself, and of all runs towards others."""
+    """Yield the spent epsilon of each budget, per consumer that it binds alone, and of all runs."""
     budgets = policy.budgets
-    whole = PeriodBudget(epsilon=1.0, delta=policy.delta)  # of which the delta is stated, and no limit
-    said = any(budget.observer == OWNERS and budget.days is None for budget in budgets)
-    known = {admission.consumer for admission in history.admitted.values()}
-    for budget in (*budgets, *(() if said else (whole,))):
+    whole = PeriodBudget(epsilon=1.0, delta=policy.delta)  # its delta counts; it sets no limit
+    has_total = any(budget.observer == OWNERS and budget.days is None for budget in budgets)
+    consumers = {admission.consumer for admission in history.admitted.values()}
+    for budget in (*budgets, *(() if has_total else (whole,))):
         begin, most = begin_of(budget.days, now), None if budget is whole else budget.epsilon
-        bound = sorted(each for each in known.union(budget.consumers) if budget.binds(each, budgets))
+        bound = sorted(
+            consumer for consumer in consumers.union(budget.consumers) if budget.binds(consumer, budgets)
+        )
         for counted in dict.fromkeys(map(budget.counted, bound)) or (budget.counted(""),):
             events = tuple(history.costs(begin, "", budget.observer, counted))
             whom = towards(budget, counted) or "each consumer"
@@ -222,7 +223,7 @@ def _spent(history: History, policy: PolicySettings, figures: _Figures, now: flo
 
 
 class _Figures:
-    """Epsilons; many runs have the same plan, and a figure takes milliseconds."""
+    """Cache of epsilons: many runs have the same plan, and an epsilon takes milliseconds."""
 
     def __init__(self) -> None:
         self._sound = Sound()
@@ -231,15 +232,15 @@ class _Figures:
     def of(self, events: tuple[Event, ...], delta: float) -> Bound:
         if not events:
             return Bound(0.0, delta, "nothing was disclosed")
-        if (known := self._known.get((events, delta))) is None:
-            known = self._known[events, delta] = self._sound.epsilon(events, delta)
-        return known
+        if (bound := self._known.get((events, delta))) is None:
+            bound = self._known[events, delta] = self._sound.epsilon(events, delta)
+        return bound
 
 
 def _runs(history: History, store: Store, figures: _Figures, delta: float) -> list[RunStatus]:
     runs = []
     for row in store.runs():
-        admission, told = history.admitted.get(row.run), history.told.get(row.run)
+        admission, disclosed = history.admitted.get(row.run), history.disclosures.get(row.run)
         cost = admission.planned if admission and row.status == OPEN else history.cost(row.run)
         runs.append(
             RunStatus(
@@ -248,10 +249,10 @@ def _runs(history: History, store: Store, figures: _Figures, delta: float) -> li
                 admission.consumer if admission else "",
                 admission.protocol if admission else "",
                 admission.rows if admission else 0,
-                row.status if admission or told else "refused",
+                row.status if admission or disclosed else "refused",
                 row.opened,
-                told.rows if told else 0,
-                told.sums if told else 0,
+                disclosed.rows if disclosed else 0,
+                disclosed.sums if disclosed else 0,
                 figures.of(cost, delta),
             )
         )
@@ -264,12 +265,12 @@ def _limits_table(status: Status) -> Table:
     for column in ("used", "may be", "left"):
         table.add_column(column, justify="right", no_wrap=True)
     for what, used, most in status.limits():
-        left = _left(used, most)
+        remaining = _left(used, most)
         table.add_row(
             what,
             _number(used),
             "any" if most is None else _number(most),
-            "any" if left is None else _number(left),
+            "any" if remaining is None else _number(remaining),
         )
     return table
 

@@ -1,4 +1,4 @@
-"""Bids of an owner from a feature matrix made once, and the rows that it is asked for."""
+"""Bids of an owner, from a feature matrix computed once, and the rows that the curator asks for."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from owner.keyring import KeyRing, Sealer, lost_keys
 class Bidder:
     """One owner's side of the summary protocols.
 
-    It sends no more than a bid, a token and, when asked, rows. A token is the number of distinct rows that
-    it named before: the same for the same row throughout a run, and silent about where the row stands.
+    It sends bids, tokens and, when asked, rows, and nothing else. A row's token is the number of distinct
+    rows named before it: constant throughout a run, and silent about the row's place in the file.
 
-    Memory: the rows as they were loaded, h1 of them in int16, and 33 bytes a row.
+    Memory: the rows as loaded, their h1 in int16, and 33 bytes a row.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Bidder:
         self._hashed = False
 
     def invite(self, invitation: Invitation) -> int:
-        """Compute h1 of every row once, block by block, where a question is about it; forget earlier runs.
+        """Compute h1 of every row once, block by block, if the protocol uses it; forget earlier runs.
 
         Returns:
-            How many rows of this owner the run may have.
+            Number of this owner's rows that the run may have.
 
         Raises:
             SchemaError: the curator's public schema is another one.
             PolicyError: the owner does not take part in such a run.
             BudgetError: no row may leave any more.
             SealedBoxError: rows are to be sealed and the group secret is not here.
-            IdentityError: likewise, and it is not the consumer's.
+            IdentityError: the gift of the group secret is not from the consumer.
         """
         self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
         features = _terms(invitation).features
@@ -82,7 +82,7 @@ class Bidder:
                 "Check the curator's software.",
             )
         sealer = None
-        if is_sealed(invitation.protocol):  # before the policy: where it fails, no approval is used up
+        if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval
             sealer = self._keys.take(invitation.run, invitation.gift, invitation.consumer)
             if isinstance(features, SecretFourierSpec):
                 check_same(sealer.secret, features.commitment)
@@ -128,11 +128,11 @@ class Bidder:
         return len(self._rows)
 
     def named_since(self, count: int) -> list[int]:
-        """Rows that got the tokens from `count` on: with `restore_rows`, what a journal needs."""
+        """Rows with the tokens from `count` on, for the journal; `restore_rows` takes them back."""
         return self._rows[count:]
 
     def restore_invitation(self, invitation: Invitation) -> None:
-        """Take up a run that the owner is in already.
+        """Continue a run that the owner has joined already.
 
         Raises:
             SealedBoxError: h1 is drawn from a secret that died with another process.
@@ -141,29 +141,29 @@ class Bidder:
         self._load(invitation)
 
     def restore_quote(self, broadcast: Broadcast, spread: float) -> None:
-        """Take up a quote whose counts have left already."""
+        """Restore the state after a quote whose counts were sent already."""
         self._worth = self._worth_after(broadcast, spread)
 
     def restore_heard(self, round_number: int, what: str) -> None:
-        """Take up what was written down of others' rows in a round: MEAN, or AUCTION."""
+        """Restore that MEAN or AUCTION of a round is in the ledger already."""
         self._gate.restore_heard(round_number, what)
 
     def skip_draw(self) -> None:
-        """Leave seeded noise as after `draw`."""
+        """Advance seeded noise as `draw` does."""
         self._noise.uniform(self._left)
 
     def restore_rows(self, named: Sequence[int], sent: Sequence[int]) -> None:
-        """Give rows the next tokens, as `named_since` gave them, and count tokens as sent."""
+        """Give `named` rows the next tokens, and count the tokens `sent` as sent."""
         for row in named:
             self._token(row)
         self._gate.restore_rows(sent)
         for token in sent:
-            self._retired(self._rows[token], token)
+            self._retire(self._rows[token], token)
 
     def bid(self, broadcast: Broadcast) -> Bid | None:
-        """The best unsent row by marginal gain (Algorithm 3, step 6, with the derived sign).
+        """Bid the best unsent row by marginal gain (Algorithm 3, step 6, with the derived sign).
 
-        Among equal gains, the first row. None when every row was sent.
+        Of equal gains the first row is bid. None when every row was sent.
         """
         scored = self._scores()
         if not self._left:
@@ -182,12 +182,12 @@ class Bidder:
         return len(unsent) - np.searchsorted(unsent, prices, side="left")
 
     def sell(self, round_number: int, price: float) -> Sequence[AnyRow]:
-        """Every unsent row that was worth at least the price at the last quote, in row order."""
+        """Send every unsent row worth at least the price at the last quote, in row order."""
         worth = np.flatnonzero(~self._sent & (self._worth >= price))
         return self._send(round_number, worth.tolist(), AUCTION)
 
     def reveal(self, round_number: int, token: int) -> AnyRow:
-        """The row behind a token; it is not bid again (step 16).
+        """Send the row of a token; the row is not bid again (step 16).
 
         Raises:
             OwnerFaultError: no such row was bid.
@@ -198,7 +198,7 @@ class Bidder:
         return row
 
     def draw(self, round_number: int, count: int) -> Sequence[AnyRow]:
-        """`count` unsent rows, uniformly without replacement; all there are when there are fewer.
+        """Send `count` unsent rows, drawn uniformly without replacement; all of them if there are fewer.
 
         Raises:
             SealedBoxError: rows are to be sealed, and the keys died with another process.
@@ -208,19 +208,19 @@ class Bidder:
         return self._send(round_number, unsent[order[:count]].tolist())
 
     def _scores(self) -> ScoredFeatures:
-        """Rows as the run scores them; those that were sent are worth -inf."""
+        """Scores of the rows; sent rows score -inf."""
         if self._scored is None:
             raise ProtocolError(f"{self.name} was asked for a bid before the run began", "Restart the run.")
         return self._scored
 
     def _worth_after(self, broadcast: Broadcast, spread: float) -> NDArray[np.float64]:
-        """Marginal gain of every row, and what breaks its ties: a constant of the run, (m,)."""
+        """Marginal gain of every row plus `spread` times the row's tie-break constant of the run, (m,)."""
         return self._scores().bids(broadcast.mean, broadcast.size) + spread * self._constants
 
     def close(self, last_round: int) -> Closing:
-        """This owner's own count of what it sent.
+        """Close the run with this owner's own count of the rows sent.
 
-        What was decided in silence until the last round counts as heard.
+        Rounds that were decided without a word to this owner count as heard, up to the last round.
         """
         self._gate.close(last_round)
         return Closing(self._gate.rows_sent)
@@ -236,7 +236,7 @@ class Bidder:
             raise lost_keys(self.name)
         tokens = [self._token(row) for row in rows]
         self._gate.pass_rows(self._run, round_number, tokens, question, self._sealed_for, self._hashed)
-        plain = [self._retired(row, token) for row, token in zip(rows, tokens, strict=True)]
+        plain = [self._retire(row, token) for row, token in zip(rows, tokens, strict=True)]
         if self._sealer is None:
             return plain
         if not self._hashed or self._scored is None:
@@ -244,8 +244,8 @@ class Bidder:
         scored = self._scored
         return self._sealer.seal(plain, np.array([scored.features(row) for row in rows], dtype=np.int16))
 
-    def _retired(self, row: int, token: int) -> Row:
-        """One row to send, which is not bid again."""
+    def _retire(self, row: int, token: int) -> Row:
+        """Take one row out of the bidding, to send it."""
         if not self._sent[row]:
             self._sent[row] = True
             self._left -= 1
@@ -257,5 +257,5 @@ class Bidder:
 
 
 def _terms(invitation: Invitation) -> AuctionTerms:
-    assert isinstance(invitation.terms, AuctionTerms), "the handler looked"
+    assert isinstance(invitation.terms, AuctionTerms), "the handler checked"
     return invitation.terms

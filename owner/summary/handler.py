@@ -37,7 +37,7 @@ class SummaryHandler(RunHandler):
     """One run of an auction or of uniform draws at an owner."""
 
     def __init__(self, run: str, bidder: Bidder, width: int) -> None:
-        """Begin before the run's first directive with what computes, for this run alone.
+        """Handle one run's directives with the given bidder, which serves this run alone.
 
         Rows have `width` columns in model space.
         """
@@ -47,19 +47,21 @@ class SummaryHandler(RunHandler):
         self._dimension = 0
         self._protocol = ""
         self._rows = 0
-        self._prices: frozenset[float] = frozenset()  # at one of which rows may be sold
+        self._prices: frozenset[float] = frozenset()  # quoted; rows may be sold at one of them
         self._named = 0  # rows whose tokens are in the journal
 
     def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
         named = tuple(self._bidder.named_since(self._named))
         self._named += len(named)
-        if isinstance(directive.body, Broadcast):  # what a bid leaves behind is the token alone
-            said = Broadcast(directive.round, directive.body.size, _NO_MEAN)
-            directive = Directive(directive.run, directive.round, directive.seq, said)
+        if isinstance(
+            directive.body, Broadcast
+        ):  # a bid changes nothing but the tokens: the mean need not be stored
+            size_only = Broadcast(directive.round, directive.body.size, _NO_MEAN)
+            directive = Directive(directive.run, directive.round, directive.seq, size_only)
         return OwnerEntry(directive, answer, named)
 
     def restore(self, entry: OwnerEntry) -> None:
-        """Be as after `answer` had returned this entry; rows have their tokens also after a refusal."""
+        """Restore the state after `answer` returned this entry; rows keep tokens even after a refusal."""
         super().restore(entry)
         sent = [row.token for row in entry.answer.rows] if isinstance(entry.answer, Rows) else []
         self._bidder.restore_rows(entry.named, sent)

@@ -1,9 +1,9 @@
-"""Checks of a question: against the owner's own reckoning, what was agreed, and what it may compute.
+"""Checks of a question against the owner's own figures, the run's terms, and the limits of its policy.
 
-An owner builds every feature map itself. Length, bound and diameter of a vector are what it finds, not what
-the curator says; of an aggregation's noise it asks itself what that promises. 1/multiplier^2 of Gaussian
-releases is additive, which is how a run is held to its plan. What its noise promises is reckoned with the
-owners that the curator names (n) and with what its policy let in (D, T): a run's owners only grow fewer.
+An owner builds every feature map itself, and computes length, bound and diameter of a vector rather than
+believe the curator. It also computes the privacy of an aggregation's noise: with the owners that the curator
+names (n) and with the terms that its policy let in (D, T). A run's owners only grow fewer. 1/multiplier^2 of
+Gaussian releases is additive, and so a run is held to its plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
 
 MATRIX_SHARE = 64
-"""Entries of the matrices that maps are made of, for each number that a question may ask for."""
+"""Most entries in the matrices of feature maps, per number that a question may ask for."""
 _REMEDY = "Look at the curator's software."
 
 
@@ -37,19 +37,19 @@ def check_parameters(
     rows: int,
     roster: frozenset[str] | None,
 ) -> None:
-    """Refuse an aggregation that is not the one of a question, as the run was agreed on.
+    """Refuse an aggregation that does not fit its question and the terms of the run.
 
     Args:
-        invitation: what the owner's policy let in.
+        invitation: the invitation that the owner's policy let in.
         number: of the question.
         parameters: as the curator proposes them.
-        vector: of the question, by the owner's own reckoning.
-        owner: its name.
-        rows: how many it has.
+        vector: the question's vector, as the owner computed it.
+        owner: the owner's name.
+        rows: number of its rows.
         roster: owners of the run's last aggregation; None before the first.
 
     Raises:
-        ProtocolError: says what does not agree.
+        ProtocolError: names what does not agree.
     """
     run, security = invitation.run, invitation.security
     if security is None:
@@ -57,10 +57,10 @@ def check_parameters(
     agreed = (
         (parameters.run == f"{run}/{number}", "has another name"),
         (owner in parameters.owners, f"is not of {owner}"),
-        # Who comes in later would be counted on for noise, and nobody of the run has heard of it.
+        # An owner that comes in later would count as a source of noise, and nobody in the run knows it.
         (roster is None or roster.issuperset(parameters.owners), "has owners that were not in it before"),
         (parameters.dropouts <= security.dropouts, "lets more owners drop out than were agreed"),
-        # With fewer, the noise would be sized for more honest owners than there may be.
+        # Fewer colluders would size the noise for more honest owners than there may be.
         (parameters.colluders == security.colluders, "counts other colluders than were agreed"),
         (parameters.noise >= LEAST_SHARE, "has shares of noise that are too small"),
         (parameters.length == vector.length, f"has another length than {vector.length}"),
@@ -73,17 +73,17 @@ def check_parameters(
 
 
 def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVector:
-    """The vector of a question; its maps are made when they are not too large to be.
+    """Make the vector of a question, with its feature maps, unless they are too large.
 
     Args:
-        query: what is asked.
-        schema: the owner's.
-        most: numbers that it computes at once.
-        owner: its name.
+        query: the question.
+        schema: the owner's schema.
+        most: numbers that the owner computes at once.
+        owner: the owner's name.
 
     Raises:
-        ProtocolError: the question does not go with the schema.
-        PolicyError: it asks for more than the owner computes.
+        ProtocolError: the question does not fit the schema.
+        PolicyError: the question asks for more numbers than the owner computes.
     """
     matrices = numbers = 0
     for spec in query.specs:
@@ -93,7 +93,7 @@ def vector_of(query: SumQuery, schema: Schema, most: int, owner: str) -> SumVect
     if matrices > MATRIX_SHARE * most or numbers > most:
         raise _too_long(owner, most)
     try:
-        with np.errstate(all="ignore"):  # a peer's numbers: what is not finite is refused, not warned of
+        with np.errstate(all="ignore"):  # a peer's numbers: infinite ones are refused, without a warning
             vector = SumVector(query, schema)
         if query.cells is not None:
             query.cells.coalition_of(owner)
@@ -114,7 +114,7 @@ def gaussian_cost(planned: Sequence[Event]) -> float:
 
 
 def multiplier(cost: float) -> str:
-    """Multiplier of the one Gaussian release that costs as much, for a line."""
+    """Noise multiplier of one Gaussian release at this cost, as text."""
     return f"{cost**-0.5:.6g}" if 0 < cost < math.inf else "infinity" if cost == 0 else "0"
 
 

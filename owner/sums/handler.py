@@ -1,8 +1,8 @@
 """Handler of directives in one run of sums.
 
-Vectors are not kept: what left in the clear is computed again, bit by bit the same, when it is asked for
-again; what left under masks had secrets that die with the process (docs/decisions/006). A curator that was
-started again begins with the same invitation and counts its directives from 1 again.
+Vectors are not stored. A vector sent in the clear is computed again, bit by bit the same, when the question
+comes again; a masked vector had secrets that die with the process (docs/decisions/006). A curator that was
+restarted begins with the same invitation and counts its directives from 1 again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SumHandler(RunHandler):
 
         Args:
             run: the run's name.
-            responder: computes; for this run alone.
+            responder: computes the answers; serves this run alone.
         """
         super().__init__(responder.name, run)
         self._responder = responder
@@ -50,13 +50,13 @@ class SumHandler(RunHandler):
         return isinstance(directive.body, Invitation) and directive.seq == 1 and self.last > 1
 
     def _entry(self, directive: Directive, answer: Answer) -> OwnerEntry:
-        """Entry for the journal: of an aggregation its proposal and the steps taken; of vectors nothing."""
+        """Entry for the journal: an aggregation's proposal and steps, but no vectors."""
         if isinstance(directive.body, _SECRET):
             directive = replace(directive, body=StepTaken(directive.body.step))
         return OwnerEntry(directive, answer if isinstance(answer, Accepted | Refusal) else None)
 
     def _recomputed(self, directive: Directive) -> Answer:
-        """The answer of another process; only a vector in the clear can be computed again."""
+        """Compute another process's answer again; possible only for a vector in the clear."""
         if isinstance(directive.body, AskSums):
             return self._compute(directive)
         raise self._responder.lost(directive.round)

@@ -1,4 +1,4 @@
-"""Answers of an owner in a run of sums: vectors, plainly or under masks. It knows no wire and no disk."""
+"""Answers of an owner in a run of sums: vectors, plain or masked. The module knows no wire and no disk."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class _Aggregation:
     vector: SumVector
     parameters: Parameters
     signing_key: Ed25519PrivateKey | None
-    """Key of this owner's messages; None: it was proposed to a process that died."""
+    """Key that signs this owner's messages; None: another process, now dead, held it."""
     party: OwnerAggregator | None = None
 
     @property
     def event(self) -> Gaussian:
-        """Event that the curator sees: the total with the noise that this owner can rely on."""
+        """Event of the total as the curator sees it, with the noise that this owner can rely on."""
         return plan_of(self.parameters, self.vector.diameter).event
 
     @property
@@ -79,16 +79,16 @@ class SumResponder:
         identity: Identity | None = None,
         revoked: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Before the run.
+        """Begin before the run's first directive.
 
         Args:
-            name: the owner's.
+            name: the owner's name.
             table: its rows.
             schema: the public schema that it holds.
-            noise: of its shares of distributed noise.
-            gate: the run's way out.
-            identity: the owner's own, to bind signing keys to and to verify those of others by; None: the
-                curator is believed about them, as everywhere in plaintext.
+            noise: source of its shares of distributed noise.
+            gate: checks and records all that leaves in the run.
+            identity: the owner's own; signing keys are bound to it, and others' keys verified by its
+                authority. None: the curator is believed about keys, as everywhere in plaintext.
             revoked: refuses certificates (PEM) that were revoked.
 
         Raises:
@@ -107,19 +107,19 @@ class SumResponder:
         self._used: set[int] = set()
         self._roster: frozenset[str] | None = None
         self._open: _Aggregation | None = None
-        self._built: SumVector | None = None  # maps may take seconds to make
+        self._built: SumVector | None = None  # kept: feature maps may take seconds to make
 
     def invite(self, invitation: Invitation) -> int:
-        """Decide on the run; asked again for the same, it is let in already.
+        """Decide on the run; the same invitation again changes nothing.
 
         Returns:
-            How many rows this owner has.
+            Number of this owner's rows.
 
         Raises:
-            SchemaError: the curator's public schema is another one.
-            PolicyError: the owner does not take part in such a run.
+            SchemaError: the curator's public schema differs.
+            PolicyError: the policy does not allow such a run.
             BudgetError: the run would cost more than the owner allows.
-            ProtocolError: the run was let in as another one, or its plan cannot be carried out.
+            ProtocolError: the run was let in under other terms, or its plan cannot be carried out.
         """
         if self._invitation is not None and invitation != self._invitation:
             raise ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
@@ -130,20 +130,20 @@ class SumResponder:
         return len(self._table)
 
     def check_said(self, number: int, moves: int) -> None:
-        """Refuse a bound on what a lie of one owner moves that this one's rows alone exceed; 0: none is said.
+        """Refuse a stated bound on one owner's influence, in rows, that this owner exceeds; 0: no bound.
 
         Raises:
-            ProtocolError: the curator says less of a sum than is so.
+            ProtocolError: the stated bound is too small.
         """
         if 0 < moves < (rows := len(self._table)):
             raise self._odd(f"says of question {number} that one owner moves {moves} rows' worth, not {rows}")
 
     def embed(self, number: int, query: SumQuery) -> NDArray[np.int64]:
-        """The vector of a question as it is, (length,), for a trusted curator; the same bits each time.
+        """Compute the exact vector of a question, (length,), for a trusted curator; the same bits each time.
 
         Raises:
-            ProtocolError: the run is under secure aggregation, the question has no vector, or its number was
-                another question's.
+            ProtocolError: the run is under secure aggregation, the question has no vector, or its number
+                belonged to another question.
             PolicyError: it asks for more numbers than the owner computes.
             DataError: this owner's rows cannot be embedded.
         """
@@ -151,13 +151,13 @@ class SumResponder:
         if invitation.security is not None:
             raise self._odd("asks for a plain vector under secure aggregation")
         self._gate.check_question(number, query.digest)
-        found = self._vector(query)
-        sums = self._sums(found)
-        self._gate.pass_sums(number, found)
+        vector = self._vector(query)
+        sums = self._sums(vector)
+        self._gate.pass_sums(number, vector)
         return sums
 
     def length(self, query: SumQuery) -> int:
-        """Numbers of a question's vector, by this owner's own reckoning.
+        """Length of a question's vector, as this owner computes it.
 
         Raises:
             ProtocolError: the question has no vector.
@@ -166,12 +166,12 @@ class SumResponder:
         return self._vector(query).length
 
     def propose(self, number: int, parameters: Parameters, query: SumQuery) -> KeyBinding:
-        """Open an aggregation, in place of one that was open; a signing key for it.
+        """Open an aggregation in place of the open one, if any; return a new signing key, bound to the owner.
 
         Raises:
-            ProtocolError: the parameters are not those of the run, or of the question.
-            PolicyError: it would cost more than the run was planned to.
-            SecureAggregationError: one of this number was opened before.
+            ProtocolError: the parameters do not fit the run or the question.
+            PolicyError: the aggregation would cost more than the run's plan.
+            SecureAggregationError: an aggregation with this number was opened before.
         """
         invitation = self._let_in()
         self._gate.check_question(number, query.digest)
@@ -179,7 +179,7 @@ class SumResponder:
             raise answered(number, self._run)
         vector = self._vector(query)
         check_parameters(invitation, number, parameters, vector, self.name, len(self._table), self._roster)
-        # By `secrets`, not by `generate`, whose bytes a simulated world cannot repeat (audit/chaos).
+        # By `secrets`, not by `generate`, whose bytes a simulation cannot repeat (audit/chaos).
         key = Ed25519PrivateKey.from_private_bytes(secrets.token_bytes(32))
         opened = _Aggregation(number, vector, parameters, key)
         self._check_cost(opened)
@@ -191,11 +191,12 @@ class SumResponder:
         return binding
 
     def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:
-        """Phase 1, with everybody's signing key; with neighbours these come in phase 2.
+        """Phase 1, with everybody's signing key; with neighbours, keys come in phase 2.
 
         Raises:
             IdentityError: a key is not bound to a certificate of this owner's authority.
-            SecureAggregationError: an owner has no key or two, this one another, or it is not the time.
+            SecureAggregationError: an owner has no key or two keys, this owner's key differs, or the phase is
+                wrong.
         """
         opened = self._opened(number)
         if opened.party is not None or opened.signing_key is None:
@@ -218,7 +219,7 @@ class SumResponder:
         return party.share(roster, self._peers(roster.keys, self._opened(number).parameters.run))
 
     def mask(self, number: int, delivery: Delivery) -> MaskedInput:
-        """Phase 3: the vector with noise and masks, its lines written down."""
+        """Phase 3: the vector with noise and masks; its ledger lines are written."""
         party, opened = self._party(number), self._opened(number)
         try:
             masked = party.mask(delivery, self._sums(opened.vector), self._noise)
@@ -237,27 +238,27 @@ class SumResponder:
         return self._party(number).unmask(endorsements)
 
     def restore_invitation(self, invitation: Invitation) -> None:
-        """Take up a run that another process let in."""
+        """Continue a run that another process let in."""
         self._invitation = invitation
         self._gate.restore(invitation)
 
     def restore_embedded(self, number: int, query: SumQuery) -> None:
-        """Take up a question that another process answered in the clear."""
+        """Restore a question that another process answered in the clear."""
         self._gate.restore_sums(number, self._vector(query))
 
     def restore_proposed(self, number: int, parameters: Parameters, query: SumQuery) -> None:
-        """Take up an aggregation that another process opened; its secrets died with it."""
+        """Restore an aggregation that another process opened; its secrets died with that process."""
         self._begin(_Aggregation(number, self._vector(query), parameters, None))
 
     def restore_masked(self, number: int) -> None:
-        """Take up that another process let the masked vector out."""
+        """Record that another process sent the masked vector."""
         opened = self._open
         if opened is not None and opened.number == number:
             self._gate.restore_sums(number, opened.vector)
             self._spent += opened.cost
 
     def lost(self, number: int) -> SecureAggregationError:
-        """Error for an aggregation that another process began and that cannot go on."""
+        """Make the error for an aggregation that another process began: it cannot go on."""
         return SecureAggregationError(
             f"{self.name} was started again in question {number} of {self._run}, and its secrets died with "
             "its process",
@@ -268,7 +269,7 @@ class SumResponder:
         planned = gaussian_cost(self._let_in().planned)
         try:
             after = self._spent + opened.cost
-        except (ConfigError, ArithmeticError):  # noise that promises nothing
+        except (ConfigError, ArithmeticError):  # noise without any privacy
             after = math.inf
         if not after <= planned * (1.0 + _TOLERANCE):
             raise PolicyError(
@@ -286,7 +287,7 @@ class SumResponder:
         if self._identity is not None:
             return verify_all(keys, self._identity.authority, run, check=self._revoked)
         try:
-            peers = {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+            peers = {binding.owner: Ed25519PublicKey.from_public_bytes(binding.key) for binding in keys}
         except ValueError:
             raise SecureAggregationError(f"{run} has a signing key that is malformed", _REMEDY) from None
         if len(peers) != len(keys):

@@ -1,4 +1,4 @@
-"""Descriptions of configurations: editors are told what the settings take; the page is up to date."""
+"""Descriptions of configurations: JSON Schema for editors agrees with settings; the page is up to date."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def faults(kind: str, values: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "values"), GOOD)
-def test_what_the_settings_take_is_right_for_an_editor(kind: str, values: dict[str, Any]) -> None:
-    # Issue 14, item 2: "JSON Schema of schema files and of every configuration for editors".
+def test_the_json_schema_accepts_valid_settings(kind: str, values: dict[str, Any]) -> None:
     assert not faults(kind, values)
     own = {key: value for key, value in values.items() if key != "release"}
     validate(KINDS[kind][0], own, "file.toml")
@@ -75,7 +74,7 @@ def test_what_the_settings_take_is_right_for_an_editor(kind: str, values: dict[s
         ("scenario", {**SCENARIO, "scenario": {"kind": "csv"}}),
     ],
 )
-def test_what_the_settings_refuse_is_wrong_for_an_editor(kind: str, values: dict[str, Any]) -> None:
+def test_the_json_schema_refuses_invalid_settings(kind: str, values: dict[str, Any]) -> None:
     assert faults(kind, values)
     with pytest.raises(ConfigError):
         validate(KINDS[kind][0], values, "file.toml")
@@ -83,14 +82,14 @@ def test_what_the_settings_refuse_is_wrong_for_an_editor(kind: str, values: dict
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_verb_prints_a_json_schema(kind: str) -> None:
-    done = CliRunner().invoke(_load("schema"), ["json", kind])
-    assert done.exit_code == 0
-    jsonschema.Draft202012Validator.check_schema(json.loads(done.output))
-    assert "Settings" not in json.loads(done.output)["title"]
+    result = CliRunner().invoke(_load("schema"), ["json", kind])
+    assert result.exit_code == 0
+    jsonschema.Draft202012Validator.check_schema(json.loads(result.output))
+    assert "Settings" not in json.loads(result.output)["title"]
 
 
 def test_the_page_of_every_key_is_up_to_date() -> None:
-    # Issue 14, item 2: docs/reference/configuration.md is generated from the settings.
+    # docs/reference/configuration.md is generated from the settings.
     assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == whole_page(), (
         "make reference"
     )
@@ -115,7 +114,7 @@ def test_links_on_the_page_lead_somewhere() -> None:
 
 def test_tables_of_the_same_name_are_the_same() -> None:
     # The page shows a table once.
-    found: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for kind in KINDS:
         for name, table in schema_of(kind).get("$defs", {}).items():
-            assert found.setdefault(name, table) == table, name
+            assert tables.setdefault(name, table) == table, name

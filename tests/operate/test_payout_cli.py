@@ -25,15 +25,14 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.privacy.summary_disclosures import PAYOUTS
 from fedkme.protocols import PROTOCOLS
 from operate.audit_cli import app as audit
-from operate.payout_cli import app
-from operate.payout_inputs import read_inputs
+from operate.payout_cli import app, read_inputs
 from sim.config import load_simulation
 from sim.progress import Progress
 from sim.run import simulate
 
 
 def run_in(folder: Path, *changes: str) -> Path:
-    """A run by the clock."""
+    """Folder of a finished run of the clock."""
     quick = ("p=30", "scenario.copies=1", "baselines=[]", "downstream=false")
     loaded = load_simulation("digits", ["engine=inprocess", "protocol=algorithm3", *quick, *changes])
     return simulate(loaded, folder, Progress(io.StringIO()))[0]
@@ -41,7 +40,7 @@ def run_in(folder: Path, *changes: str) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose owners were asked for payouts of epsilon .3."""
+    """Folder of a run whose owners agreed to payouts of epsilon .3."""
     return run_in(tmp_path_factory.mktemp("runs") / "run", "payouts=0.3")
 
 
@@ -59,7 +58,7 @@ def refused(*arguments: object) -> str:
 
 
 def test_rows_and_gains_of_a_real_run(finished: Path) -> None:
-    """Counts are those of the run's record; a divided total and exact gains are marked for the curator."""
+    """Counts equal the run's record; a divided total and exact gains are marked for the curator alone."""
     record = json.loads((finished / "record.json").read_text())
     priced = call(finished, "--price", 3)
     assert priced["amounts"] == {name: 3 * count for name, count in record["accessed"].items()}
@@ -74,24 +73,24 @@ def test_rows_and_gains_of_a_real_run(finished: Path) -> None:
 
 @pytest.fixture
 def paid(finished: Path, tmp_path: Path) -> Path:
-    """A copy of the run to draw on."""
+    """Copy of the run, for a test that draws payouts."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
 def epsilon_of(folder: Path) -> float:
-    """Epsilon of owners towards each other, by every ledger of a folder."""
-    done = CliRunner().invoke(audit, ["ledger", str(folder), "--json"], catch_exceptions=False)
-    return max(float(x["epsilon"]) for x in json.loads(done.stdout) if x["observer"] == "other owners")
+    """Epsilon of owners towards each other, by the ledgers of a folder."""
+    result = CliRunner().invoke(audit, ["ledger", str(folder), "--json"], catch_exceptions=False)
+    return max(float(x["epsilon"]) for x in json.loads(result.stdout) if x["observer"] == "other owners")
 
 
 def test_a_payout_that_owners_were_not_asked_for_is_refused(tmp_path: Path) -> None:
-    """Issue 33, item 5: `payout RUN --epsilon 40` after a run of .969, whose ledgers went on to say .969."""
+    """`payout RUN --epsilon 40` was possible after a run of .969, and the ledgers still said .969."""
     folder = run_in(tmp_path / "run")
     before = epsilon_of(folder)
     for method in (["rows"], ["wins"], ["gains", "--clip", "1"]):
-        done = CliRunner().invoke(app, [str(folder), "--epsilon", "40", "--method", *method])
-        assert isinstance(done.exception, BudgetError), done.output
-        assert done.exception.code == 52
+        result = CliRunner().invoke(app, [str(folder), "--epsilon", "40", "--method", *method])
+        assert isinstance(result.exception, BudgetError), result.output
+        assert result.exception.code == 52
     assert epsilon_of(folder) == before
     assert not (folder / FILE).exists()
 
@@ -106,8 +105,8 @@ def test_noised_payouts_are_in_every_ledger_and_statement_before_they_are_drawn(
     assert (answer["audience"], answer["event"]) == ("owners", Laplace(10.0).to_json())
     call(paid, "--epsilon", 0.2)  # rows: .1 and .2 are .3
     for epsilon in (0.001, 40):
-        done = CliRunner().invoke(app, [str(paid), "--method", "wins", "--epsilon", str(epsilon)])
-        assert isinstance(done.exception, BudgetError)
+        result = CliRunner().invoke(app, [str(paid), "--method", "wins", "--epsilon", str(epsilon)])
+        assert isinstance(result.exception, BudgetError)
     assert epsilon_of(paid) == total
     stated = json.loads((paid / "metrics.json").read_text())["privacy"]
     assert max(float(x["epsilon"]) for x in stated if x["observer"] == "other owners") == total
@@ -132,11 +131,11 @@ def test_an_interrupted_payout_is_charged_once(paid: Path) -> None:
     def interrupted(noise: NoiseSource) -> Payout:
         raise KeyboardInterrupt
 
-    asked = {"method": "wins", "epsilon": 0.3}
+    request = {"method": "wins", "epsilon": 0.3}
     with pytest.raises(KeyboardInterrupt):  # nobody saw it
-        draw_payout(paid, "run-1", asked, interrupted)
-    found = draw_payout(paid, "run-1", asked, made)  # written, and perhaps never shown
-    assert draw_payout(paid, "run-1", asked, interrupted) == found
+        draw_payout(paid, "run-1", request, interrupted)
+    drawn_payout = draw_payout(paid, "run-1", request, made)  # written, and perhaps never shown
+    assert draw_payout(paid, "run-1", request, interrupted) == drawn_payout
     assert float(drawn(read_draws(paid))) == 0.3
 
 
@@ -169,13 +168,13 @@ def test_whatever_is_asked_payouts_stay_within_their_allowance(finished: Path, e
         assert math.fsum(spent) <= 0.3 * (1 + 1e-15)
 
 
-def test_a_file_of_payouts_that_is_none_is_an_error(paid: Path) -> None:
+def test_a_damaged_file_of_payouts_is_an_error(paid: Path) -> None:
     (paid / FILE).write_text('[{"asked": {}}]')
     assert "is not one that a payout wrote" in refused(paid, "--method", "wins", "--epsilon", 0.1)
 
 
 def test_owners_consent_to_payouts_by_their_budgets(tmp_path: Path) -> None:
-    """The plan that their policies admit has what payouts may cost, with the run's own."""
+    """The plan that policies admit contains the cost of payouts and of the run."""
     budget = "policies.all.budgets=[{epsilon=0.8, delta=1e-5, observer='owners'}]"
     run_in(tmp_path / "less", "privacy.epsilon=0.7", budget)
     with pytest.raises(FedkmeError) as refusal:
@@ -191,10 +190,10 @@ def test_an_allowance_that_a_run_cannot_have_is_refused(changes: list[str]) -> N
         load_simulation("digits", changes)
 
 
-def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
+def test_payouts_without_a_finite_bound_are_refused(finished: Path, tmp_path: Path) -> None:
     """Gains without a clip, exact wins, histograms that a run did not release, an auction without a proof."""
     assert "infinite" in refused(finished, "--method", "gains", "--epsilon", 0.1)
-    assert "noise alone" in refused(finished, "--method", "wins")
+    assert "only with noise" in refused(finished, "--method", "wins")
     assert "no histograms" in refused(finished, "--method", "mixture")
     record = json.loads((finished / "record.json").read_text())
     (tmp_path / "record.json").write_text(json.dumps(record | {"protocol": "privauction"}))
@@ -207,7 +206,7 @@ def test_what_has_no_bound_is_refused(finished: Path, tmp_path: Path) -> None:
 
 
 def test_cells_runs_are_paid_by_mixture(finished: Path, tmp_path: Path) -> None:
-    """A record with private histograms: owners get what orders followed, and gains are refused."""
+    """Private histograms in the record: shares are the mixture's weights, and gains are refused."""
     record = json.loads((finished / "record.json").read_text())
     names = sorted(record["owner_rows"])
     rows, m = record["owner_rows"], record["validation_rows"]
@@ -252,7 +251,7 @@ def test_owners_are_ranked_by_what_a_run_by_cells_released(tmp_path: Path) -> No
 def test_counts_are_public_where_they_follow_from_releases(
     finished: Path, protocol: str, orders: dict[str, int] | None, public: bool
 ) -> None:
-    # curator/payouts/rows.py: what was ordered may be divided by, and what was delivered may not.
+    # curator/payouts/rows.py: a total may be divided by ordered rows, not by delivered rows.
     inputs = replace(read_inputs(finished), protocol=PROTOCOLS[protocol], orders=orders)
     assert inputs.counts() == (orders or inputs.accessed, public)
     assert inputs.ranked == (protocol == "clock")

@@ -1,4 +1,4 @@
-"""`fedkme new` and `fedkme kit`: what they make is valid, and only a person's part is left to do."""
+"""`fedkme new` and `fedkme kit`: their files are valid, and only a person's part is left to do."""
 
 from __future__ import annotations
 
@@ -33,18 +33,17 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def typed(line: str) -> str:
     verb, *words = shlex.split(line)
-    done = CliRunner().invoke(_load(verb), words)
-    assert done.exit_code == 0, f"{done.output} {done.exception}"
-    return done.stdout
+    result = CliRunner().invoke(_load(verb), words)
+    assert result.exit_code == 0, f"{result.output} {result.exception}"
+    return result.stdout
 
 
 def test_a_new_scenario_can_be_run_as_it_is() -> None:
-    # Issue 14, item 5: "`fedkme new` makes a commented scenario or a party's folder".
     typed("new scenario trial")
     settings = load_simulation("trial/scenario.toml")
-    made = build_scenario(settings.scenario, settings.seed)
-    assert sorted(made.owners) == ["north", "south"]
-    assert len(made.validation) == 60
+    scenario = build_scenario(settings.scenario, settings.seed)
+    assert sorted(scenario.owners) == ["north", "south"]
+    assert len(scenario.validation) == 60
     assert Path("trial/scenario.toml").read_text().count("#") > 5
 
 
@@ -54,16 +53,15 @@ def test_a_scenario_of_own_files_reads_each_as_it_is_written() -> None:
     Path("trial/south.csv").rename("trial/Köln.csv")
     files = "'North Site.csv' trial/Köln.csv --schema trial/schema.toml"
     typed(f"new scenario study {files} --validation trial/validation.csv --test trial/Köln.csv")
-    made = build_scenario(load_simulation("study/scenario.toml").scenario, 0)
-    assert sorted(made.owners) == ["koln", "north-site"]
-    assert (len(made.validation), len(made.test)) == (60, 200)
+    scenario = build_scenario(load_simulation("study/scenario.toml").scenario, 0)
+    assert sorted(scenario.owners) == ["koln", "north-site"]
+    assert (len(scenario.validation), len(scenario.test)) == (60, 200)
 
 
 def test_a_scenario_for_a_release_wants_no_validation_set() -> None:
-    # It asked for a D_v that no release reads.
     typed("new scenario trial")
-    said = typed("new scenario counts trial/north.csv trial/south.csv --schema trial/schema.toml")
-    assert "fedkme release auto counts/scenario.toml" in said
+    output = typed("new scenario counts trial/north.csv trial/south.csv --schema trial/schema.toml")
+    assert "fedkme release auto counts/scenario.toml" in output
     typed("schema check trial/schema.toml counts/scenario.toml")
     settings, parties, _ = load_planned("counts/scenario.toml", [], "rows")
     assert sorted(parties.owners) == ["north", "south"]
@@ -85,8 +83,8 @@ def test_own_files_that_are_missing_or_alike_make_nothing(words: str) -> None:
     typed("new scenario trial")
     for name in ("a.csv", "A.csv"):
         Path(name).write_text(Path("trial/north.csv").read_text())
-    done = CliRunner().invoke(_load("new"), ["scenario", "study", *shlex.split(words)])
-    assert isinstance(done.exception, ConfigError)
+    result = CliRunner().invoke(_load("new"), ["scenario", "study", *shlex.split(words)])
+    assert isinstance(result.exception, ConfigError)
     assert not Path("study").exists()
 
 
@@ -97,39 +95,38 @@ def test_a_new_party_is_valid_and_doctor_names_what_a_person_must_do(role: str) 
     typed(f"new {role} {name} {at}")
     config = Path(name, f"{role}.toml")
     assert role_of(read_configuration(config)) == role
-    left = {each.check for each in examine(config) if each.state == "fail"}
-    # a certificate, the rows, and a curator that can be reached; schema, policy and folders are in order
-    assert "certificate" in left
-    assert left <= {"certificate", "data", "network", "port", "revocation"}
+    failing = {each.check for each in examine(config) if each.state == "fail"}
+    # a person provides certificate, rows and a reachable curator; schema, policy and folders are in order
+    assert "certificate" in failing
+    assert failing <= {"certificate", "data", "network", "port", "revocation"}
 
 
-def test_nothing_that_is_there_is_written_over() -> None:
+def test_existing_files_are_not_overwritten() -> None:
     typed("new owner north --curator a:1")
     before = Path("north/owner.toml").read_text()
-    done = CliRunner().invoke(_load("new"), ["owner", "north", "--curator", "b:2"])
-    assert isinstance(done.exception, ConfigError)
+    result = CliRunner().invoke(_load("new"), ["owner", "north", "--curator", "b:2"])
+    assert isinstance(result.exception, ConfigError)
     assert Path("north/owner.toml").read_text() == before
 
 
 @pytest.mark.parametrize(("name", "curator"), [("No Name", "a:1"), ("north", "a")])
 def test_a_wrong_name_or_address_makes_nothing(name: str, curator: str) -> None:
-    done = CliRunner().invoke(_load("new"), ["owner", name, "--curator", curator])
-    assert isinstance(done.exception, ConfigError)
+    result = CliRunner().invoke(_load("new"), ["owner", name, "--curator", curator])
+    assert isinstance(result.exception, ConfigError)
     assert not list(Path().iterdir())
 
 
-def test_a_kit_leads_to_a_certificate_by_what_it_says() -> None:
-    # "`fedkme kit north` packs configuration, request and service unit for an owner".
-    made = json.loads(typed("kit north --curator 127.0.0.1:1 --json"))
-    assert Path(made["key"]).stat().st_mode & 0o077 == 0
+def test_the_steps_of_a_kit_lead_to_a_certificate() -> None:
+    kit = json.loads(typed("kit north --curator 127.0.0.1:1 --json"))
+    assert Path(kit["key"]).stat().st_mode & 0o077 == 0
     typed("pki init ca")
     (authority,) = json.loads(typed("pki show ca/authority.pem --json"))
-    typed(f"pki approve {made['request']} --authority ca --fingerprint {made['fingerprint']} --out north.crt")
-    said = f"--fingerprint {authority['fingerprint']}"
-    typed(f"pki accept north.crt --key {made['key']} {said} --out north/north.pem")
-    found = {each.check: each.state for each in examine(Path(made["config"]))}
-    assert found["certificate"] == found["chain"] == found["schema"] == "ok"
-    unit = Path(made["unit"]).read_text()
+    typed(f"pki approve {kit['request']} --authority ca --fingerprint {kit['fingerprint']} --out north.crt")
+    option = f"--fingerprint {authority['fingerprint']}"
+    typed(f"pki accept north.crt --key {kit['key']} {option} --out north/north.pem")
+    states = {each.check: each.state for each in examine(Path(kit["config"]))}
+    assert states["certificate"] == states["chain"] == states["schema"] == "ok"
+    unit = Path(kit["unit"]).read_text()
     assert f'owner join "{Path("north").absolute()}/owner.toml"' in unit
     assert f"WorkingDirectory={Path('north').absolute()}" in unit
     assert "NoNewPrivileges=yes" in unit
@@ -139,22 +136,21 @@ def test_a_kit_leads_to_a_certificate_by_what_it_says() -> None:
 def test_a_kit_that_root_makes_is_for_a_user_of_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The unit had User=root.
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    said = typed(f"kit north --curator 127.0.0.1:1 --out {closed / 'north'}")
+    output = typed(f"kit north --curator 127.0.0.1:1 --out {closed / 'north'}")
     unit = (closed / "north" / "fedkme-owner.service").read_text()
     assert "User=fedkme\n" in unit
-    assert f"useradd --system --shell /usr/sbin/nologin fedkme; chown -R fedkme: {closed / 'north'}" in said
-    assert re.search(r"fedkme cannot enter /.*: move it", said)
+    assert f"useradd --system --shell /usr/sbin/nologin fedkme; chown -R fedkme: {closed / 'north'}" in output
+    assert re.search(r"fedkme cannot enter /.*: move it", output)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "useradd" not in typed(f"kit south --curator 127.0.0.1:1 --out {closed / 'south'}")
     assert f"User={getpass.getuser()}\n" in (closed / "south" / "fedkme-owner.service").read_text()
 
 
 def test_the_unit_of_a_kit_starts_its_owner_from_any_folder(tmp_path: Path) -> None:
-    # ExecStart's command as it stands; a folder with a space in its name made two words of it.
+    # ExecStart's command is run as written; a space in the folder's name must not split it.
     folder = tmp_path / "100% of owners"
     typed(f"kit north --curator 127.0.0.1:1 --out '{folder}'")
     unit = folder / "fedkme-owner.service"
@@ -163,11 +159,11 @@ def test_the_unit_of_a_kit_starts_its_owner_from_any_folder(tmp_path: Path) -> N
     assert Path(program).parent == Path(sys.executable).parent
     assert words == ["owner", "join", str(folder / "owner.toml")]
     command = [sys.executable, "-P", "-c", COMMAND, *words]
-    done = subprocess.run(command, cwd="/", env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == DataError.code, done.stderr  # its rows are not there yet
+    result = subprocess.run(command, cwd="/", env=environment(), capture_output=True, text=True, check=False)
+    assert result.returncode == DataError.code, result.stderr  # its rows are not there yet
     if shutil.which("systemd-analyze"):
         unit.write_text(unit.read_text().replace(f'"{program}"', "/bin/true"))  # CI's may lie elsewhere
         verify = ["systemd-analyze", "verify", "--man=no", str(unit)]
-        done = subprocess.run(verify, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert unit.name not in done.stderr
+        result = subprocess.run(verify, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        assert unit.name not in result.stderr

@@ -1,4 +1,4 @@
-"""Processes end with the test, whatever happens."""
+"""Site of parties whose processes end with the test."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.parties import WAIT_S
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A folder with files of a curator, a consumer, and owners north and south."""
-    made = Site(tmp_path / "site")
-    yield made
-    for party in made.parties:
+    new_site = Site(tmp_path / "site")
+    yield new_site
+    for party in new_site.parties:
         party.process.kill()
         party.process.wait(WAIT_S)

@@ -1,4 +1,4 @@
-"""Parties as processes of their own, from files that an operator would write."""
+"""Parties as processes, from files like an operator's."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Party:
             yield json.loads(line)
 
     def until(self, event: str, count: int = 1) -> dict[str, Any]:
-        """The event's `count`-th line, once it is there."""
+        """Wait for the event's `count`-th line."""
 
         def found() -> list[dict[str, Any]]:
             return [line for line in self.events() if line["event"] == event]
@@ -69,7 +69,7 @@ class Party:
         return found()[count - 1]
 
     def ended(self) -> int:
-        """Exit status."""
+        """Wait for the end; return the exit status."""
         status = self.process.wait(WAIT_S)
         with self._more:
             assert self._more.wait_for(lambda: bool(self.lines) and not self.lines[-1], WAIT_S)
@@ -80,7 +80,7 @@ SIZES = {"north": 40, "south": 30}
 
 
 def rows(numbers: Iterable[float]) -> str:
-    """A table of the schema above."""
+    """Make a table of the schema above."""
     lines = (f"{n},{'yes' if int(n) % 3 else 'no'},{'no' if int(n) % 2 else 'yes'}" for n in numbers)
     return "\n".join(("age,smoker,ill", *lines, ""))
 
@@ -108,7 +108,7 @@ class Site:
             self.issue(party, Role(party) if party in ROLES else Role.OWNER)
 
     def issue(self, party: str, role: Role) -> Path:
-        """A bundle."""
+        """Issue a bundle."""
         path = self.folder / f"{party}.pem"
         self.authority.issue(party, LOOPBACK if role is Role.CURATOR else (), role).save_bundle(path)
         return path
@@ -129,7 +129,7 @@ class Site:
         path.replace(self.folder / "revoked.pem")
 
     def write(self, party: str, settings: str = "") -> Path:
-        """A party's configuration."""
+        """Write a party's configuration."""
         own = {"log": "json", "identity": None if "plaintext" in settings else f"{party}.pem"}
         if party == "curator":
             values = curator_values(HERE, listen=self.address, **own)
@@ -140,21 +140,21 @@ class Site:
         return write_config(self.folder / f"{party}.toml", values, settings)
 
     def start(self, party: str, settings: str = "", *, first: str = "", **environment: str) -> Party:
-        """Start it; `first` is Python that its process runs before."""
+        """Start a party; its process runs the Python code `first` before."""
         module, verb = ROLES.get(party, ("owner", "join"))
         path = self.write(party, settings)
         return self.call(module, verb, path, first=first, **environment)
 
     def call(self, module: str, *arguments: object, first: str = "", **environment: str) -> Party:
-        """Start a verb of a role, as a process of its own: a fresh interpreter where anything is added."""
+        """Start a verb of a role as a process; with `first` in a fresh interpreter."""
         reading, writing = os.pipe()
-        said, log = [*map(str, arguments)], os.fdopen(reading, encoding="utf-8")
+        words, log = [*map(str, arguments)], os.fdopen(reading, encoding="utf-8")
         with os.fdopen(writing, "wb") as stderr:
             if first or environment or self.fresh:
                 code = f"{first}\nfrom {module}.cli import app\napp()"
                 program = ["-c", code] if first else ["-m", module]
                 process = subprocess.Popen(
-                    [sys.executable, *program, *said],
+                    [sys.executable, *program, *words],
                     env=os.environ | environment,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ class Site:
                 )
                 self.parties.append(Party(process, log))
             else:
-                self.parties.append(Party(forked.party([module, *said], stderr.fileno()), log))
+                self.parties.append(Party(forked.party([module, *words], stderr.fileno()), log))
         return self.parties[-1]
 
     def curator(self, settings: str = "", *, first: str = "", **environment: str) -> Party:

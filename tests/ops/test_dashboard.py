@@ -1,4 +1,4 @@
-"""Issue 14, item 3: "A Grafana dashboard JSON for the Prometheus figures": it names those that there are."""
+"""Grafana dashboard: it shows every exported metric, and no others."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def expressions() -> Iterator[str]:
 
 
 def exported(registry: CollectorRegistry) -> dict[str, set[str]]:
-    """Names of what Prometheus reads, each with its labels, where there is something to count."""
-    found: dict[str, set[str]] = {}
+    """Exported metrics by name, with their labels."""
+    labels_by_name: dict[str, set[str]] = {}
     for line in generate_latest(registry).decode().splitlines():
         if match := re.match(r"(fedkme_\w+)(?:\{(.*?)\})?\s", line):
-            found.setdefault(match[1], set()).update(re.findall(r"(\w+)=", match[2] or ""))
-    return found
+            labels_by_name.setdefault(match[1], set()).update(re.findall(r"(\w+)=", match[2] or ""))
+    return labels_by_name
 
 
 def figures() -> dict[str, set[str]]:

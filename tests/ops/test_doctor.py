@@ -1,4 +1,4 @@
-"""Issue 4, item 6: `fedkme doctor` explains faults of configuration, files, certificates, the way there."""
+"""`fedkme doctor` explains faults of configuration, files, certificates and connection."""
 
 from __future__ import annotations
 
@@ -27,31 +27,33 @@ POLICY = "[policy]\nmost_rows = 100\n[[policy.budgets]]\nepsilon = 4.0\ndelta = 
 def doctor(path: Path | None) -> tuple[int, list[dict[str, Any]]]:
     arguments = [] if path is None else [str(path)]
     result = CliRunner().invoke(app, [*arguments, "--json"])
-    said = json.loads(result.stdout)
-    assert said["code"] == result.exit_code
+    answer = json.loads(result.stdout)
+    assert answer["code"] == result.exit_code
     plain = CliRunner().invoke(app, arguments)
     assert plain.exit_code == result.exit_code
-    assert len(plain.stdout.splitlines()) == len(said["findings"])  # "one line each"
-    return result.exit_code, said["findings"]
+    assert len(plain.stdout.splitlines()) == len(answer["findings"])  # "one line each"
+    return result.exit_code, answer["findings"]
 
 
 def states(findings: list[dict[str, Any]]) -> dict[str, str]:
-    """States by check; the worst where there are several."""
+    """States by check; of several states the worst."""
     worst = ("ok", "warn", "fail")
-    found: dict[str, str] = {}
+    states_by_check: dict[str, str] = {}
     for finding in findings:
-        found[finding["check"]] = max(finding["state"], found.get(finding["check"], "ok"), key=worst.index)
-    return found
+        states_by_check[finding["check"]] = max(
+            finding["state"], states_by_check.get(finding["check"], "ok"), key=worst.index
+        )
+    return states_by_check
 
 
-def test_the_installation() -> None:
+def test_doctor_accepts_this_installation() -> None:
     code, findings = doctor(None)
     assert code == 0
     assert states(findings)["packages"] == states(findings)["ports"] == "ok"
 
 
-def test_a_party_to_which_nothing_is_wrong(site: Site) -> None:
-    # Against a real curator; nothing is written, and nobody joins.
+def test_a_party_without_faults_has_no_failures(site: Site) -> None:
+    # Against a real curator; nothing is written, and no party joins.
     curator = site.curator('owners = ["north"]')
     for party, text in (("north", POLICY), ("consumer", "")):
         path = site.write(party, text)
@@ -65,7 +67,7 @@ def test_a_party_to_which_nothing_is_wrong(site: Site) -> None:
     assert not [line for line in curator.events() if line["event"] in ("owner_joined", "refused")]
 
 
-def test_a_curator(site: Site) -> None:
+def test_doctor_checks_a_curator(site: Site) -> None:
     site.revoke(1)
     (site.folder / "runs").mkdir()
     open_store(site.folder / "runs" / "journal.db", "curator").close()
@@ -119,19 +121,19 @@ FAULTS: list[tuple[Callable[[Site], object], str, str, int]] = [
 def test_a_fault_is_found_and_has_a_remedy(
     site: Site, spoil: Callable[[Site], object], text: str, check: str, code: int
 ) -> None:
-    # "Exit 0 if no fail, else the number of the first failing check's error code."
+    # The exit status is the error code of the first failing check.
     site.address = f"127.0.0.1:{next(PORTS)}"
     spoil(site)
     path = site.write("north", text)
-    found, findings = doctor(path)
+    exit_code, findings = doctor(path)
     first = next(finding for finding in findings if finding["state"] == "fail")
-    assert (first["check"], first["code"], found) == (check, code, code), first
+    assert (first["check"], first["code"], exit_code) == (check, code, code), first
     assert first["remedy"]
     assert "999" not in first["line"]
 
 
-def test_faults_of_the_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    # One step after the other, and what is behind a step that failed is not tried.
+def test_each_step_to_the_curator_fails_by_itself(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Steps after a failed step are not tried.
     def first_fault() -> tuple[str, int]:
         code, findings = doctor(site.write("north"))
         fault = next(finding for finding in findings if finding["state"] == "fail")
@@ -155,7 +157,7 @@ def test_faults_of_the_way(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         curator.ended()
 
 
-def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_clock_is_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.curator()
     now = time.time
 
@@ -173,10 +175,10 @@ def test_a_clock_that_is_wrong(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 def test_packages_are_named_with_the_host_that_needs_them(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 12, A4: before the run, and not when the rows have come; where they are needed, and not elsewhere.
+    # Before the run, and only on the host that needs the packages.
     def said(party: str, text: str) -> tuple[int, list[str]]:
         code, findings = doctor(site.write(party, text))
-        return code, [found["line"] for found in findings if found["check"] == "packages"]
+        return code, [finding["line"] for finding in findings if finding["check"] == "packages"]
 
     site.curator()
     (site.folder / "test.csv").write_text((site.folder / "validation.csv").read_text())
@@ -192,7 +194,7 @@ def test_packages_are_named_with_the_host_that_needs_them(
         assert "releases by balog2, hermite, merf are refused" in lines[0]
 
 
-def test_a_simulation(tmp_path: Path) -> None:
+def test_doctor_checks_a_simulation(tmp_path: Path) -> None:
     path = tmp_path / "scenario.toml"
     path.write_text('[scenario]\nkind = "digits"\n[summary]\np = 10\n')
     assert doctor(path)[0] == 0

@@ -1,4 +1,4 @@
-"""docs/pki.md, renewal: "a party says so itself from 14 days before the end"; read at each dial."""
+"""A party's certificate: read at each dial, with a warning from 14 days before its end (docs/pki.md)."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
     assert fields["line"].startswith("the certificate of north expires on ")
 
 
-def test_plaintext_has_none() -> None:
+def test_plaintext_has_no_identity() -> None:
     assert own_identity(None, Transcript("north")) is None

@@ -1,4 +1,4 @@
-"""Issue 4, item 6: "structured logs (JSON, run and round in every line, no private value ever)"."""
+"""Structured logs: JSON, run and round in every line, never a private value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW, LABEL = "117.81250336217495", "planted-label"
 
 
 def planted(site: Site) -> None:
-    """Rows with a value that stands out, and a label too."""
+    """Make rows with a recognisable value and label."""
     for name in ("north", "south"):
         lines = "".join(f"{ROW},{'yes' if n % 2 else 'no'},no\n" for n in range(30))
         (site.folder / f"{name}.csv").write_text(f"age,smoker,ill\n{lines}")
@@ -30,7 +30,7 @@ def planted(site: Site) -> None:
 
 
 def secrets_of(site: Site) -> list[str]:
-    """Secrets that may stand in no log: values of rows, lines of keys."""
+    """Secrets that no log may contain: values of rows, lines of keys."""
     keys = re.findall(
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----\n(.*?)-----END",
         "".join(path.read_text() for path in site.folder.glob("*.pem")),
@@ -82,8 +82,7 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
     assert not [event for event in events if {"token", "bid", "record", "mmd2"} & event.keys()]
 
 
-def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost(site: Site) -> None:
-    # Issue 16: an owner's log had nothing of a release between "joined" and "left".
+def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None:
     planted(site)
     curator = site.curator('owners = ["north", "south"]')
     north = site.owner("north", "[[policy.budgets]]\nepsilon = 3\ndelta = 1e-6")
@@ -100,12 +99,14 @@ def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost
     north.until("over")
     about = [event for event in north.events() if "run" in event]
     assert [event["event"] for event in about] == ["release", "sent", "over"]
-    asked, sent, over = about
-    assert asked | {"consumer": "consumer", "method": "marginals", "answer": "accepted", "rows": 30} == asked
-    assert (asked["secure"], asked["delta"], sent["sums"]) == (False, 1e-6, "plain")
-    assert 1.9 < asked["epsilon"] <= 2.0
+    release, sent, over = about
+    assert (
+        release | {"consumer": "consumer", "method": "marginals", "answer": "accepted", "rows": 30} == release
+    )
+    assert (release["secure"], release["delta"], sent["sums"]) == (False, 1e-6, "plain")
+    assert 1.9 < release["epsilon"] <= 2.0
     assert sent["numbers"] > 10
-    assert (over["sums"], over["epsilon"]) == (1, asked["epsilon"])
+    assert (over["sums"], over["epsilon"]) == (1, release["epsilon"])
 
     south.until("release")
     why, refused = [event for event in south.events() if "run" in event]
@@ -114,8 +115,7 @@ def test_an_owner_says_of_a_release_who_asks_for_it_what_leaves_and_what_it_cost
     assert not [line for line in (*north.lines, *south.lines) if ROW in line]
 
 
-def test_a_curator_whose_jax_has_no_such_device_says_whose_host_that_is(site: Site) -> None:
-    # It was "error 53: the curator's store failed", after owners had been asked.
+def test_a_missing_jax_device_is_an_error_that_names_the_curators_host(site: Site) -> None:
     site.curator('owners = ["north", "south"]', JAX_PLATFORMS="gpu,nonsense")
     own = {"identity": "consumer.pem", "log": "json", "output": "released", "release": {"kind": "merf"}}
     config = write_config(site.folder / "release.toml", caller_values(HERE, site.address, **own))
@@ -143,7 +143,7 @@ def test_a_curator_whose_jax_has_no_such_device_says_whose_host_that_is(site: Si
     ],
 )
 def test_values_of_text_lines_are_written_for_people(value: object, text: str) -> None:
-    # Issue 14, item 9: "no Python reprs (`milliseconds=0.5310970000209636`, `reason=None`)".
+    # No reprs of Python such as `milliseconds=0.5310970000209636` or `reason=None`.
     assert text_of(value) == text
 
 
@@ -168,8 +168,8 @@ def test_a_log_file_may_be_moved_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_failure_that_nobody_foresaw(tmp_path: Path, form: str) -> None:
-    # The text of an exception may be a row: a log has its type and its place alone, whoever logs it.
+def test_an_unexpected_failure_logs_type_and_place_alone(tmp_path: Path, form: str) -> None:
+    # The text of an exception may hold a row: a log has its type and its place alone.
     log = Log("north", "json" if form == "json" else "text", tmp_path / "log")
     root = logging.getLogger()
     before, root.handlers[:] = root.handlers[:], []
@@ -189,7 +189,7 @@ def test_a_failure_that_nobody_foresaw(tmp_path: Path, form: str) -> None:
     assert ROW not in text
     assert text.count("\n") == 3
     assert text.count("ValueError") == 3
-    assert text.count("test_a_failure_that_nobody_foresaw") == 3
+    assert text.count("test_an_unexpected_failure_logs_type_and_place_alone") == 3
     assert "Attend failed" in text
 
 
@@ -203,7 +203,7 @@ def test_a_peer_cannot_forge_a_line(tmp_path: Path) -> None:
 
 
 def test_the_process_list_is_looked_at_while_it_runs(site: Site) -> None:
-    # The test above would pass on an empty list: it holds the command, and none of what it read.
+    # The list has the command, so the test above does not pass on an empty list.
     site.fresh = True
     curator = site.curator()
     assert "curator.toml" in command_lines(curator)

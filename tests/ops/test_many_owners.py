@@ -36,12 +36,12 @@ def together(site: Site, *names: str) -> Party:
 
 
 def said(party: Party, event: str) -> list[str]:
-    """Names of those who said it, sorted."""
+    """Names of the parties that logged an event, sorted."""
     return sorted(line["party"] for line in party.events() if line["event"] == event)
 
 
 def test_three_owners_take_part_and_end_together(three: Site) -> None:
-    # Issue 15, item 2: own certificate, journal, policy and budget each; SIGTERM ends all of them.
+    # Each has its own certificate, journal, policy and budget; SIGTERM ends all of them.
     three.curator(f"owners = {list(NAMES)}\nruns_at_once = 1".replace("'", '"'))
     owners = together(three, *NAMES)
     owners.until("joined", 3)
@@ -52,11 +52,11 @@ def test_three_owners_take_part_and_end_together(three: Site) -> None:
     for name in NAMES:  # each has written of itself alone
         with contextlib.closing(read_store(str(three.folder / f"{name}.db"), name)) as store:
             assert store.runs()
-            assert {f'"{name}"' in kept.line for kept in store.ledger()} == {True}
+            assert {f'"{name}"' in row.line for row in store.ledger()} == {True}
 
 
 def test_owners_load_rows_as_others_are_let_in(site: Site) -> None:
-    # 1,000 that loaded at once kept the curator waiting for their hellos, and it refused most of them.
+    # 1,000 owners that loaded at once kept the curator waiting for hellos, and it refused most of them.
     names = [f"owner-{number:02}" for number in range(JOINING + 4)]
     for name in names:
         site.issue(name, Role.OWNER)
@@ -68,7 +68,7 @@ def test_owners_load_rows_as_others_are_let_in(site: Site) -> None:
     assert max(accumulate(1 if step == "loaded" else -1 for step in steps)) <= JOINING
 
 
-def test_one_that_is_revoked_leaves_the_others(three: Site) -> None:
+def test_a_revoked_owner_does_not_stop_the_others(three: Site) -> None:
     three.revoke(1, "west")
     three.curator('owners = ["north", "south"]\nrevoked = "revoked.pem"')
     owners = together(three, *NAMES)
@@ -84,7 +84,7 @@ def test_one_that_is_revoked_leaves_the_others(three: Site) -> None:
 @pytest.mark.parametrize(
     ("file", "code"), [("west.db", StoreError.code), ("west.toml", ConfigError.code)], ids=["journal", "file"]
 )
-def test_one_whose_files_are_damaged_leaves_the_others(three: Site, file: str, code: int) -> None:
+def test_an_owner_with_damaged_files_does_not_stop_the_others(three: Site, file: str, code: int) -> None:
     three.curator('owners = ["north", "south"]\nruns = 1')
     configurations = [three.write(name) for name in NAMES]
     (three.folder / file).write_text("this is none of it")
@@ -96,7 +96,7 @@ def test_one_whose_files_are_damaged_leaves_the_others(three: Site, file: str, c
     assert owners.ended() == PartyFailedError.code  # the curator said farewell; one of them had failed
 
 
-def test_a_name_that_stands_twice_is_refused_before_anybody_joins(three: Site) -> None:
+def test_two_owners_with_one_name_are_refused_before_they_join(three: Site) -> None:
     first = three.write("north")
     second = three.folder / "again.toml"
     second.write_text(first.read_text(encoding="utf-8"), encoding="utf-8")
@@ -116,7 +116,7 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
         files_of([tmp_path / "empty"])
 
 
-def test_descriptors_are_held_to_what_a_process_may_have(
+def test_owners_beyond_the_limit_of_descriptors_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     owner = OwnerSettings(**owner_values(tmp_path, "a", "127.0.0.1:1"))
@@ -125,9 +125,9 @@ def test_descriptors_are_held_to_what_a_process_may_have(
     assert "of 128" in check_descriptors([owner] * 11)
     with pytest.raises(ConfigError, match="12 owners need 130 file descriptors"):
         check_descriptors([owner] * 12)
-    told = owner.model_copy(update={"log_file": tmp_path / "log", "metrics": "127.0.0.1:0"})
+    larger = owner.model_copy(update={"log_file": tmp_path / "log", "metrics": "127.0.0.1:0"})
     with pytest.raises(ConfigError, match="7 owners need 131 file descriptors"):
-        check_descriptors([told] * 7)
+        check_descriptors([larger] * 7)
 
 
 def test_doctor_looks_at_each_owner_of_a_folder_and_at_all_of_them(three: Site) -> None:
@@ -137,8 +137,8 @@ def test_doctor_looks_at_each_owner_of_a_folder_and_at_all_of_them(three: Site) 
         text = three.write(name).read_text(encoding="utf-8")
         (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     findings = list(examine(folder))
-    found = [finding.line for finding in findings if finding.check == "configuration"]
-    assert [line.partition(" ")[0] for line in found] == ["north.toml", "south.toml"]
+    lines = [finding.line for finding in findings if finding.check == "configuration"]
+    assert [line.partition(" ")[0] for line in lines] == ["north.toml", "south.toml"]
     (descriptors,) = [finding for finding in findings if finding.check == "descriptors"]
     assert descriptors.state == "ok"
     assert descriptors.line.startswith("2 owners need 75 ")

@@ -1,4 +1,4 @@
-"""Issue 12, B10 and B12, by separate processes that are killed: `owner resync`, and answers drawn once."""
+"""Processes that are killed: `owner resync` restores what was lost, and answers are drawn once."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def dying(self, key, value):
         os.kill(os.getpid(), signal.SIGKILL)
 SqliteStore.put = dying
 """
-"""A process that is killed when all that it writes is written, and nothing is committed."""
+"""Code of a process that is killed after its writes and before the commit."""
 
 
 def stop(party: Party) -> None:
-    """Stop it as a service manager does."""
+    """Stop a process as a service manager does."""
     party.process.terminate()
     assert party.ended() == 0
 
 
 def heard(site: Site, name: str) -> Counter[Disclosure]:
-    """Lines of an owner's ledger that others have, too."""
+    """Lines of an owner's ledger that other parties have, too."""
     with contextlib.closing(read_store(str(site.folder / f"{name}.db"), name)) as store:
-        lines = disclosures_in(kept.line for kept in store.ledger())
+        lines = disclosures_in(row.line for row in store.ledger())
     return Counter(line for line in lines if line.nonce.split()[0] not in ("bid", "counts"))
 
 
@@ -71,8 +71,8 @@ def test_a_restored_owner_gets_back_what_it_lost_though_the_first_attempt_is_kil
     command = ("resync", site.folder / "north.toml", "--curator", exported)
     assert site.call("owner", *command, first=DIES_BEFORE_ITS_COMMIT).ended() == -signal.SIGKILL
     assert heard(site, "north") == restored  # all or nothing
-    done = site.call("owner", *command)
-    assert done.ended() == 0, done.lines
+    process = site.call("owner", *command)
+    assert process.ended() == 0, process.lines
     assert heard(site, "north") == before
     assert site.call("owner", *command).ended() != 0  # nothing is lost any more, and nothing charged twice
 
@@ -105,11 +105,11 @@ async def answered(self, question, ask):
     return tables
 ReleaseRun._keep, Answers.of = keeping, answered
 """
-"""A curator that notes digests of answers, and is killed in the transaction that keeps one, or after it."""
+"""Code of a curator that notes digests of answers, and is killed in the transaction of one, or after it."""
 
 
 def sums_of(path: Path) -> list[str]:
-    """Questions that a ledger has lines of, with the digest of what was asked."""
+    """Questions in a ledger, with their digests."""
     lines = [entry.disclosure for entry in read_ledger(path)]
     assert sum(line.observer == OWNERS for line in lines) <= len(SIZES)
     return [line.nonce for line in lines if line.nonce.startswith("sums ")]
@@ -119,11 +119,11 @@ def sums_of(path: Path) -> list[str]:
 def test_an_adaptive_release_whose_curator_is_killed_draws_each_answer_once(
     site: Site, number: int, inside: bool
 ) -> None:
-    # Noise is the operating system's, so that what is drawn again is another draw. Questions follow from
-    # answers, and each is in every ledger once.
+    # Noise comes from the operating system, so a repeated draw would differ. Questions follow from answers,
+    # and each question is in every ledger once.
     noted = site.folder / "answers.txt"
     dies, lives = (
-        DIES_WITH_AN_ANSWER.format(number=left, inside=inside, noted=str(noted)) for left in (number, 0)
+        DIES_WITH_AN_ANSWER.format(number=deaths, inside=inside, noted=str(noted)) for deaths in (number, 0)
     )
     dying = site.curator(BOTH, first=dies)
     for name in SIZES:

@@ -1,7 +1,7 @@
-"""Issue 14, item 3: the page in a browser: it moves, survives a restart of the curator, anybody can use it.
+"""The page in a browser: live updates, a restart of the curator, small screens, keyboard, accessibility.
 
-Where the machine has no Chromium these tests are skipped; where FEDKME_AXE does not name axe.min.js, of
-axe-core, those of contrast, names and roles are.
+Without Chromium these tests are skipped; without FEDKME_AXE, the path of axe-core's axe.min.js, the test of
+contrast, names and roles is.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ AXE = os.environ.get("FEDKME_AXE", "")
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
-    with browser(tmp_path / "profile") as made:
-        yield made
+    with browser(tmp_path / "profile") as tab:
+        yield tab
 
 
 def settings(port: int) -> str:
-    """A curator over plain sockets with a page, whose runs ask for one row after another."""
+    """Configure a curator in plaintext with a page, whose runs ask for one row after another."""
     lines = (
         f'page = "127.0.0.1:{port}"',
         f"owners = [{', '.join(map(repr, SIZES))}]",
@@ -69,7 +69,7 @@ def watched(address: str, page: Page) -> str:
     return address
 
 
-def test_it_moves_and_survives_a_restart_of_the_curator(site: Site, page: Page) -> None:
+def test_the_page_moves_and_survives_a_restart_of_the_curator(site: Site, page: Page) -> None:
     port = next(PORTS)
     curator = site.curator(settings(port))
     page.show(1200)
@@ -116,7 +116,7 @@ def test_a_simulation_moves_on_its_page(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("watched")
-def test_a_phone_has_room_for_it(page: Page) -> None:
+def test_the_page_fits_a_phone(page: Page) -> None:
     page.show(400)
     assert page.value("document.documentElement.scrollWidth") == 400
     too_wide = "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > 401)"
@@ -141,9 +141,11 @@ def test_the_keyboard_alone_chooses_another_view(page: Page, watched: str) -> No
 
 @pytest.mark.skipif(not AXE, reason="FEDKME_AXE does not name axe.min.js")
 @pytest.mark.usefixtures("watched")
-def test_contrast_names_and_roles_are_as_axe_wants_them(page: Page) -> None:
+def test_axe_finds_no_violation(page: Page) -> None:
     page.value(Path(AXE).read_text(encoding="utf-8") + "; 0")
     for width, dark in itertools.product((1200, 400), (False, True)):
         page.show(width, dark=dark)
-        found = page.value("axe.run().then(all => all.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
-        assert found == [], (width, dark)
+        violations = page.value(
+            "axe.run().then(all => all.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+        )
+        assert violations == [], (width, dark)

@@ -1,4 +1,4 @@
-"""Issue 4, item 6: "health and reflection services, Prometheus metrics, graceful drain on SIGTERM"."""
+"""Parties as services: health, reflection, Prometheus metrics, drain on SIGTERM, revocation."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def figures(address: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_health_and_reflection(site: Site) -> None:
-    # Health for any certificate of the authority, whoever's; reflection is off over TLS by default.
+def test_health_answers_any_certificate_and_reflection_is_off(site: Site) -> None:
+    # Health answers every certificate of the authority; reflection is off over TLS by default.
     site.curator('owners = ["north"]\nconsumers = ["consumer"]')
     site.issue("somebody", Role.OWNER)
     for party in ("north", "consumer", "somebody"):
@@ -85,7 +85,7 @@ def test_reflection_in_plaintext(site: Site) -> None:
 
 
 def test_figures_agree_with_the_record(site: Site) -> None:
-    # Counters against what the run itself wrote down; epsilon against the accountant, over the same ledger.
+    # Counters equal the run's record; epsilon equals the accountant's over the same ledger.
     curator = site.curator('owners = ["north", "south"]\nmetrics = "127.0.0.1:0"' + BY_ROUNDS)
     north = site.owner("north", 'metrics = "127.0.0.1:0"')
     site.owner("south")
@@ -114,15 +114,15 @@ def test_figures_agree_with_the_record(site: Site) -> None:
 
 
 def wait_for(party: Party, *key: str) -> float:
-    """A figure that is computed after the run, beside what answers the requests for it."""
+    """Wait for a metric that is computed after the run, in another thread than requests."""
     address, deadline = party.until("metrics")["address"], time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        if key in (found := figures(address)):
-            return found[key]
-    raise AssertionError(f"{key} never came: {sorted(found)}")
+        if key in (samples := figures(address)):
+            return samples[key]
+    raise AssertionError(f"{key} never came: {sorted(samples)}")
 
 
-def test_metrics_are_off_and_at_home(site: Site) -> None:
+def test_metrics_are_off_by_default_and_on_loopback(site: Site) -> None:
     curator = site.curator()
     assert not [line for line in curator.events() if line["event"] == "metrics"]
     for settings in ('metrics = "0.0.0.0:0"', 'metrics = "nowhere"'):
@@ -146,7 +146,7 @@ def under_way(site: Site, settings: str = "", p: int = 60) -> tuple[Party, Party
 
 
 def test_a_drain_lets_a_run_end(site: Site) -> None:
-    # "stop taking new runs (health NOT_SERVING, refusal with a clear line), let runs under way end"
+    # New runs are refused (health NOT_SERVING), and open runs end.
     curator, owner, consumer = under_way(site, "drain_s = 600", p=LONG)
     owner.process.send_signal(signal.SIGSTOP)  # else the run, and the curator, may end before the next asks
     curator.process.send_signal(signal.SIGTERM)
@@ -164,7 +164,7 @@ def test_a_drain_lets_a_run_end(site: Site) -> None:
 
 
 def test_without_a_drain_a_run_goes_on_at_the_next_start(site: Site) -> None:
-    # "default 0: suspend at once; they go on at the next start because the journal holds them"
+    # With drain_s = 0 runs are suspended at once, and continue from the journal at the next start.
     curator, owner, consumer = under_way(site, p=LONG)
     curator.process.send_signal(signal.SIGTERM)
     assert curator.ended() == 0
@@ -191,7 +191,7 @@ def test_a_second_signal_does_not_wait(site: Site) -> None:
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, InterruptedRunError.code)]
 )
-def test_exit_statuses(site: Site, number: signal.Signals, status: int) -> None:
+def test_a_signal_decides_the_exit_status(site: Site, number: signal.Signals, status: int) -> None:
     # docs/errors.md, 130: SIGTERM is how a service is meant to end; ctrl-C is not.
     curator = site.curator()
     owner = site.owner("north")
@@ -201,8 +201,8 @@ def test_exit_statuses(site: Site, number: signal.Signals, status: int) -> None:
         assert party.ended() == status
 
 
-def test_the_service_manager_is_told(site: Site, tmp_path: Path) -> None:
-    # sd_notify(3): READY=1 once it serves, STOPPING=1 when it is told to stop.
+def test_the_service_manager_hears_of_ready_and_stopping(site: Site, tmp_path: Path) -> None:
+    # sd_notify(3): READY=1 once the party serves, STOPPING=1 after a signal.
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.settimeout(WAIT_S)
@@ -219,7 +219,7 @@ def test_the_service_manager_is_told(site: Site, tmp_path: Path) -> None:
 
 
 def test_a_revoked_owner_is_let_go(site: Site) -> None:
-    # "live sessions re-checked when the list changes (at the next admission and on SIGHUP)"
+    # Live sessions are checked again when the list changes: at the next admission and on SIGHUP.
     listed = site.folder / "revoked.pem"
     site.revoke(1)
     curator = site.curator('revoked = "revoked.pem"')
@@ -247,7 +247,7 @@ def test_a_revoked_owner_is_let_go(site: Site) -> None:
 
 
 def test_a_revoked_consumer_is_let_go(site: Site) -> None:
-    # Its run goes on without it; when it asks again it is told why it may not.
+    # Its run continues without it; a new request is refused with the reason.
     site.revoke(1)
     curator, _, consumer = under_way(site, 'revoked = "revoked.pem"', p=LONG)
     site.revoke(2, "consumer")
@@ -256,8 +256,8 @@ def test_a_revoked_consumer_is_let_go(site: Site) -> None:
     assert "was revoked on" in consumer.until("failed")["cause"]
 
 
-def test_a_role_is_held_to(site: Site) -> None:
-    # An owner's certificate asks for nothing, also where no names are listed; a consumer's joins nothing.
+def test_a_certificate_of_another_role_is_refused(site: Site) -> None:
+    # An owner's certificate cannot request a run, even without a list of names; a consumer's cannot join.
     site.curator()
     (site.folder / "consumer.pem").unlink()
     site.issue("consumer", Role.OWNER)

@@ -1,7 +1,7 @@
-"""Issue 17, item A4: a signal at any await of any party ends it, and what was done is kept.
+"""A signal at any await of any party ends the party, and nothing stored is lost.
 
-A party runs in this loop over real ports. Each time that any of its tasks waits is counted, and at the n-th
-it is told to stop as its process is by SIGTERM. Started again, it finishes what it began.
+Parties run in this loop over real ports. The test counts each wait of a party's tasks, and at the n-th wait
+the party is stopped as by SIGTERM. After a restart the party finishes its run.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from tests.parties import WAIT_S
 from tests.system.market import SCHEMA, Market, curator_settings
 
 PLACE: contextvars.ContextVar[Place | None] = contextvars.ContextVar("place", default=None)
-"""The party whose code runs, where it is counted."""
+"""The party whose code runs, if its waits are counted."""
 
 
 class Place:
-    """An await of a party at which it is told to stop."""
+    """An await of a party at which the party is stopped."""
 
     def __init__(self, number: int) -> None:
         self.left = number
         self.stop: Callable[[], object] = lambda: None
 
     def pause(self) -> None:
-        """A task of the party waits."""
+        """Count a wait of one of the party's tasks."""
         self.left -= 1
         if self.left == 0:
             asyncio.get_running_loop().call_soon(lambda: self.stop())
 
 
 class Counted(Coroutine[Any, Any, Any]):
-    """A coroutine whose pauses are counted for the party that it is of."""
+    """Coroutine whose waits count for its party."""
 
     def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
         self._inner = inner
@@ -68,12 +68,12 @@ class Counted(Coroutine[Any, Any, Any]):
 
 
 def counted(loop: asyncio.AbstractEventLoop, inner: Any, **named: Any) -> asyncio.Task[Any]:
-    """A task factory: what a party begins, and what that begins, is the party's."""
+    """Task factory: tasks that a party's tasks begin belong to the party."""
     return asyncio.Task(Counted(inner), loop=loop, **named)
 
 
 def at_its(place: Place, begin: Callable[[], asyncio.Task[Any]]) -> asyncio.Task[Any]:
-    """Begin a party that stops at a place."""
+    """Start a party that stops at a given await."""
     token = PLACE.set(place)
     try:
         return begin()
@@ -82,9 +82,9 @@ def at_its(place: Place, begin: Callable[[], asyncio.Task[Any]]) -> asyncio.Task
 
 
 async def ended(task: asyncio.Task[Any]) -> None:
-    """The party has stopped, or was done before; a signal that was lost leaves it running."""
-    done, _ = await asyncio.wait((task,), timeout=WAIT_S)
-    assert done, "the signal was lost"
+    """Check that the party has stopped or ended before; a lost signal would leave it running."""
+    finished, _ = await asyncio.wait((task,), timeout=WAIT_S)
+    assert finished, "the signal was lost"
     with contextlib.suppress(asyncio.CancelledError, StoppingError):  # asked of a curator that stops
         await task
 
@@ -93,7 +93,7 @@ OWNERS = ("a", "b")
 P = 6
 SUMMARY = SummarySettings(protocol="uniform", features=FeatureSettings(dimension=8))
 PLACES = (*range(1, 20), *range(20, 100, 8))
-"""Awaits of a party, of which each has about 30 to 200 until its part in the run is over."""
+"""Awaits that are tried; each party has about 30 to 200 until its part in the run is over."""
 
 
 async def begin_curator(at: Market, place: Place | None = None) -> None:
@@ -118,7 +118,7 @@ def terminate(at: Market) -> None:
 
 
 async def first_life(at: Market, party: str, number: int) -> None:
-    """Begin everybody, and tell one party to stop at an await."""
+    """Start all parties, and stop one of them at an await."""
     place = Place(number)
     await begin_curator(at, place if party == "curator" else None)
     if at._serving is not None and at._serving.done():
@@ -142,7 +142,7 @@ async def first_life(at: Market, party: str, number: int) -> None:
 
 
 async def second_life(at: Market) -> None:
-    """Start whoever is gone again, and ask until the rows are here."""
+    """Restart the stopped party, and repeat the request until the rows are here."""
     if at._serving is None or at._serving.done():
         await begin_curator(at)
     for name in OWNERS:
@@ -153,7 +153,7 @@ async def second_life(at: Market) -> None:
 def rows_in(store: Path, party: str) -> Counter[Disclosure]:
     """Lines about owners' rows in a ledger."""
     with contextlib.closing(open_store(store, party, "process")) as opened:
-        lines = disclosures_in(kept.line for kept in opened.ledger())
+        lines = disclosures_in(row.line for row in opened.ledger())
     return Counter(line for line in lines if isinstance(line.event, RawRows) and line.observer == CURATOR)
 
 

@@ -1,4 +1,4 @@
-"""The time that is left of a stage, in words."""
+"""Remaining time of a stage, in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from fedkme.ops.spans import StageTime, with_time_left
 
 
-def test_a_stage_tells_the_time_that_is_left_of_it_by_its_own_pace() -> None:
+def test_the_remaining_time_of_a_stage_follows_its_pace() -> None:
     times = StageTime()
     assert times.left("measuring", 0.0, 100.0) == ""
     assert times.left("measuring", 0.1, 110.0) == "about 1 min 30 s left"
@@ -16,8 +16,8 @@ def test_a_stage_tells_the_time_that_is_left_of_it_by_its_own_pace() -> None:
     assert times.left("fitting", 1.0, 120.0) == ""
 
 
-def test_what_a_run_says_of_its_stages_has_no_clock_in_it_until_a_party_reports_it() -> None:
-    # CI of 827f964: two equal runs of a release were told apart by how long one of them took.
+def test_stages_have_no_times_until_a_party_reports_them() -> None:
+    # Two equal runs of a release differed by their times (CI of 827f964).
     heard: list[dict[str, Any]] = []
     say = with_time_left(lambda event, **fields: heard.append({"event": event, **fields}))
     for fraction in (0.0, 0.5, 1.0):

@@ -1,4 +1,4 @@
-"""Issue 4: "Owner on SIGTERM: finishes the answer it is computing, closes"; a second signal does not wait."""
+"""Stopping: after SIGTERM an owner finishes its answer and closes; a second signal does not wait."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.parties import WAIT_S
 
 
 async def test_work_that_is_cancelled_once_is_finished() -> None:
-    gate, done = asyncio.Event(), []
+    gate, results = asyncio.Event(), []
 
     async def work() -> None:
         await gate.wait()
-        done.append(True)
+        results.append(True)
 
     task = asyncio.create_task(to_the_end(work()))
     await asyncio.sleep(0)
@@ -32,7 +32,7 @@ async def test_work_that_is_cancelled_once_is_finished() -> None:
     gate.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert done == [True]
+    assert results == [True]
 
 
 async def test_work_that_is_cancelled_twice_is_not() -> None:
@@ -45,8 +45,8 @@ async def test_work_that_is_cancelled_twice_is_not() -> None:
 
 
 async def test_work_that_fails_while_it_is_finished_does_not_undo_the_signal() -> None:
-    # Issue 17, item A4: the curator dies while an owner computes; the error of the answer that then cannot
-    # leave took the signal's place, and the owner dialled again.
+    # The curator dies while an owner computes. The error of the answer that cannot leave replaced the signal,
+    # and the owner dialled again.
     gate = asyncio.Event()
 
     async def work() -> None:
@@ -73,7 +73,7 @@ async def test_work_without_an_end_is_left_after_a_time() -> None:
     assert never.cancelled()
 
 
-async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
+async def test_a_cancelled_task_does_not_wait_for_its_thread() -> None:
     gate = threading.Event()
     task = asyncio.create_task(in_thread(gate.wait))
     await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_who_is_cancelled_does_not_wait_for_a_thread() -> None:
     gate.set()
 
 
-async def test_what_is_computed_beside_comes_back() -> None:
+async def test_a_result_computed_in_a_thread_is_returned() -> None:
     assert await in_thread(divmod, 7, 3) == (2, 1)
     with pytest.raises(ZeroDivisionError):
         await in_thread(divmod, 7, 0)
@@ -105,7 +105,7 @@ sys.exit(run_party(load, False, work, service=True))
 
 
 def test_a_process_that_computes_ends_when_it_is_told_to() -> None:
-    # "the curator needs 38 s to stop with drain_s = 0 during a release": it joined the thread that trained.
+    # A curator took 38 s to stop during a release: it waited for the thread that trained.
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "listening" in process.stderr.readline()
@@ -138,6 +138,6 @@ sys.exit(run_party(load, False, work))
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries have one heap")
 def test_threads_of_a_party_allocate_from_one_heap() -> None:
-    # Issue 17, item 11: an owner's free blocks, one heap for each thread, grew by 9 to 21 MB in 1,000 runs.
-    done = subprocess.run([sys.executable, "-c", SHARED], stdout=subprocess.PIPE, check=True)
-    assert int(done.stdout) == 1
+    # An owner's free blocks, one heap for each thread, grew by 9 to 21 MB in 1,000 runs.
+    process = subprocess.run([sys.executable, "-c", SHARED], stdout=subprocess.PIPE, check=True)
+    assert int(process.stdout) == 1

@@ -1,4 +1,4 @@
-"""An owner that is asked in messages of the wire, as its process is, without a network."""
+"""An owner behind the codecs of the wire, without a network."""
 
 from __future__ import annotations
 

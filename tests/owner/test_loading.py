@@ -23,7 +23,7 @@ missing = "unknown"
 
 
 async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Lines that an owner reports until it finds that its curator's address is none."""
+    """Collect an owner's lines until it refuses its curator's address."""
     (folder / "schema.toml").write_text(SCHEMA)
     (folder / "rows.csv").write_text("\n".join(["smoker", *cells, ""]))
     ear = Transcript("north")
@@ -40,15 +40,15 @@ async def loaded(folder: Path, cells: list[str], **settings: Any) -> list[tuple[
     return ear.said
 
 
-async def test_names_that_nobody_knows_are_refused_before_anybody_is_dialled(tmp_path: Path) -> None:
-    # Issue 14, item 2: an owner whose yes and no are Y and N joined, and every smoker was "unknown".
+async def test_categories_outside_the_schema_stop_the_owner_before_it_dials(tmp_path: Path) -> None:
+    # An owner whose file has Y and N for yes and no joined once, and every smoker counted as "unknown".
     with pytest.raises(DataError, match="a name not in the schema, taken as 'unknown', rows: 100, the first"):
         await loaded(tmp_path, ["Y", "N"] * 50)
     words = {"smoker": {"map": {"Y": "yes", "N": "no"}}}
     assert await loaded(tmp_path, ["Y", "N"] * 50, columns=words) == [("loaded", {"rows": 100})]
 
 
-async def test_a_few_are_counted_in_the_owners_own_log(tmp_path: Path) -> None:
+async def test_a_few_unlisted_categories_are_counted_in_the_owners_log(tmp_path: Path) -> None:
     assert await loaded(tmp_path, ["yes"] * 99 + ["Y"]) == [
         ("loaded", {"rows": 100}),
         ("unlisted", {"column": "smoker", "cells": 1}),

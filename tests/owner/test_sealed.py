@@ -1,4 +1,4 @@
-"""Sealed rows at both ends: what an owner sends and when it leaves, whose keys a consumer takes."""
+"""Sealed rows at both ends: an owner's boxes and keys, and the keys that a consumer accepts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def table(seed: int, count: int = 30) -> Table:
 
 
 class Lines:
-    """A ledger that is looked at."""
+    """A ledger in memory."""
 
     def __init__(self) -> None:
         self.kept: list[Disclosure] = []
@@ -100,7 +100,7 @@ def boxes(rows: Sequence[AnyRow]) -> list[HashedRow]:
 
 
 def test_an_order_of_cells_without_rows_is_filled_with_others() -> None:
-    # Issue 13, item 6: no box is empty, whatever cells the owner has rows of.
+    # No box is empty, whatever cells the owner's rows are in.
     rows = table(1)
     cells = BOOK.cells_of(SCHEMA.encode(rows.values))
     lacking = Table(rows.values[cells != 0], None if rows.labels is None else rows.labels[cells != 0])
@@ -116,7 +116,7 @@ def test_an_order_of_cells_without_rows_is_filled_with_others() -> None:
 
 
 def test_as_many_boxes_come_as_were_ordered_and_the_consumer_sees_which_are_empty() -> None:
-    # sealed-rows: "as many as were ordered", also where an order is for more than there are.
+    # Also if the order is for more rows than the owner has.
     owner = Owner("a", table(1, 4))
     keys, gifts = given(owner.keys.offer(RUN))
     owner.responder.invite(invitation(gifts["a"]))
@@ -139,11 +139,11 @@ def test_a_full_order_is_full_of_the_owners_rows() -> None:
 def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_counted() -> None:
     owner = Owner("a", table(1))
     _, gifts = given(owner.keys.offer(RUN))
-    with pytest.raises(ProtocolError, match="is of the protocol"):
+    with pytest.raises(ProtocolError, match="with the protocol"):
         owner.responder.invite(invitation(gifts["a"], "uniform-sealed"))
-    with pytest.raises(SealedBoxError, match="is given no secret"):
+    with pytest.raises(SealedBoxError, match="was given no secret"):
         owner.responder.invite(invitation(None))
-    with pytest.raises(SealedBoxError, match="has no keys"):  # they went with that
+    with pytest.raises(SealedBoxError, match="has no keys"):  # the refusal used them up
         owner.responder.invite(invitation(gifts["a"]))
     assert not owner.responder._invitation is not None
     with pytest.raises(ProtocolError):
@@ -152,7 +152,7 @@ def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_c
 
 
 async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> None:
-    # Decision 010: "An owner that restarts offers new keys"; its gift is for the old ones.
+    # Decision 010: a restarted owner has new keys, and the gift is for the old ones.
     first, second = Owner("a", table(1)), Owner("b", table(2))
     keys, gifts = given(first.keys.offer(RUN), second.keys.offer(RUN))
     second = Owner("b", table(2))
@@ -172,37 +172,37 @@ def directive(seq: int, body: Body) -> Directive:
     return Directive(RUN, min(seq - 1, 1), seq, body)
 
 
-def test_boxes_that_left_come_again_as_they_were_and_no_others_do() -> None:
-    # "A directive that arrives again gets the same answer, byte for byte, also from another process."
+def test_a_repeated_order_gets_the_same_boxes_after_a_restart() -> None:
+    # Byte for byte, also from another process.
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     handler = CellHandler(RUN, owner.responder)
-    asked = [
+    directives = [
         directive(1, invitation(gifts["a"])),
         directive(2, AskHistogram()),
         directive(3, FillOrder(3, np.ones(4))),
     ]
-    kept = [owner_entry_to_bytes(handler.answer(said)) for said in asked]
-    entries = [owner_entry_from_bytes(entry) for entry in kept]
+    stored = [owner_entry_to_bytes(handler.answer(order)) for order in directives]
+    entries = [owner_entry_from_bytes(entry) for entry in stored]
     before, after = Owner("a", table(1)), Owner("a", table(1))
     again, early = CellHandler(RUN, before.responder), CellHandler(RUN, after.responder)
     for entry in entries:
         again.restore(entry)
-    first, second = again.again(asked[2]), handler.again(asked[2])
+    first, second = again.again(directives[2]), handler.again(directives[2])
     assert first is not None
     assert second is not None
-    assert answer_to_wire(first, asked[2]) == answer_to_wire(second, asked[2])
+    assert answer_to_wire(first, directives[2]) == answer_to_wire(second, directives[2])
     for entry in entries[:2]:
         early.restore(entry)
-    reply = early.answer(asked[2]).answer
+    reply = early.answer(directives[2]).answer
     assert isinstance(reply, Refusal)
     assert reply.code == SealedBoxError.code
     assert after.lines.kept == []
-    assert keys.secret.exposed() not in b"".join(kept)  # an owner's journal has no key to what it sent
+    assert keys.secret.exposed() not in b"".join(stored)  # the journal has no key to the boxes
 
 
-def test_a_consumer_gives_nothing_to_keys_that_are_not_an_owners_own() -> None:
-    # Decision 010: a curator that "swaps, makes up or replays keys" causes error 33 at the consumer.
+def test_a_consumer_gives_no_secret_to_keys_that_are_not_genuine() -> None:
+    # Decision 010: a curator that swaps, makes up or replays keys causes error 33 at the consumer.
     authority = Authority()
     ring = {
         name: KeyRing(name, functools.partial(authority.issue, name, role=Role.OWNER)) for name in ("a", "b")
@@ -236,8 +236,7 @@ def hashed_invitation(gift: Any, features: Any, protocol: str = "clock-hashed") 
 PUBLIC = FourierSpec("paired", 64, 1.0, 3, 7)
 
 
-def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None:
-    # "The consumer opens the boxes, mismatched -> typed error".
+def test_a_box_whose_row_does_not_match_its_hash_is_refused() -> None:
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
     draw = keys.draw(PUBLIC)
@@ -260,7 +259,7 @@ def test_hashes_are_of_the_rows_in_their_boxes_or_the_consumer_says_so() -> None
 
 
 def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
-    # Under a public draw the curator inverts hashes: "a party cannot take a public one for it by mistake".
+    # Under a public draw the curator could invert hashes, so no party may take a public draw by mistake.
     for features_of, protocol in (
         (lambda keys: PUBLIC, "clock-hashed"),
         (lambda keys: keys.draw(PUBLIC).spec, "clock"),
@@ -280,14 +279,14 @@ def test_a_draw_that_does_not_go_with_the_protocol_is_refused() -> None:
 def test_a_secret_draw_does_not_outlive_the_process() -> None:
     owner = Owner("a", table(1))
     keys, gifts = given(owner.keys.offer(RUN))
-    said = hashed_invitation(gifts["a"], keys.draw(PUBLIC).spec)
-    owner.bidder.invite(said)
+    invited = hashed_invitation(gifts["a"], keys.draw(PUBLIC).spec)
+    owner.bidder.invite(invited)
     with pytest.raises(SealedBoxError, match="was started again"):
-        Owner("a", table(1)).bidder.restore_invitation(said)
+        Owner("a", table(1)).bidder.restore_invitation(invited)
 
 
-def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
-    # Decision 010: "drawn uniformly over the schema's domain from the group secret".
+def test_reference_hashes_depend_on_the_secret_alone() -> None:
+    # Decision 010: rows drawn uniformly over the schema's domain from the group secret.
     keys, other = RunKeys.fresh("consumer", RUN), RunKeys.fresh("consumer", RUN)
     draw = keys.draw(PUBLIC)
     hashes = keys.reference(draw, SCHEMA)
@@ -297,7 +296,7 @@ def test_reference_hashes_are_the_secrets_and_of_nobodys_rows() -> None:
     assert fault_of_hashes(hashes, draw.spec) == ""
 
 
-def test_a_policy_that_lets_nothing_of_rows_leave_refuses_sealed_ones_too() -> None:
+def test_a_policy_that_keeps_rows_refuses_sealed_rows_too() -> None:
     from fedkme.protocols import keeps_to
 
     for protocol in ("cells-sealed", "uniform-sealed", "clock-hashed", "ask-everyone-hashed"):

@@ -21,7 +21,7 @@ from fedkme.privacy.settings import GaussianSettings
 from fedkme.store.reading import read_store
 from fedkme.tables.files import save_table
 from fedkme.tables.table import joined
-from operate.doctor.budgets import check_budgets
+from operate.doctor.files import check_budgets
 from owner.agent import join
 from owner.consent.status import read_status
 from owner.settings import OwnerSettings, PeriodBudget, PolicySettings

@@ -45,8 +45,8 @@ def environment(folder: Path, wheel: Path, extra: str = "", *more: str) -> Path:
     (site,) = (folder / "lib").glob("python3*/site-packages")
     (own,) = site.glob("fedkme-*.dist-info")
     lines = (own / "METADATA").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
-    asked = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: ")]
-    for name in _closure([*asked, *more], extra):
+    requirements = [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist: ")]
+    for name in _closure([*requirements, *more], extra):
         for file in distribution(name).files or ():
             top = file.parts[0]
             if top not in ("..", "__pycache__", "bin") and not (site / top).exists():
@@ -54,12 +54,12 @@ def environment(folder: Path, wheel: Path, extra: str = "", *more: str) -> Path:
     return folder / "bin"
 
 
-def _closure(asked: list[str], extra: str) -> Iterator[str]:
+def _closure(requirements: list[str], extra: str) -> Iterator[str]:
     """Names of packages that some requirements ask for, and what these ask for."""
     seen: set[tuple[str, str]] = set()
-    left = [(line, extra) for line in asked]
-    while left:
-        line, of = left.pop()
+    queue = [(line, extra) for line in requirements]
+    while queue:
+        line, of = queue.pop()
         wanted = Requirement(line)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": of}):
             continue
@@ -69,17 +69,17 @@ def _closure(asked: list[str], extra: str) -> Iterator[str]:
                 continue
             seen.add((name, each))
             if name == "fedkme":
-                left += [(line, each) for line in asked]
+                queue += [(line, each) for line in requirements]
                 continue
             try:
-                left += [(line, each) for line in distribution(name).requires or ()]
+                queue += [(line, each) for line in distribution(name).requires or ()]
             except PackageNotFoundError:
                 pytest.skip(f"skipped: {name} is not in the tests' environment")
     yield from sorted({name for name, _ in seen} - {"fedkme"})
 
 
 def _pip(*words: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pip", *words], env=offline(), capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

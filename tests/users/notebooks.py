@@ -36,9 +36,9 @@ def execute(cells: list[str], folder: Path, python: Path | None = None) -> list[
         notebook, timeout=MOST_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     if python is not None:
-        made = client.create_kernel_manager()
-        assert made.kernel_spec is not None
-        made.kernel_spec.argv[0] = str(python)
+        manager = client.create_kernel_manager()
+        assert manager.kernel_spec is not None
+        manager.kernel_spec.argv[0] = str(python)
     client.execute(env={**os.environ, **({"PYTHONPATH": ""} if python else {})})
     return list(notebook.cells)
 

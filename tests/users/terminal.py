@@ -1,4 +1,4 @@
-"""A user's terminal: folders of a laptop or of some hosts, and `fedkme` of this checkout, typed."""
+"""A user's terminal: types `fedkme` of this checkout in folders that stand for a laptop or hosts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ PYTHONPATH={ROOT} exec {sys.executable} -P -c '{COMMAND}' "$@"
 
 
 def terminals(folder: Path, *hosts: str) -> Terminals:
-    """Open terminals on hosts that are folders of this machine; each has a home."""
+    """Open terminals on hosts; each host is a folder of this machine, with a home."""
 
     def here(host: str, *command: str) -> list[str]:
         return [*command]
 
-    made = Terminals(folder, hosts, here)
-    made.stand_in("fedkme", FEDKME)
-    return made
+    terminals = Terminals(folder, hosts, here)
+    terminals.stand_in("fedkme", FEDKME)
+    return terminals
 
 
 def commands(script: str) -> Sequence[str]:
-    """Commands of a script, one a line; lines that go on are one."""
+    """Commands of a script, one per line; continued lines are joined."""
     return [line for line in script.replace("\\\n", " ").splitlines() if line.strip()]

@@ -1,7 +1,4 @@
-"""An analyst of a release: from three owners' files to ten questions, their intervals, and what has none.
-
-Issue 14, "Done means": the analyst's ten questions.
-"""
+"""An analyst of a release: from three owners' files to ten questions, their intervals, and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +18,8 @@ from tests.users.terminal import terminals
 OWN = ROOT / "examples" / "own-files"
 SCENARIO = f"{OWN}/scenario.toml"
 RELEASE = f"fedkme release marginals {SCENARIO} --engine inprocess --epsilon 8 --set seed=1 --out release"
-"""Seed 0 is wrong twice, about old age; over 50 seeds each question of a truth holds 94 to 100 %."""
+"""Seed 0 misses the truth in two intervals, about old age; over 50 seeds each question's intervals hold
+94 to 100 %."""
 TEN = (
     "count()",
     "share(smoker = 'yes')",
@@ -71,7 +69,10 @@ def test_ten_questions_of_a_release(laptop: Terminals) -> None:
     assert all(each.split("(")[0] in shown for each in TEN)
     answers = json.loads(laptop.type("laptop", f'fedkme ask release "{questions}" --target rows --json'))
     assert {answer["question"] for answer in answers} == set(TEN)
-    own, found = rows(), {answer["question"]: answer for answer in answers if not answer["group"]}
+    own, answers_by_question = (
+        rows(),
+        {answer["question"]: answer for answer in answers if not answer["group"]},
+    )
     truth = {
         "count()": len(own),
         "share(smoker = 'yes')": (own["smoker"] == "yes").mean(),
@@ -81,7 +82,10 @@ def test_ten_questions_of_a_release(laptop: Terminals) -> None:
         "var(age)": own["age"].var(ddof=0),
         "count(ill = 'yes')": (own["ill"] == "yes").sum(),
     }
-    held = [found[question]["low"] <= value <= found[question]["high"] for question, value in truth.items()]
+    held = [
+        answers_by_question[question]["low"] <= value <= answers_by_question[question]["high"]
+        for question, value in truth.items()
+    ]
     assert sum(held) >= len(truth) - 1  # each with 95 %: the seed is fixed
     assert held[0]
     bins = [answer for answer in answers if answer["group"].startswith("age ")]
@@ -107,7 +111,7 @@ def ask_in_python(laptop: Terminals) -> None:
 
 
 def ask_what_cannot_be_answered(laptop: Terminals) -> None:
-    """Ask outside the span, and of a column that is none."""
+    """Ask outside the span, and about an unknown column."""
     four = (
         "share(ill = 'yes' and smoker = 'yes' and age > 50 and pressure > 120)"  # tables are of three at most
     )

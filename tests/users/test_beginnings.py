@@ -1,4 +1,4 @@
-"""The first words of what takes long, where there is no terminal (issue 14, items 5 and 9)."""
+"""First line of verbs that take long, without a terminal."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def typed(folder: Path, *words: str, first: str = "") -> subprocess.CompletedPro
 @pytest.mark.parametrize(
     "words", [("sim", "run"), ("release", "auto"), ("audit", "replay"), ("bench", "all")]
 )
-def test_what_takes_long_says_so_before_it_imports(tmp_path: Path, words: tuple[str, str]) -> None:
+def test_long_verbs_print_a_line_before_imports(tmp_path: Path, words: tuple[str, str]) -> None:
     # "Something is on the screen within half a second": imports take longer, and a log file had nothing.
     missing = "import sys; sys.modules['typer'] = None; "  # whatever is imported of a verb fails at once
-    done = typed(tmp_path, *words, first=missing)
-    assert done.stderr.startswith(f"fedkme {' '.join(words)} begins\n")
+    process = typed(tmp_path, *words, first=missing)
+    assert process.stderr.startswith(f"fedkme {' '.join(words)} begins\n")
 
 
 def test_short_verbs_and_help_say_what_they_were_asked_alone(tmp_path: Path) -> None:
@@ -42,6 +42,6 @@ def test_short_verbs_and_help_say_what_they_were_asked_alone(tmp_path: Path) -> 
 
 def test_a_replay_says_how_far_it_is(tmp_path: Path) -> None:
     # It was silent for eight minutes.
-    done = typed(tmp_path, "audit", "replay", "uniform", "--quick")
-    assert " of " in done.stderr.splitlines()[1]
-    assert "left" in done.stderr.splitlines()[1]
+    process = typed(tmp_path, "audit", "replay", "uniform", "--quick")
+    assert " of " in process.stderr.splitlines()[1]
+    assert "left" in process.stderr.splitlines()[1]

@@ -1,8 +1,4 @@
-"""A wheel in an environment of its own: what works without extras, what is missing, the first figure.
-
-Issue 14: "Wheel in an empty environment: `fedkme sim run FILE` ends well or says at once what is missing, not
-after the whole protocol"; "install to first figure in a notebook".
-"""
+"""A wheel in an environment of its own: verbs without extras, missing packages, the first figure."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def typed(place: Path, folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command of an environment, typed in a folder."""
+    """Type a command of an environment in a folder."""
     return subprocess.run(
         [place / "fedkme", *words],
         cwd=folder,
@@ -44,21 +40,23 @@ def test_the_base_install_ends_well_or_says_at_once_what_is_missing(wheel: Path,
     ran = typed(place, tmp_path, "sim", "run", OWN, *("--set", "downstream=false", "--set", "baselines=[]"))
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "runs" / "own-files-1" / "consumer" / "summary.csv").is_file()
-    made = typed(place, tmp_path, "release", "moments", OWN, "--epsilon", "8", "--out", "release")
-    assert made.returncode == 0, made.stderr  # it was 13 after the whole release, for want of scikit-learn
-    assert "no models will be trained" in made.stderr
-    asked = typed(place, tmp_path, "ask", "release", "mean(age)", "--json")
-    assert json.loads(asked.stdout)[0]["estimate"] > 0
+    process = typed(place, tmp_path, "release", "moments", OWN, "--epsilon", "8", "--out", "release")
+    assert process.returncode == 0, (
+        process.stderr
+    )  # it was 13 after the whole release, for want of scikit-learn
+    assert "no models will be trained" in process.stderr
+    answer = typed(place, tmp_path, "ask", "release", "mean(age)", "--json")
+    assert json.loads(answer.stdout)[0]["estimate"] > 0
     for words in (
         ("sim", "run", OWN),  # its models
         ("sim", "run", "digits"),
         ("release", "merf", OWN),
         ("sim", "sweep", OWN, "--grid", "p=10,20"),
     ):
-        said = typed(place, tmp_path, *words)
-        assert said.returncode == MissingDependencyError.code, said.stderr
-        assert said.stderr.splitlines()[-1].startswith("error 13 (missing package): ")
-        assert "owners are ready" not in said.stderr  # nothing began
+        output = typed(place, tmp_path, *words)
+        assert output.returncode == MissingDependencyError.code, output.stderr
+        assert output.stderr.splitlines()[-1].startswith("error 13 (missing package): ")
+        assert "owners are ready" not in output.stderr  # nothing began
     assert {path.name for path in (tmp_path / "runs").iterdir()} <= {"own-files-1", "sweep"}
 
 

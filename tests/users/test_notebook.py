@@ -1,4 +1,4 @@
-"""A new user in a notebook, from nothing to the first figure (issue 14, `Done means`)."""
+"""A new user in a notebook, from nothing to the first figure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ print("goes on")
 
 @pytest.mark.timeout(600)
 def test_from_nothing_to_the_first_figure(tmp_path: Path) -> None:
-    # A kernel has a running loop: "asyncio.run() cannot be called from a running event loop".
+    # A kernel has a running event loop, from which asyncio.run() cannot be called.
     report, table, figure, verdict = execute(cells_of(FIRST_FIGURE), tmp_path)
     assert "<iframe" in shown(report, "text/html")
     assert "fedkme run" in shown(report, "text/html")
@@ -63,7 +63,7 @@ def test_from_nothing_to_the_first_figure(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_stop_button_ends_a_run_in_order(tmp_path: Path) -> None:
-    # What was done so far is kept, and the kernel goes on.
+    # Results so far stay, and the kernel continues.
     stopped, after = execute(cells_of(STOPPED), tmp_path)
     assert shown(stopped, "stdout") == "130\n"
     assert shown(after, "stdout") == "goes on\n"
@@ -89,7 +89,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.timeout(600)
 def test_the_page_on_python_can_be_typed(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    found = blocks(ROOT / "docs" / "python.md", "python")
-    typed = [block for block in found if "lab.toml" not in block]  # that needs hosts
-    assert len(found) - 1 == len(typed) >= 6
+    cells = blocks(ROOT / "docs" / "python.md", "python")
+    typed = [block for block in cells if "lab.toml" not in block]  # that needs hosts
+    assert len(cells) - 1 == len(typed) >= 6
     execute(typed, tmp_path)

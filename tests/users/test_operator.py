@@ -1,6 +1,6 @@
 """An operator's guide: kit, request, signature, service, doctor, approval, run, verification, revocation.
 
-Issue 14, "Done means": the operator's work from nothing, on separate folders with real processes.
+Hosts are separate folders, with real processes.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ LISTENING = re.compile(r"listening address=(\S+)")
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Terminals]:
-    made = terminals(tmp_path, *HOSTS)
+    new_hosts = terminals(tmp_path, *HOSTS)
     for host in HOSTS:
-        (made.home(host) / "agreed.toml").write_text(MIXED)
-    (made.home("lab") / "sample.csv").write_text(rows(range(30, 42)))
-    # written another way than the schema: the owner's own file stays as it is
-    (made.home("north") / "own.csv").write_text(
+        (new_hosts.home(host) / "agreed.toml").write_text(MIXED)
+    (new_hosts.home("lab") / "sample.csv").write_text(rows(range(30, 42)))
+    # spelled differently from the schema: the owner's own file does not change
+    (new_hosts.home("north") / "own.csv").write_text(
         rows(range(20, 60)).replace(",", ";").replace("yes", "Y").replace("no", "N")
     )
-    yield made
-    made.close()
+    yield new_hosts
+    new_hosts.close()
 
 
 def hand_over(hosts: Terminals, file: str, to: str) -> None:
@@ -46,11 +46,11 @@ def hand_over(hosts: Terminals, file: str, to: str) -> None:
 
 
 def change(config: Path, **lines: str) -> None:
-    """Set keys of a configuration, also those that stand there as a comment."""
+    """Set keys of a configuration, also commented ones."""
     text = config.read_text(encoding="utf-8")
     for key, value in lines.items():
-        text, found = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE)
-        assert found == 1, key
+        text, count = re.subn(rf"^(# )?{key} = [^#\n]*", f"{key} = {value} ", text, flags=re.MULTILINE)
+        assert count == 1, key
     config.write_text(text, encoding="utf-8")
 
 
@@ -64,7 +64,7 @@ def test_an_operator_goes_from_a_kit_to_a_verified_run_and_a_revocation(hosts: T
 
 
 def serve(hosts: Terminals) -> None:
-    """Make the authority and the curator, and start it."""
+    """Make the authority and the curator, and start the curator."""
     home = hosts.home("curator")
     hosts.type("curator", "fedkme new curator curator && fedkme pki init ca")
     hosts.type("curator", "cp agreed.toml curator/schema.toml && cp ca/revoked.pem curator/")
@@ -85,14 +85,16 @@ def join(hosts: Terminals, address: str) -> None:
     signed = f"fedkme pki approve north.req --authority ca --fingerprint {kit['fingerprint']} --out north.crt"
     hosts.type("curator", signed)
     hand_over(hosts, "curator/north.crt", "north/north.crt")
-    told = said(hosts.type("curator", "fedkme pki show ca/authority.pem"), "fingerprint")
-    accept = f"fedkme pki accept north.crt --key north/north.key --fingerprint {told} --out north/north.pem"
+    fingerprint = said(hosts.type("curator", "fedkme pki show ca/authority.pem"), "fingerprint")
+    accept = (
+        f"fedkme pki accept north.crt --key north/north.key --fingerprint {fingerprint} --out north/north.pem"
+    )
     hosts.type("north", f"{accept} && rm north/north.key")
     hosts.type("north", "cp agreed.toml north/schema.toml && cp own.csv north/rows.csv")
     change(north / "north" / "owner.toml", approval='"manual"', most_rows_per_run="30")
-    found = hosts.type("north", "fedkme doctor north/owner.toml || true")
-    assert re.findall(r"^fail +(\w+)", found, re.MULTILINE) == ["data"]
-    assert "fedkme schema check" in found
+    findings = hosts.type("north", "fedkme doctor north/owner.toml || true")
+    assert re.findall(r"^fail +(\w+)", findings, re.MULTILINE) == ["data"]
+    assert "fedkme schema check" in findings
     checked = hosts.type("north", "fedkme schema check north/schema.toml north/owner.toml || true")
     assert "read so, it has no faults" in checked
     change(north / "north" / "owner.toml", data=re.findall(r"data = (.*)", checked)[0])
@@ -101,7 +103,7 @@ def join(hosts: Terminals, address: str) -> None:
 
 
 def ask(hosts: Terminals, address: str) -> None:
-    """Ask as the consumer; the owner approves what it refused; ask again."""
+    """Request as the consumer; the owner approves the refused run; repeat the request."""
     hosts.type("lab", f"fedkme new consumer lab --curator {address}")
     hosts.type("lab", "cp agreed.toml lab/schema.toml && cp sample.csv lab/validation.csv")
     hosts.type("curator", "fedkme pki issue lab --role consumer --authority ca --out lab.pem")
@@ -115,13 +117,13 @@ def ask(hosts: Terminals, address: str) -> None:
     )
     assert "north/owner.toml" in approve
     hosts.type("north", approve)
-    asked = hosts.type("lab", "fedkme consumer summary lab/consumer.toml")
-    assert "20 rows, with names and weights: lab/output/summary.csv" in asked
+    output = hosts.type("lab", "fedkme consumer summary lab/consumer.toml")
+    assert "20 rows, with names and weights: lab/output/summary.csv" in output
     assert len((hosts.home("lab") / "lab/output/summary.csv").read_text().splitlines()) > 20
 
 
 def verify(hosts: Terminals) -> None:
-    """Hold the ledgers of all parties against each other."""
+    """Compare the ledgers of all parties."""
     hosts.type("north", "fedkme owner ledger north/owner.toml --out north.jsonl")
     hosts.type("lab", "fedkme consumer ledger lab/consumer.toml --out lab.jsonl")
     hosts.type("curator", "fedkme curator ledger curator/curator.toml --out curator/runs/ledger.jsonl")
@@ -136,9 +138,9 @@ def verify(hosts: Terminals) -> None:
 
 
 def revoke(hosts: Terminals) -> None:
-    """Take the owner's certificate back: its session ends, and its doctor says why."""
+    """Revoke the owner's certificate: its session ends, and its doctor says why."""
     hosts.type("curator", "fedkme pki revoke north --authority ca && cp ca/revoked.pem curator/")
     hosts.stayed["curator"].send_signal(signal.SIGHUP)
     assert hosts.stayed["north"].wait(WAIT_S) == IdentityError.code
-    found = hosts.type("north", "fedkme doctor north/owner.toml || true")
-    assert re.findall(r"^fail +(\w+) +.*was revoked", found, re.MULTILINE) == ["admission"]
+    findings = hosts.type("north", "fedkme doctor north/owner.toml || true")
+    assert re.findall(r"^fail +(\w+) +.*was revoked", findings, re.MULTILINE) == ["admission"]

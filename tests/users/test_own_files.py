@@ -1,7 +1,4 @@
-"""A user with csv files of three owners, each written another way: to a summary in at most five commands.
-
-Issue 14, "Done means": own three csv files to a summary <= 5 commands.
-"""
+"""A user with csv files of three owners, each written another way: to a summary in at most five commands."""
 
 from __future__ import annotations
 
@@ -36,14 +33,14 @@ def patients(name: str, count: int, years: float) -> Iterator[tuple[str, ...]]:
         smoker, ill = (bool(draw.random() < share) for share in (0.3, 0.2 + 0.005 * age))
         seen = date(2021, 1, 1) + timedelta(int(draw.integers(0, 1000)))
         bmi = f"{np.clip(draw.normal(26, 4), 15, 55):.1f}" if number % 20 else ""
-        said = ("no", "yes")
+        words = ("no", "yes")
         yield (
-            *(f"{name}{number:05d}", str(age), "MF"[number % 2], said[smoker] if number % 30 else ""),
-            *(bmi, seen.isoformat(), said[ill]),
+            *(f"{name}{number:05d}", str(age), "MF"[number % 2], words[smoker] if number % 30 else ""),
+            *(bmi, seen.isoformat(), words[ill]),
         )
 
 
-def write(path: Path, count: int, years: float, sep: str = ",", **said: str) -> None:
+def write(path: Path, count: int, years: float, sep: str = ",", **spelling: str) -> None:
     """Write a file of patients.
 
     Args:
@@ -51,16 +48,24 @@ def write(path: Path, count: int, years: float, sep: str = ",", **said: str) -> 
         count: rows.
         years: older than others.
         sep: between the cells.
-        said: what this file says for yes, no and an empty cell, its decimal sign, and its form of dates.
+        spelling: this file's words for yes, no and an empty cell, its decimal sign, and its form of dates.
     """
-    decimal, form = said.pop("decimal", "."), said.pop("form", "%Y-%m-%d")
+    decimal, form = spelling.pop("decimal", "."), spelling.pop("form", "%Y-%m-%d")
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=sep)
         writer.writerow(HEADER)
         for of, age, sex, smoker, bmi, seen, ill in patients(path.stem, count, years):
             day = date.fromisoformat(seen).strftime(form)
-            cells = [of, age, sex, said.get(smoker, smoker), bmi.replace(".", decimal), day, said[ill]]
-            writer.writerow([cell or said["nothing"] for cell in cells])
+            cells = [
+                of,
+                age,
+                sex,
+                spelling.get(smoker, smoker),
+                bmi.replace(".", decimal),
+                day,
+                spelling[ill],
+            ]
+            writer.writerow([cell or spelling["nothing"] for cell in cells])
 
 
 def edit(schema: Path) -> None:
@@ -75,8 +80,8 @@ def edit(schema: Path) -> None:
 
 @pytest.fixture
 def laptop(tmp_path: Path) -> Terminals:
-    made = terminals(tmp_path, "laptop")
-    home = made.home("laptop")
+    terminal = terminals(tmp_path, "laptop")
+    home = terminal.home("laptop")
     plain = {"yes": "yes", "no": "no", "nothing": ""}
     write(home / "pilot.csv", 60, 0, **plain)
     write(home / "lab.csv", 120, 12, **plain)
@@ -84,7 +89,7 @@ def laptop(tmp_path: Path) -> Terminals:
     write(home / "north.csv", 240, 0, ";", **german)
     write(home / "south.csv", 200, 5, **plain)
     write(home / "west.csv", 180, -5, **{"yes": "1", "no": "0", "nothing": "?", "form": "%m/%d/%Y"})
-    return made
+    return terminal
 
 
 @pytest.mark.timeout(600)
@@ -95,9 +100,9 @@ def test_three_files_of_strangers_become_a_summary(laptop: Terminals) -> None:
     edit(home / "schema.toml")
     assert "next: fedkme schema check" in laptop.type("laptop", new)
     assert laptop.type("laptop", check).count("no faults") == 4
-    said = laptop.type("laptop", run)
-    assert "complete, 20 rows from 3 owners" in said
-    (place,) = re.findall(r"rows with names and weights: (\S+)", said)
+    output = laptop.type("laptop", run)
+    assert "complete, 20 rows from 3 owners" in output
+    (place,) = re.findall(r"rows with names and weights: (\S+)", output)
     with (home / place).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) >= 20

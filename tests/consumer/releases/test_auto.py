@@ -1,4 +1,4 @@
-"""A consumer that names no method: `auto`, by the schema that all parties share (docs/decisions/021)."""
+"""`auto`: the method of a release follows from the schema that all parties share (docs/decisions/021)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,12 @@ def consumer(folder: Path, release: str, count: int = 3) -> Path:
 def test_a_consumer_takes_the_method_that_a_plan_takes(
     tmp_path: Path, more: str, count: int, method: str
 ) -> None:
-    # Issue 16, item 1: "a consumer of a deployment can name auto".
     file = consumer(tmp_path, f"epsilon = 0.5\n{more}", count)
     settings = load_release_settings(file)
     assert (settings.release.kind, settings.release.epsilon) == (method, 0.5)
     facts = ReleaseFacts(load_schema(settings.schema_file), 100, 0.5, 1e-5, task="kernel" if more else "rows")
     assert plan_release(facts).method == method
-    # What is sent names the method, as owners' policies do, and is the same request when asked again.
+    # The sent request names the method, as owners' policies do, and a repeat is the same request.
     first, again = Request(settings), Request(load_release_settings(file))
     assert f'"kind": "{method}"' in first.request.settings
     assert again.resumed
@@ -48,9 +47,9 @@ def test_a_consumer_takes_the_method_that_a_plan_takes(
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [('task = "all"', "task"), ("steps = 3", "steps"), ("epsilon = -1", "epsilon")]
+    ("more", "word"), [('task = "all"', "task"), ("steps = 3", "steps"), ("epsilon = -1", "epsilon")]
 )
-def test_what_auto_does_not_know_is_refused_in_one_line(tmp_path: Path, more: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_an_unknown_key_of_auto_is_refused_in_one_line(tmp_path: Path, more: str, word: str) -> None:
+    with pytest.raises(ConfigError, match=word) as refused:
         load_release_settings(consumer(tmp_path, more))
     assert "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Estimates that a consumer computes from a release (issue 5, item 8; Balog 2018, section 3.3)."""
+"""Estimates that a consumer computes from a release."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CENTRES = np.array([[-2.0, 0.0], [1.0, 2.0], [2.0, -1.0]])
 
 
 def rows(rng: np.random.Generator, count: int, shift: float = 0.0) -> FloatArray:
-    """Three blobs, or the same moved aside."""
+    """Rows of three blobs, optionally shifted."""
     blobs = CENTRES[rng.integers(0, 3, count)] + 0.5 * rng.standard_normal((count, 2))
     return np.clip(blobs + shift, -4, 4)
 
@@ -83,10 +83,10 @@ def right(points: FloatArray) -> NDArray[np.bool_]:
 def test_an_expectation_without_noise_is_that_of_the_rows() -> None:
     # Equation 4: sum_m w_m h(z_m) = <mean embedding, h>.
     x = rows(np.random.default_rng(0), 3000)
-    found = expectation(algorithm1_release(x, math.inf, 0), bump)
-    assert found.noise == 0.0
-    assert found.value == pytest.approx(float(bump(x).mean()), abs=0.01)
-    assert abs(found.value - float(bump(x).mean())) <= 3 * found.error
+    estimate = expectation(algorithm1_release(x, math.inf, 0), bump)
+    assert estimate.noise == 0.0
+    assert estimate.value == pytest.approx(float(bump(x).mean()), abs=0.01)
+    assert abs(estimate.value - float(bump(x).mean())) <= 3 * estimate.error
 
 
 @pytest.mark.parametrize("h", [bump, lambda z: right(z).astype(np.float64), lambda z: z[:, 0]])
@@ -99,9 +99,9 @@ def test_the_error_of_an_expectation_covers_noise_and_sampling(
     inside = 0
     for seed in range(40):
         x = rows(np.random.default_rng(100 + seed), 2000)
-        found = expectation(algorithm1_release(x, 0.5, seed, weights), h)
-        assert found.noise > 0
-        inside += abs(found.value - truth) <= 2 * found.error
+        estimate = expectation(algorithm1_release(x, 0.5, seed, weights), h)
+        assert estimate.noise > 0
+        inside += abs(estimate.value - truth) <= 2 * estimate.error
     assert inside >= 33
     assert float(binom.sf(32, 40, 0.95)) > 0.999
 
@@ -110,9 +110,9 @@ def test_the_noise_of_a_function_of_the_kernel_is_that_of_repeated_releases() ->
     # The part that the release adds is known from sigma: 200 draws over the same rows, within a fifth.
     x = rows(np.random.default_rng(2), 2000)
     releases = [algorithm1_release(x, 0.2, seed) for seed in range(200)]
-    found = [expectation(release, bump) for release in releases]
-    spread = float(np.std([estimate.linear for estimate in found]))
-    assert np.median([estimate.noise for estimate in found]) == pytest.approx(spread, rel=0.2)
+    estimates = [expectation(release, bump) for release in releases]
+    spread = float(np.std([estimate.linear for estimate in estimates]))
+    assert np.median([estimate.noise for estimate in estimates]) == pytest.approx(spread, rel=0.2)
 
 
 def test_a_probability_from_a_reduced_set() -> None:
@@ -123,10 +123,10 @@ def test_a_probability_from_a_reduced_set() -> None:
     points = algorithm2(
         embedding, features, Balog2Settings(points=30, steps=100, candidates=64, climbs=40), seed=1
     )
-    found = probability(Release(points, embedding, features), right)
+    estimate = probability(Release(points, embedding, features), right)
     truth = float(right(x).mean())
-    assert abs(found.value - truth) <= 2 * found.error
-    assert found.error < 0.25
+    assert abs(estimate.value - truth) <= 2 * estimate.error
+    assert estimate.error < 0.25
 
 
 def test_mmd_is_the_distance_to_the_sample() -> None:
@@ -159,13 +159,13 @@ def test_the_level_of_the_two_sample_test(kind: str, sigma: float) -> None:
         if kind == "points"
         else FourierMapSpec(dimension=120, gamma=GAMMA, seed=3, units="table").make(SCHEMA)
     )
-    found = rejections(features, sigma, 0.0, 200, 0.1)
-    assert 7 <= found <= 35
+    rejected = rejections(features, sigma, 0.0, 200, 0.1)
+    assert 7 <= rejected <= 35
     assert float(binom.cdf(35, 200, 0.1) - binom.cdf(6, 200, 0.1)) > 0.999
 
 
 def test_the_power_of_the_two_sample_test() -> None:
-    # It finds a shift, the larger the surer, and noise takes power away.
+    # The test finds larger shifts more often, and noise lowers its power.
     features = points_map()
     small, large, noisy = (
         rejections(features, s, d, 40, 0.05) for s, d in ((0.005, 0.1), (0.005, 0.4), (0.05, 0.4))
@@ -176,17 +176,17 @@ def test_the_power_of_the_two_sample_test() -> None:
 
 
 def test_a_test_that_ignored_the_noise_would_reject_everything() -> None:
-    # Why the law of the null has to know sigma: the same means with the noise not told.
+    # The null law needs sigma: the same means without it.
     features = points_map()
     rng = np.random.default_rng(6)
     x, y = rows(rng, 1000), rows(rng, 150)
     mean = features.features(x).mean(axis=0)[:, None] + 0.05 * rng.standard_normal((features.dimension, 1))
-    told, untold = (
+    aware, untold = (
         two_sample_test(ReleasedEmbedding(features.spec, Layout(), mean, sigma, 1000), features, (y + 4) / 8)
         for sigma in (0.05, 0.0)
     )
-    assert untold.p_value < 0.001 < 0.01 < told.p_value
-    assert abs(told.mmd2) < 4 * told.mmd2_deviation
+    assert untold.p_value < 0.001 < 0.01 < aware.p_value
+    assert abs(aware.mmd2) < 4 * aware.mmd2_deviation
     assert untold.mmd2 > 4 * untold.mmd2_deviation
 
 
@@ -200,8 +200,8 @@ def test_the_corrected_mmd_has_no_bias_and_the_deviation_that_it_tells() -> None
             (features.dimension, 1)
         )
         embedding = ReleasedEmbedding(features.spec, Layout(), mean, 0.01, 1000)
-        found = two_sample_test(embedding, features, (y + 4) / 8, draws=10)
-        scores.append(found.mmd2 / found.mmd2_deviation)
+        result = two_sample_test(embedding, features, (y + 4) / 8, draws=10)
+        scores.append(result.mmd2 / result.mmd2_deviation)
     assert abs(np.mean(scores)) < 4 / math.sqrt(300)
     assert 0.8 < np.std(scores) < 1.2
 
@@ -233,18 +233,18 @@ def test_negative_weights_become_the_nearest_distribution() -> None:
     x = rows(np.random.default_rng(10), 3000)
     release = algorithm1_release(x, 0.3, 0)
     assert release.points.weights.min() < 0
-    found = distribution(release.points, GAMMA)
-    assert found.points.weights.min() >= 0.0
-    assert found.points.weights.sum() == pytest.approx(1.0)
-    assert found.negative == pytest.approx(-release.points.weights[release.points.weights < 0].sum())
-    assert found.moved == pytest.approx(distance(found.points, release.points, GAMMA))
-    # Cutting the negative ones off instead is farther from the release and from the rows.
+    nearest = distribution(release.points, GAMMA)
+    assert nearest.points.weights.min() >= 0.0
+    assert nearest.points.weights.sum() == pytest.approx(1.0)
+    assert nearest.negative == pytest.approx(-release.points.weights[release.points.weights < 0].sum())
+    assert nearest.moved == pytest.approx(distance(nearest.points, release.points, GAMMA))
+    # Cutting negative weights off instead ends farther from the release and from the rows.
     cut = np.maximum(release.points.weights, 0.0)
     clipped = WeightedPoints(release.points.points, cut / cut.sum())
-    assert found.moved < distance(clipped, release.points, GAMMA)
-    assert distance_to_rows(found.points, x, GAMMA) < distance_to_rows(clipped, x, GAMMA)
-    again = distribution(found.points, GAMMA)
-    np.testing.assert_array_equal(again.points.weights, found.points.weights)
+    assert nearest.moved < distance(clipped, release.points, GAMMA)
+    assert distance_to_rows(nearest.points, x, GAMMA) < distance_to_rows(clipped, x, GAMMA)
+    again = distribution(nearest.points, GAMMA)
+    np.testing.assert_array_equal(again.points.weights, nearest.points.weights)
     assert again.moved == again.negative == 0.0
 
 
@@ -260,7 +260,7 @@ def test_resampling_keeps_the_weights_to_one_row() -> None:
     np.testing.assert_array_equal(resample(points, 10, 1), resample(points, 10, 1))
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_releases_and_functions_are_refused() -> None:
     release = algorithm1_release(rows(np.random.default_rng(11), 500), 1.0, 0)
     with pytest.raises(DataError):
         resample(release.points, 10, 0)

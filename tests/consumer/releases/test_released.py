@@ -1,4 +1,4 @@
-"""A consumer's first minutes with the folder of a release (issue 5, item 8: "estimators over a release")."""
+"""A consumer's first minutes with the folder of a release."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def received(kind: str, folder: Path) -> Released:
 
 @pytest.mark.parametrize("kind", ["balog1", "balog2"])
 def test_a_folder_answers_questions_about_the_rows(kind: str, tmp_path: Path) -> None:
-    # "E[h(X)] with an error estimate, probability of a set, MMD to a sample", in the schema's own units.
+    # E[h(X)] with its error, the probability of a set, and MMD to a sample, in the schema's units.
     released = received(kind, tmp_path)
     truth = people(20_000, 0).values
     age = expectation(released.release, released.on_rows(lambda rows: rows[:, 0]))
@@ -76,15 +76,15 @@ def test_a_folder_answers_questions_about_the_rows(kind: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["balog1", "balog2", "merf"])
-def test_a_folder_tells_whether_a_sample_is_alike(kind: str, tmp_path: Path) -> None:
-    # "a two-sample test that accounts for the privacy noise"; labelled releases by adding up their classes.
+def test_a_folder_tests_whether_a_sample_has_the_same_distribution(kind: str, tmp_path: Path) -> None:
+    # The test accounts for the privacy noise; a labelled release is summed over its classes.
     released = received(kind, tmp_path)
     assert released.two_sample_test(people(400, 2)).p_value > 0.001
     assert released.two_sample_test(people(400, 2, older=15)).p_value < 0.001
 
 
 def test_weights_become_rows_for_learners(tmp_path: Path) -> None:
-    # "training on weighted data": a distribution on the points, or rows of equal weight.
+    # A distribution on the points, or rows of equal weight.
     released = received("balog1", tmp_path)
     assert released.rows is not None
     fitted = distribution(released.release.points, 10.0)
@@ -105,7 +105,7 @@ def test_classes_add_up_to_the_embedding_of_the_rows(tmp_path: Path) -> None:
         _ = released.release
 
 
-def test_a_folder_of_something_else_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_release_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"release\.npz"):
         load_release(tmp_path)
     for name, data in files("balog1").items():

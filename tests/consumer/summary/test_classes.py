@@ -1,4 +1,4 @@
-"""Classes beside rows: the kernel that they make, forms of a summary of a labelled D_v, shares compared."""
+"""Classes of a labelled D_v: the kernel of rows with classes, forms of a summary, distances of shares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def share(labels: NDArray[np.int64] | None, weights: NDArray[np.float64] | None 
     return float(np.average(labels, weights=weights))
 
 
-def test_the_kernel_falls_to_alike_where_classes_differ() -> None:
+def test_the_kernel_is_smaller_between_different_classes() -> None:
     rng = np.random.default_rng(0)
     came, theirs = drawn(rng, 30, 0.5), drawn(rng, 20, 0.5)
     x, y = SCHEMA.encode(came.values), SCHEMA.encode(theirs.values)
@@ -49,14 +49,14 @@ def test_the_kernel_falls_to_alike_where_classes_differ() -> None:
 
 
 def test_a_d_v_of_one_class_is_matched_by_rows_of_it() -> None:
-    # 200 cases of fraud asked for 20 rows: a tenth of the weight was on rows that were none.
+    # A D_v of 200 cases of fraud, p 20: a tenth of the weight was on other rows.
     rng = np.random.default_rng(4)
     came, validation = drawn(rng, 80, 0.5), drawn(rng, 200, 1.0)
     against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
-    made = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
-    apart = classes_apart(made.weighted.labels, made.fit.weights, validation.labels, P)
+    forms = make_forms(SCHEMA, came, came.take(np.arange(P)), against, P, validation.labels)
+    apart = classes_apart(forms.weighted.labels, forms.fit.weights, validation.labels, P)
     assert apart < GOOD * CHANCE
-    assert share(made.repeats.labels) > 0.95
+    assert share(forms.repeats.labels) > 0.95
 
 
 def test_rows_stay_as_they_are_where_one_side_has_no_labels() -> None:
@@ -72,22 +72,22 @@ def test_forms_have_the_classes_of_d_v(seed: int) -> None:
     came, validation = drawn(rng, 160, 0.5), drawn(rng, 200, 0.9)
     against = ReferenceRows(SCHEMA.encode(validation.values), GAMMA)
     rows, seen = beside_classes(SCHEMA.encode(came.values), against, came.labels, validation.labels)
-    kept = came.take(prune(rows, seen.rows, P, GAMMA))
-    blind = make_forms(SCHEMA, came, kept, against, P)
-    made = make_forms(SCHEMA, came, kept, against, P, validation.labels)
+    pruned = came.take(prune(rows, seen.rows, P, GAMMA))
+    blind = make_forms(SCHEMA, came, pruned, against, P)
+    forms = make_forms(SCHEMA, came, pruned, against, P, validation.labels)
     wanted = share(validation.labels)
     assert share(blind.weighted.labels, blind.fit.weights) < wanted - 0.1
-    assert share(made.weighted.labels, made.fit.weights) == pytest.approx(wanted, abs=0.02)
-    assert share(made.repeats.labels) == pytest.approx(wanted, abs=0.05)
-    assert share(kept.labels) == pytest.approx(wanted, abs=0.05)
+    assert share(forms.weighted.labels, forms.fit.weights) == pytest.approx(wanted, abs=0.02)
+    assert share(forms.repeats.labels) == pytest.approx(wanted, abs=0.05)
+    assert share(pruned.labels) == pytest.approx(wanted, abs=0.05)
     blind_mmd2, mmd2 = (
-        against.mmd2(SCHEMA.encode(of.weighted.values), of.fit.weights) for of in (blind, made)
+        against.mmd2(SCHEMA.encode(of.weighted.values), of.fit.weights) for of in (blind, forms)
     )
     assert mmd2 < blind_mmd2 + 0.2 * (1.0 - against.own) / P  # the columns are nearly as near
 
 
 def test_class_shares_of_fresh_rows_are_good_but_for_one_in_a_hundred() -> None:
-    # A mean of 1 over pairs of draws, and beyond GOOD * CHANCE in 1.2 %, as chi^2 of one degree is.
+    # Over pairs of draws the mean is 1, and 1.2 % exceed GOOD * CHANCE, as for chi^2 of one degree.
     random = np.random.default_rng(3)
     draws = (random.random((2, 2000, 100)) < 0.3).astype(np.int64)
     apart = np.array([classes_apart(a, None, b, 100) for a, b in zip(*draws, strict=True)])

@@ -1,4 +1,4 @@
-"""consumer.summary.evaluation: what the consumer computes on its own machine (issue 2, item 8)."""
+"""consumer.summary.evaluation: figures that the consumer computes on its own machine."""
 
 from __future__ import annotations
 
@@ -36,35 +36,34 @@ def judge(rows: Rows, labels: Labels | None, **changes: Any) -> Evaluation:
 
 
 def test_each_mmd_is_against_the_rows_it_names() -> None:
-    # Issue 2, item 8 and MATH.md: report the returned rows and the rows counted with the seed set.
+    # Two figures: of the returned rows alone, and together with the seed set.
     rows, labels = two_classes(1, 30)
     validation, _ = two_classes(2, 25)
     test, test_labels = two_classes(3, 40)
     seeds = np.random.default_rng(4).normal(size=(10, 4))
     references = {"validation": ReferenceRows(validation, GAMMA), "test": ReferenceRows(test, GAMMA)}
-    found = judge(rows, labels, **references, test_labels=test_labels, seeds=seeds)
-    assert found.mmd2 == mmd2(rows, validation, GAMMA)
-    assert found.mmd2_test == mmd2(rows, test, GAMMA)
-    assert found.mmd2_counted == mmd2(np.vstack([rows, seeds]), validation, GAMMA)
+    evaluation = judge(rows, labels, **references, test_labels=test_labels, seeds=seeds)
+    assert evaluation.mmd2 == mmd2(rows, validation, GAMMA)
+    assert evaluation.mmd2_test == mmd2(rows, test, GAMMA)
+    assert evaluation.mmd2_counted == mmd2(np.vstack([rows, seeds]), validation, GAMMA)
 
 
 def test_both_models_learn_a_separable_problem_and_repeat_exactly() -> None:
-    # Issue 2, item 8: downstream accuracy of a linear SVM and one hidden layer of 32.
     rows, labels = two_classes(1, 60)
-    found = judge(rows, labels)
-    assert sorted(found.downstream) == ["linear_svm", "mlp_32"]
-    assert min(found.downstream.values()) > 0.95
-    assert judge(rows, labels).downstream == found.downstream
+    evaluation = judge(rows, labels)
+    assert sorted(evaluation.downstream) == ["linear_svm", "mlp_32"]
+    assert min(evaluation.downstream.values()) > 0.95
+    assert judge(rows, labels).downstream == evaluation.downstream
 
 
 def test_a_summary_of_one_class_predicts_it() -> None:
-    # Brief: a single class is no error; half of the test rows have it.
+    # A single class is no error; half of the test rows have it.
     rows, _ = two_classes(1, 20)
-    found = judge(rows, np.ones(20, dtype=np.int64))
-    assert found.downstream == {"linear_svm": 0.5, "mlp_32": 0.5}
+    evaluation = judge(rows, np.ones(20, dtype=np.int64))
+    assert evaluation.downstream == {"linear_svm": 0.5, "mlp_32": 0.5}
 
 
-def test_what_is_absent_is_absent_in_the_result() -> None:
+def test_missing_inputs_have_no_figures_in_the_result() -> None:
     # Labels, test rows and a seed set are all optional.
     rows, labels = two_classes(1, 20)
     assert judge(rows, None).downstream == {}
@@ -75,7 +74,6 @@ def test_what_is_absent_is_absent_in_the_result() -> None:
 
 
 def test_missing_scikit_learn_is_told_only_when_models_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Brief: MissingDependencyError only if labels exist and downstream is asked.
     monkeypatch.setitem(sys.modules, "sklearn.svm", None)
     rows, labels = two_classes(1, 20)
     assert judge(rows, None).mmd2 == judge(rows, labels, downstream=False).mmd2
@@ -84,7 +82,7 @@ def test_missing_scikit_learn_is_told_only_when_models_are_asked_for(monkeypatch
 
 
 def test_convergence_warnings_stay_inside(recwarn: pytest.WarningsRecorder) -> None:
-    # Brief: they must not reach the user's terminal. The network's line search fails on rows of this scale.
+    # Warnings must not reach the user's terminal. The network's line search fails on rows of this scale.
     random = np.random.default_rng(6)
     rows, labels = 1e4 * random.normal(size=(400, 4)), random.integers(0, 2, 400)
     judge(rows, labels)
@@ -98,8 +96,8 @@ def test_an_empty_summary_is_an_error() -> None:
 
 
 def test_to_json_is_plain() -> None:
-    found = Evaluation(mmd2=0.1, mmd2_test=None, mmd2_counted=0.2, downstream={"linear_svm": 0.9})
-    assert json.loads(json.dumps(asdict(found))) == {
+    evaluation = Evaluation(mmd2=0.1, mmd2_test=None, mmd2_counted=0.2, downstream={"linear_svm": 0.9})
+    assert json.loads(json.dumps(asdict(evaluation))) == {
         "mmd2": 0.1,
         "mmd2_test": None,
         "mmd2_counted": 0.2,

@@ -1,4 +1,4 @@
-"""consumer.summary.forms: three forms of what a consumer received (issue 13, item 3)."""
+"""consumer.summary.forms: three forms of the received rows."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def keys(of: Table) -> set[bytes]:
 
 
 def test_every_form_is_of_rows_that_came_and_says_what_it_holds(tmp_path: Path) -> None:
-    made = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
-    for name, content in made.files(SCHEMA).items():
+    forms = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
+    for name, content in forms.files(SCHEMA).items():
         (tmp_path / name).write_bytes(content)
     weighted, repeats = read_arrays(tmp_path / WEIGHTED, "test"), load_table(tmp_path / REPEATS, SCHEMA, "t")
     assert weighted["w"].sum() == pytest.approx(1.0)
@@ -57,21 +57,21 @@ def test_every_form_is_of_rows_that_came_and_says_what_it_holds(tmp_path: Path) 
         assert all((row.sum() > 10.0) == y for row, y in zip(rows, labels, strict=True))
     assert mmd2(
         SCHEMA.encode(weighted["x"]), SCHEMA.encode(VALIDATION.values), GAMMA, weighted["w"]
-    ) == pytest.approx(made.fit.mmd2, abs=1e-9)
+    ) == pytest.approx(forms.fit.mmd2, abs=1e-9)
 
 
 def test_rows_beside_the_summary_are_those_that_pruning_left() -> None:
-    # Equal rows are told apart by their number alone.
+    # Of equal rows only the number counts.
     came = Table(np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 1.0]]), np.array([0, 0, 1, 1]))
-    left = rest(came, came.take(np.array([0, 2])))
-    assert left.values.tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    assert left.labels is not None
-    assert left.labels.tolist() == [0, 1]
+    others = rest(came, came.take(np.array([0, 2])))
+    assert others.values.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert others.labels is not None
+    assert others.labels.tolist() == [0, 1]
     assert not len(rest(came, came))
 
 
 def test_all_rows_that_came_are_weighed_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Memory is bounded; then the p rows come first, so that the weighted form is not worse than they are.
+    # Memory is bounded. The p rows come first, so that the weighted form is not worse than these.
     whole = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
     monkeypatch.setattr(forms_module, "MOST_ROWS", 20)
     part = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
@@ -83,8 +83,8 @@ def test_all_rows_that_came_are_weighed_up_to_a_limit(monkeypatch: pytest.Monkey
 
 
 def test_every_form_is_judged() -> None:
-    found = judge_tables(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, table(3, 200), None, P, GAMMA, True)
-    values = found.to_json()
+    judged = judge_tables(SCHEMA, CAME, CAME.take(KEPT), VALIDATION, table(3, 200), None, P, GAMMA, True)
+    values = judged.to_json()
     assert values["weighted"]["mmd2"] <= values["mmd2"] + 1e-12
     assert values["repeats"]["mmd2"] <= 1.05 * values["mmd2"]
     assert values["weighted"]["least"] <= values["weighted"]["mmd2"]
@@ -93,28 +93,27 @@ def test_every_form_is_judged() -> None:
         assert 1.0 <= form["effective"] <= P + 1e-9
     for form in (values, values["weighted"], values["repeats"]):
         assert set(form["downstream"]) == {"linear_svm", "mlp_32"}
-    counts = Counter(row.tobytes() for row in found.forms.repeats.values)
+    counts = Counter(row.tobytes() for row in judged.forms.repeats.values)
     assert values["repeats"]["rows"] == len(counts)
     assert values["repeats"]["effective"] == pytest.approx(P**2 / sum(count**2 for count in counts.values()))
     assert values["verdict"]["grade"] in ("good", "fair", "poor")
 
 
-def test_weights_move_a_model() -> None:
-    # A row of weight 0 but for rounding is not there: the fit is that without it.
+def test_models_are_trained_with_weights() -> None:
+    # A row with a weight of almost 0 does not change the fit.
     rows = table(4, 30)
-    found = judge_tables(SCHEMA, rows, rows, VALIDATION, table(3, 200), None, 30, GAMMA, True)
-    assert found.weighted.downstream["linear_svm"] > 0.6
+    judged = judge_tables(SCHEMA, rows, rows, VALIDATION, table(3, 200), None, 30, GAMMA, True)
+    assert judged.weighted.downstream["linear_svm"] > 0.6
 
 
-def test_a_person_reads_names_and_weights_of_every_row_that_counts() -> None:
-    # Issue 14, item 4: "`summary.csv` with names (weights beside)".
-    made = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
-    (head, *lines) = list(csv.reader(made.listed.csv(SCHEMA).decode().splitlines()))
+def test_summary_csv_has_names_and_weights_of_every_row_with_a_weight() -> None:
+    forms = make_forms(SCHEMA, CAME, CAME.take(KEPT), ENCODED, P)
+    (head, *lines) = list(csv.reader(forms.listed.csv(SCHEMA).decode().splitlines()))
     assert head[-2:] == ["weight", "alike"]
     assert sum(float(line[-2]) for line in lines) == pytest.approx(1, abs=1e-4)
-    assert sum(line[-1] == "1" for line in lines) == len(made.summary)
-    assert sum(float(line[-2]) > 0 for line in lines) == len(made.weighted)
-    own = zip(*text_columns(made.summary, SCHEMA).values(), strict=True)
+    assert sum(line[-1] == "1" for line in lines) == len(forms.summary)
+    assert sum(float(line[-2]) > 0 for line in lines) == len(forms.weighted)
+    own = zip(*text_columns(forms.summary, SCHEMA).values(), strict=True)
     assert [line[:-2] for line in lines if line[-1] == "1"] == [list(row) for row in own]
 
 

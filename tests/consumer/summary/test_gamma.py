@@ -22,7 +22,7 @@ CLOSE = Table(HELD.values * 0.5)
 
 @pytest.mark.parametrize("settings", [RequestSettings, SummaryTable])
 @pytest.mark.parametrize(
-    ("asked", "gamma"),
+    ("values", "gamma"),
     [
         ({}, 2.0),  # E = 3/6 + 1/2
         ({"kernel": {"gamma": 0.3}}, 0.3),
@@ -33,14 +33,14 @@ CLOSE = Table(HELD.values * 0.5)
     ],
 )
 def test_gamma_of_a_request(
-    settings: type[RequestSettings], asked: dict[str, Any], gamma: float | None
+    settings: type[RequestSettings], values: dict[str, Any], gamma: float | None
 ) -> None:
-    request = settings.model_validate({"p": 2, **asked})
+    request = settings.model_validate({"p": 2, **values})
     assert gamma_of(request.kernel, SCHEMA, HELD) == gamma
     again = settings.model_validate(request.model_dump())
     assert again == request, "settings that were written down are read as they were"
 
 
-def test_gamma_by_default_says_nothing_of_d_v() -> None:
+def test_the_default_gamma_does_not_depend_on_d_v() -> None:
     kernel = RequestSettings(p=2).kernel
     assert gamma_of(kernel, SCHEMA, HELD) == gamma_of(kernel, SCHEMA, CLOSE)

@@ -1,4 +1,4 @@
-"""consumer.summary.held_out_mmd: weights judged by rows of D_v that they were not fitted to."""
+"""consumer.summary.held_out_mmd: weights judged by held-out rows of D_v."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAMMA, P, M = 0.5, 40, 80
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.5])
-def test_halves_tell_the_distance_to_rows_that_nobody_has_seen(shift: float) -> None:
+def test_by_halves_estimates_the_distance_to_unseen_rows(shift: float) -> None:
     # Of rows that hold the law of D_v and of rows that do not, means of 6 draws: not below .8 of the MMD^2 of
     # D_v's weights to fresh rows, and above it by what half of D_v is noisier at most. MMD^2 to D_v hides it.
     random = np.random.default_rng(1)
@@ -24,11 +24,11 @@ def test_halves_tell_the_distance_to_rows_that_nobody_has_seen(shift: float) -> 
     for _ in range(6):
         rows = random.normal(shift, size=(2 * P, 2))
         validation = ReferenceRows(random.normal(size=(M, 2)), GAMMA)
-        found = by_halves(rows, validation, P)
-        assert found is not None
+        estimate = by_halves(rows, validation, P)
+        assert estimate is not None
         about = received(rows, validation)
         fit = weigh(about, P, pruned(about.seen, P))
-        estimates.append(found)
+        estimates.append(estimate)
         truths.append(law.mmd2(rows[fit.indices], fit.weights))
         fitted.append(fit.mmd2)
     truth, noise = np.mean(truths), (1.0 - law.own) / M
@@ -36,7 +36,7 @@ def test_halves_tell_the_distance_to_rows_that_nobody_has_seen(shift: float) -> 
     assert np.mean(fitted) < truth - 0.5 * noise
 
 
-def test_halves_of_few_rows_are_noise_and_of_many_rows_slow() -> None:
+def test_by_halves_gives_no_estimate_for_few_or_very_many_rows() -> None:
     few = ReferenceRows(np.zeros((LEAST - 1, 1)), GAMMA)
     assert by_halves(np.zeros((5, 1)), few, 2) is None
     assert by_halves(np.zeros((MOST_RECEIVED + 1, 1)), ReferenceRows(np.zeros((LEAST, 1)), GAMMA), 2) is None
@@ -44,8 +44,8 @@ def test_halves_of_few_rows_are_noise_and_of_many_rows_slow() -> None:
 
 
 def test_a_few_rows_that_hold_the_law_are_not_poor() -> None:
-    # Measured on police stops: .0045 to D_v on 29 effective rows, "poor" by what they are charged, and .83 of
-    # fresh rows' MMD^2 to unseen ones; halves say 1.49. Weights that fit D_v alone are what they were.
+    # Measured on police stops: .0045 to D_v on 29 effective rows, "poor" by the charge for few rows, and .83
+    # of fresh rows' MMD^2 to unseen rows; by_halves gives 1.49. Weights that fit D_v alone keep their grade.
     by = Yardstick(spread=0.53, rows=100, validation_rows=250)
     assert by.expected is not None
     forms = FormQuality(0.089, 100), [FormQuality(0.0045, 29)]

@@ -1,4 +1,4 @@
-"""Issue 12, B12: a consumer's budget over a window, and one that means to ask often."""
+"""A consumer's budget over a window, and for many planned requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lab:
     """
 
     archiving: ClassVar = False
-    """Archives all requests that are over but the last."""
+    """Archive all ended requests but the last."""
 
     def __init__(self, asks: int = 1, budget: WindowBudget | None = None) -> None:
         self.clock = Clockwork()
@@ -58,31 +58,31 @@ class Lab:
         self.asked = 0
 
     def ask(self) -> Offer:
-        """Ask for one more summary, in a folder of its own."""
+        """Request one more summary, in a folder of its own."""
         self.asked += 1
-        kept = self.party.ask(self.party.document(Path(f"out-{self.asked}")))
-        offer = self.party.offer(kept, plan(self.asked, f"run-{self.asked}"))
+        request = self.party.ask(self.party.document(Path(f"out-{self.asked}")))
+        offer = self.party.offer(request, plan(self.asked, f"run-{self.asked}"))
         if self.archiving:
             self.clock.pass_days(1e-9)
-            kept.end(DONE)
+            request.end(DONE)
             self.party.requests.archive(1)
         return offer
 
     def came(self, times: int) -> str:
-        """Ask so often: `+` for an offer, `-` where the budget ended it."""
-        said = ""
+        """Make several requests: `+` for an offer, `-` for a refusal by the budget."""
+        outcomes = ""
         for _ in range(times):
             try:
                 self.ask()
-                said += "+"
+                outcomes += "+"
             except BudgetError:
-                said += "-"
-        return said
+                outcomes += "-"
+        return outcomes
 
 
 @pytest.fixture(autouse=True, params=["kept", "archived"])
 def archiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every statement holds where requests are archived, too."""
+    """Run every test also with archived requests."""
     monkeypatch.setattr(Lab, "archiving", request.param == "archived")
 
 
@@ -121,9 +121,9 @@ def test_an_error_names_the_window() -> None:
         lab.ask()
 
 
-def test_twenty_requests_of_one_that_said_so_cost_5_4() -> None:
-    told = costs_of_asks(PrivacyTarget(), 20)
-    for asks, cost in ((1, told.laplace), (20, told.gaussian)):
+def test_twenty_announced_requests_cost_5_4() -> None:
+    costs = costs_of_asks(PrivacyTarget(), 20)
+    for asks, cost in ((1, costs.laplace), (20, costs.gaussian)):
         lab = Lab(asks)
         offers = [lab.ask() for _ in range(20)]
         for observer in (CURATOR, OWNERS):

@@ -1,4 +1,4 @@
-"""consumer.summary.verdict: good, fair or poor beside what a consumer can know (issue 13, item 2)."""
+"""consumer.summary.verdict: good, fair or poor, by what a consumer can know."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fedkme.embeddings.kernels import mean_kernel
 from fedkme.embeddings.mmd import mmd2
 
 BY = Yardstick(spread=0.5, rows=100, validation_rows=100)
-"""Fresh rows have .01."""
+"""Yardstick under which fresh rows have an MMD^2 of .01."""
 
 
 def judged(alike: float, best: float, by: Yardstick = BY, rival: float | None = None) -> SummaryVerdict:
-    """Verdict on rows alike and on a weighted form as good as p rows."""
+    """Judge rows of equal weight and a weighted form with the effective size p."""
     return verdict_on(FormQuality(alike, by.rows), [FormQuality(best, by.rows)], by, rival)
 
 
@@ -51,11 +51,11 @@ def test_one_row_is_no_yardstick() -> None:
 @pytest.mark.parametrize(
     ("ratio", "grade"), [(0.1, "good"), (GOOD, "good"), (1.01 * GOOD, "fair"), (FAIR, "fair"), (2.1, "poor")]
 )
-def test_grades(ratio: float, grade: str) -> None:
-    found = judged(ratio * 0.01, ratio * 0.01)
-    assert found.grade == grade
-    assert f"{ratio:.2g} times" in found.sentence
-    assert bool(found.advice) == (grade != "good")
+def test_the_grade_follows_the_ratio_to_fresh_rows(ratio: float, grade: str) -> None:
+    verdict = judged(ratio * 0.01, ratio * 0.01)
+    assert verdict.grade == grade
+    assert f"{ratio:.2g} times" in verdict.sentence
+    assert bool(verdict.advice) == (grade != "good")
 
 
 def test_weights_that_few_rows_carry_are_charged_for() -> None:
@@ -68,11 +68,11 @@ def test_weights_that_few_rows_carry_are_charged_for() -> None:
 
 @pytest.mark.parametrize("spread", [0.1, 0.005, None])
 def test_a_run_that_loses_to_uniform_rows_is_poor(spread: float | None) -> None:
-    # "A silent result that loses to doing nothing never happens", however good it is otherwise.
+    # However good the summary is otherwise.
     by = Yardstick(spread, 100, 100)
-    found = judged(0.001, 0.001, by, rival=0.0007)
-    assert found.grade == "poor"
-    assert "uniform" in found.sentence
+    verdict = judged(0.001, 0.001, by, rival=0.0007)
+    assert verdict.grade == "poor"
+    assert "uniform" in verdict.sentence
     assert judged(0.001, 0.001, by, rival=0.001) == judged(0.001, 0.001, by)
 
 
@@ -80,8 +80,8 @@ def test_rows_that_hold_d_v_by_a_few_of_them_are_not_said_to_miss_it() -> None:
     # Measured on police stops, p = 100: .0045 to D_v, and no farther from unseen rows than 100 fresh ones, on
     # 29 effective rows of about 100 like it that owners had.
     by = Yardstick(spread=0.53, rows=100, validation_rows=250)
-    found = verdict_on(FormQuality(0.089, 100), [FormQuality(0.0045, 29)], by)
-    assert (found.grade, found.advice.split(":")[0]) == (
+    verdict = verdict_on(FormQuality(0.089, 100), [FormQuality(0.0045, 29)], by)
+    assert (verdict.grade, verdict.advice.split(":")[0]) == (
         "poor",
         "Few of the rows that came are like D_v, and carry the weights",
     )
@@ -91,20 +91,20 @@ def test_rows_that_hold_d_v_by_a_few_of_them_are_not_said_to_miss_it() -> None:
 def test_few_rows_of_d_v_promise_no_good_summary_of_many() -> None:
     # Measured at |D_v| 30, p 40, and 80 and 100: "good", and up to 3.5 times fresh rows' MMD^2.
     assert judged(0.001, 0.001, Yardstick(0.5, 40, 40)).grade == "good"
-    found = judged(0.001, 0.001, Yardstick(0.5, 41, 40))
-    assert found.grade == "fair"
-    assert "D_v has few rows" in found.advice
+    verdict = judged(0.001, 0.001, Yardstick(0.5, 41, 40))
+    assert verdict.grade == "fair"
+    assert "D_v has few rows" in verdict.advice
 
 
 def test_a_run_behind_uniform_rows_by_less_than_noise_says_so() -> None:
     # Measured on hospitals, seed 0: .0017 against .0013 on D_v, .0091 against .0101 on held-back rows.
-    found = judged(0.0037, 0.0017, rival=0.0013)
-    assert found.grade == "good"
-    assert "uniform rows with weights were as close" in found.sentence
+    verdict = judged(0.0037, 0.0017, rival=0.0013)
+    assert verdict.grade == "good"
+    assert "uniform rows with weights were as close" in verdict.sentence
     assert "uniform" not in judged(0.0037, 0.0017, rival=0.0017 / LOSS).sentence
 
 
-def test_who_needs_weights_is_told() -> None:
+def test_the_advice_names_weights_if_they_are_needed() -> None:
     assert judged(0.05, 0.005).grade == "good"
     assert "weighted.npz" in judged(0.05, 0.005).advice
     assert not judged(0.006, 0.005).advice
@@ -119,10 +119,10 @@ def test_rows_that_are_all_equal_match_or_do_not() -> None:
 
 
 def test_grade_and_advice_hold_no_number_of_private_rows() -> None:
-    # They go to the log (issue 12, A7).
+    # Both go to the log.
     for best in (0.001234, 0.02345, 0.3456):
-        found = judged(1.5 * best, best, rival=0.3)
-        assert not re.search(r"\d\.\d", found.advice + found.grade)
+        verdict = judged(1.5 * best, best, rival=0.3)
+        assert not re.search(r"\d\.\d", verdict.advice + verdict.grade)
 
 
 def test_rows_of_other_classes_than_those_of_d_v_are_not_good() -> None:
@@ -130,10 +130,10 @@ def test_rows_of_other_classes_than_those_of_d_v_are_not_good() -> None:
     # a third were none, "Good: .1 times that of fresh rows".
     cases, mixed = np.ones(200, np.int64), np.repeat([0, 1], (19, 41))
     apart = classes_apart(mixed, None, cases, 60)
-    found = verdict_on(FormQuality(0.0009, 60, apart), [], Yardstick(0.5, 60, 200))
-    assert found.grade == "poor"
-    assert "shares of classes differ" in found.sentence
-    assert "classes" in found.advice
+    verdict = verdict_on(FormQuality(0.0009, 60, apart), [], Yardstick(0.5, 60, 200))
+    assert verdict.grade == "poor"
+    assert "shares of classes differ" in verdict.sentence
+    assert "classes" in verdict.advice
     weights = np.repeat([0.0, 1.0], (19, 41)) / 41
     assert classes_apart(mixed, weights, cases, 60) < 1e-12
     assert classes_apart(None, None, cases, 60) == classes_apart(cases, None, None, 60) == 0.0

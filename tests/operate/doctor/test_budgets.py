@@ -1,4 +1,4 @@
-"""Issue 12, B12: `fedkme doctor` on what budgets count: a clock that is behind, the cost of asking often."""
+"""`fedkme doctor` on budgets: a clock that is behind, changed rows, the cost of many requests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from fedkme.privacy.events import OWNERS, Disclosure, PureDp
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store.sqlite import SqliteStore
 from fedkme.tables.files import save_table
-from operate.doctor.budgets import check_budgets
-from operate.doctor.files import check_files
+from operate.doctor.files import check_budgets, check_files
 from operate.doctor.findings import Finding
 from owner.settings import OwnerSettings
 from tests.parties import consumer_values, owner_values
@@ -34,7 +33,7 @@ def found(settings: PartySettings, check: str) -> Finding:
 
 
 @pytest.mark.parametrize(("ahead_s", "state"), [(7200.0, "warn"), (1.0, "ok"), (-7200.0, "ok")])
-def test_a_clock_that_is_behind_what_was_read_of_it_has_cause_and_remedy(
+def test_a_clock_behind_its_last_reading_has_cause_and_remedy(
     tmp_path: Path, ahead_s: float, state: str
 ) -> None:
     line = Disclosure("r", 1, OWNERS, OWNERS, PureDp(0.5), "replace-one", None, "n")
@@ -48,7 +47,7 @@ def test_a_clock_that_is_behind_what_was_read_of_it_has_cause_and_remedy(
         assert "time server" in finding.remedy
 
 
-def test_rows_that_are_not_there_yet_are_not_sent_to_another_check(tmp_path: Path) -> None:
+def test_missing_rows_get_no_advice_to_check_the_schema(tmp_path: Path) -> None:
     settings = owner(tmp_path)
     assert isinstance(settings.data, Path)
     settings.data.unlink(missing_ok=True)
@@ -57,7 +56,7 @@ def test_rows_that_are_not_there_yet_are_not_sent_to_another_check(tmp_path: Pat
     assert "schema check" not in finding.remedy
 
 
-def test_a_party_without_a_store_has_nothing_to_say_of_it(tmp_path: Path) -> None:
+def test_a_party_without_a_store_has_no_findings_about_budgets(tmp_path: Path) -> None:
     assert not [*check_budgets(owner(tmp_path))]
 
 
@@ -71,7 +70,7 @@ def test_a_party_without_a_store_has_nothing_to_say_of_it(tmp_path: Path) -> Non
         (1, 0.5, "warn", "and this would make it 1"),
     ],
 )
-def test_the_cost_of_asking_often_is_said(
+def test_doctor_prints_the_cost_of_planned_requests(
     tmp_path: Path, asks: int, epsilon: float | None, state: str, words: str
 ) -> None:
     budget = None if epsilon is None else WindowBudget(epsilon=epsilon, delta=1e-5)

@@ -11,7 +11,7 @@ from operate.doctor.installation import _own_files
 
 
 def installed(site: Path) -> importlib.metadata.Distribution:
-    """A distribution of one module, as pip would write it."""
+    """Make a distribution of one module, as pip writes it."""
     info = site / "fedkme-1.dist-info"
     info.mkdir()
     (site / "curator").mkdir()
@@ -23,8 +23,8 @@ def installed(site: Path) -> importlib.metadata.Distribution:
     return importlib.metadata.Distribution.at(info)
 
 
-def test_a_package_of_the_same_name_that_wrote_over_ours_is_found(tmp_path: Path) -> None:
-    # Issue 14, item 8: elasticsearch-curator installs a package curator, too.
+def test_modules_overwritten_by_another_package_are_found(tmp_path: Path) -> None:
+    # elasticsearch-curator installs a package curator, too.
     distribution = installed(tmp_path)
     (good,) = _own_files(distribution)
     assert good.state == "ok"
@@ -38,5 +38,5 @@ def test_a_package_of_the_same_name_that_wrote_over_ours_is_found(tmp_path: Path
 
 
 def test_an_editable_installation_has_no_list_to_compare_with() -> None:
-    (found,) = _own_files(importlib.metadata.distribution("fedkme"))
-    assert found.state == "ok"
+    (finding,) = _own_files(importlib.metadata.distribution("fedkme"))
+    assert finding.state == "ok"

@@ -1,4 +1,4 @@
-"""`fedkme dossier`: the papers of a run say what its ledgers say, and what a person must add."""
+"""`fedkme dossier`: papers of a run have the figures of its ledgers, and mark what a person must add."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CHOICES = {
     "model_name": {"Federated"}, "release_type": {"One release", "Many releases"},
     "data_source_type": {"Static", "Dynamic"}, "access_type": {"Interactive", "Non-interactive"},
 }  # fmt: skip
-"""Words that we may say where the schema has a list of them."""
+"""Allowed words of fields for which the schema has a list."""
 
 
 @pytest.fixture(scope="module")
@@ -70,51 +70,57 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def papers(folder: Path, copy: Path, *options: str) -> Path:
-    """Folder of the papers of a copy of a run."""
+    """Copy a run, and write its papers; return their folder."""
     shutil.copytree(folder, copy)
     CliRunner().invoke(app, [str(copy), *options], catch_exceptions=False)
     return copy / "dossier"
 
 
 def entry_of(home: Path) -> Mapping[str, Any]:
-    """Deployment of a registry entry that keeps to the registry's schema."""
+    """Read the deployment of a registry entry, and check it against the registry's schema."""
     text = (home / "registry.yaml").read_text(encoding="utf-8")
     assert {token.style for token in yaml.scan(text) if hasattr(token, "style")} <= {None, '"'}
     entry = yaml.safe_load(text)
     assert list(entry) == ["url_slug", "status", "tier", "deployment"]
-    found: Mapping[str, Any] = entry["deployment"]
-    assert list(found) == list(FIELDS)
-    assert tuple(found["basic"]) == FIELDS["basic"]
+    deployment: Mapping[str, Any] = entry["deployment"]
+    assert list(deployment) == list(FIELDS)
+    assert tuple(deployment["basic"]) == FIELDS["basic"]
     assert all(
-        list(found[part]) == [name for name in names if name in found[part]] for part, names in FIELDS.items()
+        list(deployment[part]) == [name for name in names if name in deployment[part]]
+        for part, names in FIELDS.items()
     )
-    datetime.date.fromisoformat(found["basic"]["publication_date"])
+    datetime.date.fromisoformat(deployment["basic"]["publication_date"])
     assert (entry["status"], entry["tier"] in (1, 2, 3)) == ("Draft", True)
-    year = found["basic"]["publication_date"][:4]
-    named = re.sub(r"\W+", "-", found["basic"]["name"].lower())
+    year = deployment["basic"]["publication_date"][:4]
+    named = re.sub(r"\W+", "-", deployment["basic"]["name"].lower())
     slug = (
         f"{named}-to-be-added-who-publishes-the-data-{year}"  # name, curators, year: scripts/update_slug.py
     )
     assert text.startswith(f"url_slug: {slug}\n")
     assert entry["url_slug"] == slug
-    lists = {found["basic"].pop("data_curators")[0], found["administrative"].pop("registry_authors")[0]}
-    numbers = found["privacy_loss"].get("privacy_parameters", {})
+    lists = {
+        deployment["basic"].pop("data_curators")[0],
+        deployment["administrative"].pop("registry_authors")[0],
+    }
+    numbers = deployment["privacy_loss"].get("privacy_parameters", {})
     assert set(numbers) <= {"epsilon", "delta"}
     assert all(isinstance(number, float) for number in numbers.values())
-    fields = {name: value for part in found.values() for name, value in part.items() if value is not numbers}
+    fields = {
+        name: value for part in deployment.values() for name, value in part.items() if value is not numbers
+    }
     assert all(isinstance(value, str) for value in (*fields.values(), *lists))
-    assert all(fields[name] in known for name, known in CHOICES.items() if name in fields)
-    return found
+    assert all(fields[name] in choices for name, choices in CHOICES.items() if name in fields)
+    return deployment
 
 
 def test_a_release_is_entered_with_what_its_ledgers_say(release: Path, tmp_path: Path) -> None:
     home = papers(release, tmp_path / "Ward 7")
-    found = entry_of(home)
+    deployment = entry_of(home)
     sound = [one for one in statements(read_ledgers([release]), 1e-5) if one.accountant == "sound"]
     consumer = max(one.epsilon for one in sound if one.observer == "consumer")
     assert 0 < consumer < math.inf
-    assert found["privacy_loss"]["privacy_parameters"] == {"epsilon": consumer, "delta": 1e-5}
-    assert found["dp_variant"]["variant_name"] == "Approximate DP"
+    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": consumer, "delta": 1e-5}
+    assert deployment["dp_variant"]["variant_name"] == "Approximate DP"
     page = (home / "nist-800-226.md").read_text(encoding="utf-8")
     for one in sound:
         assert f"| {one.protected} | one row | {one.observer} |" in page
@@ -123,7 +129,7 @@ def test_a_release_is_entered_with_what_its_ledgers_say(release: Path, tmp_path:
 
 
 def test_a_summary_says_that_there_is_no_bound_and_why(summary: Path, tmp_path: Path) -> None:
-    # Brief: "inf is said as 'no bound', with the reason"; no number stands in its place.
+    # "no bound", with the reason, in place of an infinite number.
     home = papers(summary, tmp_path / "run")
     loss = entry_of(home)["privacy_loss"]
     assert "privacy_parameters" not in loss
@@ -146,8 +152,8 @@ def test_croissant_loads_the_rows_of_a_release(release: Path, tmp_path: Path) ->
     rows = list(dataset.records("synthetic"))
     assert len(rows) == 30
     assert list(rows[0]) == [f"synthetic/{name}" for name in header.split(",")]
-    said = [value.decode() if isinstance(value, bytes) else str(value) for value in rows[0].values()]
-    assert said == first.split(",")
+    cells = [value.decode() if isinstance(value, bytes) else str(value) for value in rows[0].values()]
+    assert cells == first.split(",")
 
 
 def test_croissant_names_the_columns_of_a_summary(summary: Path, tmp_path: Path) -> None:
@@ -177,24 +183,22 @@ def test_a_lost_ledger_is_one_numbered_error_and_no_paper(
     assert not (tmp_path / "run" / "dossier").exists()
 
 
-def test_papers_that_people_added_to_stay_and_what_is_missing_in_them_is_said(
-    summary: Path, tmp_path: Path
-) -> None:
+def test_edited_papers_stay_and_their_missing_fields_are_counted(summary: Path, tmp_path: Path) -> None:
     home = papers(summary, tmp_path / "run")
     written = (home / "registry.yaml").read_text(encoding="utf-8")
     edited = written.replace(MISSING, "a hospital", 1)
     (home / "registry.yaml").write_text(edited, encoding="utf-8")
     (home / "croissant.json").unlink()
     again = CliRunner().invoke(app, [str(tmp_path / "run"), "--json"], catch_exceptions=False)
-    found = {Path(each["file"]).name: each["missing"] for each in json.loads(again.stdout)}
-    assert found["registry.yaml"] == written.count(MISSING) - 1
+    missing = {Path(each["file"]).name: each["missing"] for each in json.loads(again.stdout)}
+    assert missing["registry.yaml"] == written.count(MISSING) - 1
     assert (home / "registry.yaml").read_text(encoding="utf-8") == edited
     assert (home / "croissant.json").exists()
     assert "registry.yaml, nist-800-226.md stay as they are" in again.stderr
 
 
 def test_a_party_gives_its_own_ledger(summary: Path, tmp_path: Path) -> None:
-    # docs/deploy.md: a consumer's output folder has rows, and its ledger stands beside its configuration.
+    # docs/deploy.md: a consumer's output folder has rows, and its ledger is next to its configuration.
     (tmp_path / "first").mkdir()
     shutil.copy(summary / "consumer" / "summary.npz", tmp_path / "first")
     ledger = str(summary / "consumer" / "ledger.jsonl")
@@ -204,12 +208,12 @@ def test_a_party_gives_its_own_ledger(summary: Path, tmp_path: Path) -> None:
     assert "A simulation" not in page
 
 
-def test_yaml_of_odd_values_reads_as_what_they_are() -> None:
+def test_odd_values_survive_yaml() -> None:
     odd = {"a": {"b": 1e-05, "c": 1.5e-07, "d": 'x: "y" # \u2013 \n', "e": [1, "no"]}, "f": 0.0}
     assert yaml.safe_load(yaml_text(odd)) == odd
 
 
-def test_a_curator_s_folder_is_told_of_by_its_own_ledger(summary: Path, tmp_path: Path) -> None:
+def test_a_curators_folder_is_described_from_its_own_ledger(summary: Path, tmp_path: Path) -> None:
     (tmp_path / "runs" / "run-1").mkdir(parents=True)
     shutil.copy(summary / "ledger.jsonl", tmp_path / "runs")
     shutil.copy(summary / "record.json", tmp_path / "runs" / "run-1")

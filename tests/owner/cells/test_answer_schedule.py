@@ -1,4 +1,4 @@
-"""Time of an order's answer: a schedule of public numbers, whatever the rows (issue 12, A7)."""
+"""Time of an order's answer: a schedule of public numbers, whatever the rows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def test_the_schedule_is_a_function_of_public_numbers() -> None:
     assert pace.answer_s(10, 10, "herding") == pytest.approx(LEAST_S + MARGIN * (1e-4 + 1e-3 + 0.02))
     work = CANDIDATES * (10**5 + ANCHORS) * 1e-6 + 20 * CANDIDATES * (ANCHORS + 20) * 1e-9
     assert pace.answer_s(10**5, 20, "design") == pytest.approx(LEAST_S + MARGIN * (work + 0.04))
-    assert pace.answer_s(10, 10**6, "design") > pace.answer_s(
-        10, 10, "design"
-    )  # boxes for rows that it lacks
+    assert pace.answer_s(10, 10**6, "design") > pace.answer_s(10, 10, "design")  # empty boxes take time, too
 
 
 def test_a_host_is_measured_once() -> None:
@@ -49,7 +47,7 @@ def test_a_late_answer_waits_for_the_next_multiple() -> None:
 
 
 def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Kernel values and picks, whether there are rows of the cells or none.
+    # The same numbers of kernel values and picks, with or without rows in the ordered cells.
     work: list[tuple[str, Any]] = []
     herd = herding.herd
 
@@ -63,20 +61,20 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(herding, "rbf", counted)
     monkeypatch.setattr(fill, "herd", herded)
-    done = []
+    works = []
     for cell in range(4):
         order = FillOrder(9, np.eye(4)[cell])
         fill.fill_order(ROWS, CELLS, order, np.zeros(0, np.int64), FillRule("herding", 1.0, 0))
-        done.append(list(work))
+        works.append(list(work))
         work.clear()
-    assert done[0] == [("rbf", (60, 60)), ("herd", (60, 9))]
-    assert all(each == done[0] for each in done)
+    assert works[0] == [("rbf", (60, 60)), ("herd", (60, 9))]
+    assert all(each == works[0] for each in works)
 
 
-def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The stream waits as long as the handler says, told how long it took.
+def test_an_answer_leaves_at_its_scheduled_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The stream waits as long as the handler says, given the time of the computation.
     slept: list[float] = []
-    said: list[str] = []
+    events: list[str] = []
 
     class Stream:
         def __init__(self) -> None:
@@ -86,7 +84,7 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
             ]
 
         async def write(self, message: pb.OwnerMessage) -> None:
-            said.append(str(message.WhichOneof("body")))
+            events.append(str(message.WhichOneof("body")))
 
         async def read(self) -> pb.Directive:
             return self.left.pop(0)
@@ -106,7 +104,7 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
-        said.append("waited")
+        events.append("waited")
 
     stub = SimpleNamespace(Attend=Stream)
     monkeypatch.setattr(owners_pb2_grpc, "OwnersStub", lambda channel: stub)
@@ -115,4 +113,4 @@ def test_an_answer_leaves_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> Non
     channel: Any = None
     asyncio.run(attend(channel, "curator:1", "a", b"i", runs, lambda epoch: None))
     assert slept == [7.5]
-    assert said == ["hello", "waited", "dry"]
+    assert events == ["hello", "waited", "dry"]

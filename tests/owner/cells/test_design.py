@@ -1,4 +1,4 @@
-"""Design fill: each pick is the best by the expected distance, written out; the same rows on every host."""
+"""Design fill: each pick minimizes the expected distance; equal rows on every host."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ WEIGHTS = np.where(np.arange(40) % 3 == 0, RNG.random(40), 0.0)
 WEIGHTS /= WEIGHTS.sum()
 
 
-def left(rows: FloatArray, chosen: list[int]) -> FloatArray:
+def residual_kernel(rows: FloatArray, chosen: list[int]) -> FloatArray:
     """k_S between all rows, by the inverse of the chosen rows' Gram matrix."""
     gram = rbf(rows, rows, GAMMA)
     if not chosen:
         return gram
-    found: FloatArray = gram - gram[:, chosen] @ np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[chosen])
-    return found
+    residual: FloatArray = gram - gram[:, chosen] @ np.linalg.solve(
+        gram[np.ix_(chosen, chosen)], gram[chosen]
+    )
+    return residual
 
 
 def gains(rows: FloatArray, weights: FloatArray, chosen: list[int]) -> FloatArray:
-    """The rule of issue 13, item 5: USEFUL.md, The recipe, step 5."""
-    kernel = left(rows, chosen)
+    """Gains by the rule of owner/cells/design.py, without the term of NEARBY."""
+    kernel = residual_kernel(rows, chosen)
     mean = kernel @ weights
     own = np.diagonal(kernel)
-    found: FloatArray = (np.maximum(mean, 0) ** 2 + kernel**2 @ weights / DRAWS) / (own + RIDGE)
-    return found
+    gain: FloatArray = (np.maximum(mean, 0) ** 2 + kernel**2 @ weights / DRAWS) / (own + RIDGE)
+    return gain
 
 
 def brute_force(rows: FloatArray, weights: FloatArray, chosen: list[int], count: int) -> list[int]:
     chosen = list(chosen)
     while len(chosen) < count:
         closeness = rbf(rows, rows, GAMMA) @ weights
-        gain = gains(rows, weights, chosen) + NEARBY * closeness * np.diagonal(left(rows, chosen))
+        gain = gains(rows, weights, chosen) + NEARBY * closeness * np.diagonal(residual_kernel(rows, chosen))
         gain[chosen] = -np.inf
         chosen.append(int(np.round(gain, 10).argmax()))
     return chosen
@@ -56,9 +58,9 @@ def test_design_equals_brute_force() -> None:
 
 def test_rows_that_were_drawn_come_first_and_are_projected_out() -> None:
     drawn = np.array([30, 2, 17])
-    found = design(ROWS, WEIGHTS, 12, GAMMA, drawn, 0).tolist()
-    assert found == brute_force(ROWS, WEIGHTS, [30, 2, 17], 12)
-    assert found[3:] != design(ROWS, WEIGHTS, 9, GAMMA, NONE, 0).tolist()
+    picks = design(ROWS, WEIGHTS, 12, GAMMA, drawn, 0).tolist()
+    assert picks == brute_force(ROWS, WEIGHTS, [30, 2, 17], 12)
+    assert picks[3:] != design(ROWS, WEIGHTS, 9, GAMMA, NONE, 0).tolist()
 
 
 def test_a_gain_is_the_fall_of_the_expected_distance() -> None:
@@ -67,11 +69,11 @@ def test_a_gain_is_the_fall_of_the_expected_distance() -> None:
     chosen = brute_force(ROWS, WEIGHTS, [], 5)
 
     def expected(rows: list[int]) -> float:
-        kernel = left(ROWS, rows)
+        kernel = residual_kernel(ROWS, rows)
         return float(WEIGHTS @ kernel @ WEIGHTS + np.diagonal(kernel) @ WEIGHTS / DRAWS)
 
     before, rule = expected(chosen), gains(ROWS, WEIGHTS, chosen)
-    kernel = left(ROWS, chosen)
+    kernel = residual_kernel(ROWS, chosen)
     for row in sorted(set(range(40)) - set(chosen)):
         own, mean = kernel[row, row], float(kernel[row] @ WEIGHTS)
         fall = before - expected([*chosen, row])
@@ -79,62 +81,64 @@ def test_a_gain_is_the_fall_of_the_expected_distance() -> None:
         assert rule[row] * (own + RIDGE) / own + without == pytest.approx(fall, rel=1e-6)
 
 
-def test_its_law_s_samples_are_closer_to_the_span_than_with_other_rows() -> None:
+def test_samples_of_the_law_are_closer_to_the_designed_span() -> None:
     # Monte Carlo of the same expectation: 400 targets of 200 rows each; the difference is 20 times its error.
     chosen = design(ROWS, WEIGHTS, 6, GAMMA, NONE, 0).tolist()
     others = np.random.default_rng(1).choice(40, 6, replace=False, p=WEIGHTS).tolist()
     counts = np.random.default_rng(2).multinomial(DRAWS, WEIGHTS, size=400) / DRAWS
-    distances = [np.einsum("ti,ij,tj->t", counts, left(ROWS, rows), counts) for rows in (chosen, others)]
+    distances = [
+        np.einsum("ti,ij,tj->t", counts, residual_kernel(ROWS, rows), counts) for rows in (chosen, others)
+    ]
     assert distances[0].mean() < 0.7 * distances[1].mean()
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 20), st.integers(0, 2**32))
-def test_rows_are_different_and_as_many_as_there_are(count: int, few: int, seed: int) -> None:
-    # Also where most rows are equal, and where the law has fewer rows than are ordered.
+def test_picked_rows_are_different_and_as_many_as_ordered(count: int, few: int, seed: int) -> None:
+    # Also if most rows are equal, or the law has fewer rows than were ordered.
     random = np.random.default_rng(seed)
     rows = ROWS[random.integers(0, few + 1, 40)]
     drawn = random.permutation(40)[: min(few, count)]
-    found = design(rows, np.eye(40)[few], count, GAMMA, drawn, seed).tolist()
-    assert len(set(found)) == len(found) == min(count, 40)
-    assert found[: len(drawn)] == drawn.tolist()
+    picks = design(rows, np.eye(40)[few], count, GAMMA, drawn, seed).tolist()
+    assert len(set(picks)) == len(picks) == min(count, 40)
+    assert picks[: len(drawn)] == drawn.tolist()
 
 
-def test_where_the_cells_rows_are_too_few_those_most_like_them_follow() -> None:
-    # Issue 13, item 6: "owners fill an order from their other rows by their own kernel".
+def test_an_order_beyond_the_rows_of_its_cells_gets_the_most_similar_rows() -> None:
+    # The owner's other rows fill the order, by the kernel.
     rows = np.linspace(0.0, 4.0, 40)[:, None]
-    found = design(rows, np.eye(40)[0], 3, GAMMA, NONE, 0).tolist()
-    assert found[0] == 0
-    assert max(found) < 20
+    picks = design(rows, np.eye(40)[0], 3, GAMMA, NONE, 0).tolist()
+    assert picks[0] == 0
+    assert max(picks) < 20
 
 
 def test_equal_rows_tie_and_the_first_goes_first() -> None:
     rows = np.repeat(ROWS[:5], 4, axis=0)
-    found = design(rows, np.full(20, 0.05), 20, GAMMA, NONE, 0)
-    assert set((found[:5] % 4).tolist()) == {0}
-    assert found[5:].tolist() == sorted(set(range(20)) - set(found[:5].tolist()))
+    picks = design(rows, np.full(20, 0.05), 20, GAMMA, NONE, 0)
+    assert set((picks[:5] % 4).tolist()) == {0}
+    assert picks[5:].tolist() == sorted(set(range(20)) - set(picks[:5].tolist()))
 
 
-def test_of_many_rows_those_of_the_law_are_looked_at_and_the_same_again() -> None:
-    # An order that comes again, to another process, gets the same rows: the draw is of a public seed.
+def test_candidates_are_drawn_by_the_law_and_repeat() -> None:
+    # A repeated order gets the same rows, also from another process: the seed of the draw is public.
     rows = RNG.normal(size=(CANDIDATES + 900, 3))
     weights = np.where(np.arange(len(rows)) < 1_000, 1e-3, 0.0)
-    found = design(rows, weights, 15, GAMMA, NONE, 7)
-    assert found.tolist() == design(rows.copy(), weights, 15, GAMMA, NONE, 7).tolist()
-    assert found.tolist() != design(rows, weights, 15, GAMMA, NONE, 8).tolist()
+    picks = design(rows, weights, 15, GAMMA, NONE, 7)
+    assert picks.tolist() == design(rows.copy(), weights, 15, GAMMA, NONE, 7).tolist()
+    assert picks.tolist() != design(rows, weights, 15, GAMMA, NONE, 8).tolist()
     exact = brute_force(rows[:1_000], weights[:1_000], [], 15)
-    assert spread(rows, weights, found.tolist()) < 1.1 * spread(rows, weights, exact)
+    assert spread(rows, weights, picks.tolist()) < 1.1 * spread(rows, weights, exact)
 
 
 def spread(rows: FloatArray, weights: FloatArray, chosen: list[int]) -> float:
     """Expected squared distance of the law's samples to the span."""
     mine = np.flatnonzero(weights)
-    kernel = left(rows[[*chosen, *mine]], list(range(len(chosen))))[len(chosen) :, len(chosen) :]
+    kernel = residual_kernel(rows[[*chosen, *mine]], list(range(len(chosen))))[len(chosen) :, len(chosen) :]
     law = weights[mine]
     return float(law @ kernel @ law + np.diagonal(kernel) @ law / DRAWS)
 
 
-def test_the_work_is_that_of_public_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_depends_on_public_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[tuple[int, ...]] = []
     begin = Span.__init__
 

@@ -1,4 +1,4 @@
-"""Rows that fill an order: as many as are ordered or there are, drawn ones first."""
+"""Rows that fill an order: drawn rows first, as many in all as ordered or available."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(FILLS), st.integers(1, 45), st.floats(0, 1), st.integers(0, 31), st.integers(0, 2**32))
-def test_as_many_rows_as_are_ordered_or_there_are(
+def test_an_order_gets_as_many_rows_as_ordered_or_all(
     fill: Fill, count: int, share: float, mask: int, seed: int
 ) -> None:
-    # Issue 13, item 6: the length of an answer is min(n_j, m_j), whatever cells are ordered.
+    # The length of an answer is min(n_j, m_j), whatever cells are ordered.
     shares = np.array([mask >> cell & 1 for cell in range(5)], dtype=np.float64)
     order = FillOrder(count, shares / max(shares.sum(), 1.0), round(share * count))
     drawn = drawn_rows(30, order.uniform, simulated(seed, "a", "draw"))

@@ -1,4 +1,4 @@
-"""Owner's herding, curator's pruning: equal to brute force, ties settled, nothing asked twice."""
+"""Owner's herding and consumer's pruning: equal to brute force, with defined ties."""
 
 import itertools
 
@@ -16,7 +16,7 @@ GAMMA = 0.7
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))
 CELLS = RNG.integers(0, 4, 40)
-ORDER = np.array([0.5, 0.0, 0.2, 0.3, 0.1])  # cell 4 exists in the code book, not here
+ORDER = np.array([0.5, 0.0, 0.2, 0.3, 0.1])  # the code book has cell 4, this owner has no row in it
 
 
 def herded(rows: np.ndarray, cells: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
@@ -35,7 +35,7 @@ def brute_force(rows: np.ndarray, weights: np.ndarray, count: int) -> list[int]:
 
 
 def test_herding_equals_brute_force() -> None:
-    # SOUND.md, step 5: the target is the ordered cells' means in the proportions of the order.
+    # The target is the mean of the ordered cells' means, in the proportions of the order.
     sizes = np.bincount(CELLS, minlength=5)
     weights = np.array([ORDER[c] / sizes[c] for c in CELLS])
     weights /= weights.sum()
@@ -58,7 +58,7 @@ def test_an_owner_without_the_cells_weighs_its_rows_alike() -> None:
     assert not len(herded(ROWS[:0], CELLS[:0], ORDER, 5))
 
 
-def test_rows_that_go_anyway_are_not_picked() -> None:
+def test_rows_that_are_sent_in_any_case_are_not_picked() -> None:
     scores = target_scores(ROWS, ROWS, cell_weights(CELLS, ORDER), GAMMA)
     best = herd(ROWS, scores, 3, GAMMA)
     others = herd(ROWS, scores, 40, GAMMA, best)
@@ -93,12 +93,12 @@ def test_swaps_end_where_no_exchange_helps() -> None:
     validation = np.random.default_rng(3).normal(size=(30, 3)) * 1.5
     seen = candidates(ROWS, validation, GAMMA)
     start = greedy(seen, 6)
-    kept = swapped(seen, start)
-    assert len(set(kept.tolist())) == 6
-    best = -mmd2(ROWS[kept], validation, GAMMA)
+    chosen = swapped(seen, start)
+    assert len(set(chosen.tolist())) == 6
+    best = -mmd2(ROWS[chosen], validation, GAMMA)
     assert best > -mmd2(ROWS[start], validation, GAMMA)
-    for place, new in itertools.product(range(6), sorted(set(range(40)) - set(kept.tolist()))):
-        other = kept.copy()
+    for place, new in itertools.product(range(6), sorted(set(range(40)) - set(chosen.tolist()))):
+        other = chosen.copy()
         other[place] = new
         assert -mmd2(ROWS[other], validation, GAMMA) <= best + 1e-9
 

@@ -1,4 +1,4 @@
-"""An owner's host without a network: store, policy, and directives as a curator sends them."""
+"""An owner's host without a network: store, policy, and directives like a curator's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAME = "owner-1"
 DAY_S = 86400.0
 TARGET = quantize_mean(RandomFourier(SPEC).normalised(np.full((1, SCHEMA.encoded_width), 0.5))[0])
 PRICES = np.linspace(10, -10, 20001).tolist()
-"""Prices, so many that any number of rows has one."""
+"""Prices so dense that each number of rows has a price."""
 CHEAP: tuple[Event, ...] = (Gaussian(70.0, count=100), Clock(0.25))
 """Cost of a run of 100 rows by default: epsilon 0.99 at delta 1e-5."""
 
@@ -52,7 +52,7 @@ def rows(count: int = 20) -> Table:
 
 
 def heard(run: str, planned: tuple[Event, ...]) -> tuple[Disclosure, ...]:
-    """Lines that a curator says owners will hear, of an event in the plan."""
+    """Ledger lines about owners, one per planned event, as a curator sends them."""
     return tuple(
         Disclosure(run, 1, OWNERS, OWNERS, event, "replace-one", None, nonce)
         for event, nonce in zip(planned, ("mean", "auction"), strict=False)
@@ -68,7 +68,7 @@ def invitation(run: str, **changes: Any) -> Invitation:
 
 
 class Clockwork:
-    """A clock that goes when it is told to."""
+    """A clock that moves only by `pass_days`."""
 
     def __init__(self) -> None:
         self.now = 1_000_000_000.0
@@ -81,10 +81,10 @@ class Clockwork:
 
 
 class Host:
-    """One process of an owner; a kill is to make another over the same folder.
+    """One process of an owner; a kill is another `Host` over the same folder.
 
     Attributes:
-        said: what it said about refusals, as (run, error).
+        said: refusals in the owner's log, as (run, error).
         loaded: runs for which features were computed.
     """
 
@@ -94,7 +94,7 @@ class Host:
         self.clock = clock
         self.said: list[tuple[str, FedkmeError]] = []
         self.loaded: list[str] = []
-        loaded, said = self.loaded, self.said
+        loaded, refusals = self.loaded, self.said
 
         class Watched(Bidder):
             def _load(self, invitation: Invitation) -> None:
@@ -117,7 +117,7 @@ class Host:
             policy=settings.policy,
             approvals=settings.approvals,
             clock=clock,
-            refused=lambda run, error: said.append((run, error)),
+            refused=lambda run, error: refusals.append((run, error)),
         )
         self.wired = OverWire(party.open("curator:7700"))
         self._seq: dict[str, int] = {}
@@ -127,13 +127,13 @@ class Host:
         return self.wired.answer(directive)[-1]
 
     def prepare(self, run: str, **changes: Any) -> FedkmeError | None:
-        """Ask the owner into a run; why not, if it does not come."""
+        """Invite the owner to a run; return the error of a refusal."""
         invite = invitation_to_wire(invitation(run, **changes))
         reply = self.ask(run, pb.Directive(invite=invite), 0, 1)
         return codecs.fault_from_wire(reply.fault) if reply.HasField("fault") else None
 
     def bid(self, run: str, seq: int = 2) -> pb.OwnerMessage:
-        """The first thing of a run that leaves: counts at prices."""
+        """Ask for counts at prices, the first disclosure of a run."""
         mean = codecs.mean_to_wire(TARGET)
         quote = pb.Quote(broadcast=pb.Broadcast(size=1, mean=mean), prices=PRICES)
         return self.ask(run, pb.Directive(quote=quote), 1, seq)
@@ -149,21 +149,21 @@ class Host:
         return self.ask(run, pb.Directive(sell=sell), 1, seq + 1)
 
     def end(self, run: str) -> None:
-        """A run is over."""
+        """End a run; the fixture of test_budgets.py archives it, too."""
         self.forget(run)
 
     def forget(self, run: str) -> None:
-        """The curator lets the owner forget a run."""
+        """Dismiss a run, as its curator does."""
         self.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
 
     @property
     def lines(self) -> int:
-        """Lines of its ledger."""
+        """Number of lines in the ledger."""
         return len(self.store.ledger())
 
 
 def configured(folder: Path, **policy: Any) -> OwnerSettings:
-    """Settings of an owner whose files are in a folder, with this policy."""
+    """Make settings of an owner with files in a folder and the given policy."""
     files = {"data": folder / "rows.npz", "journal": str(folder / "journal.db")}
     values = owner_values(folder, NAME, "curator.example.org:7700", **files, policy=policy)
     return validate(OwnerSettings, values, "OWNER.toml")
@@ -171,7 +171,7 @@ def configured(folder: Path, **policy: Any) -> OwnerSettings:
 
 @contextmanager
 def host(folder: Path, clock: Clockwork | None = None, **policy: Any) -> Iterator[Host]:
-    """A process, which ends without a word."""
+    """Open a host; the process ends without a farewell."""
     clock = clock or Clockwork()
     store = SqliteStore(folder / "journal.db", NAME, "process", clock=clock)
     try:

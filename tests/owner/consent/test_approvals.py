@@ -1,4 +1,4 @@
-"""Manual approval: the owner's word for each run, given while its process runs, and used once."""
+"""Manual approval: given while the owner's process runs, and used once per run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def grant(at: Host, rows: int = 100, runs: int = 1, consumer: str = "hospital") 
 
 
 def test_the_refusal_names_the_command_that_approves(tmp_path: Path) -> None:
-    # And the command, as it stands there, approves the run when it asks again; the owner's process has the
-    # store open all the time.
+    # The printed command approves the run when it asks again; the owner's process has the store open all the
+    # time.
     config = configure(tmp_path, approval="manual")
     with host(tmp_path, approval="manual") as at:
         refused = at.prepare("r-1")
@@ -59,7 +59,7 @@ def test_an_approval_for_several_runs_lets_in_so_many(tmp_path: Path) -> None:
         assert list(at.settings.approvals.iterdir()) == []
 
 
-def test_a_run_that_is_asked_again_is_let_in_once_it_is_approved_and_there_is_room(tmp_path: Path) -> None:
+def test_a_repeated_run_is_let_in_once_it_is_approved_and_there_is_room(tmp_path: Path) -> None:
     with host(tmp_path, approval="manual", runs_at_once=1) as at:
         for _ in range(3):
             assert type(at.prepare("r-1")) is ApprovalError
@@ -70,7 +70,7 @@ def test_a_run_that_is_asked_again_is_let_in_once_it_is_approved_and_there_is_ro
         at.end("r-2")
     with host(tmp_path, approval="manual", runs_at_once=1) as at:
         grant(at)
-        assert at.prepare("r-3") is None  # a run that waits takes nobody's place
+        assert at.prepare("r-3") is None  # a waiting run takes no place of `runs_at_once`
         at.end("r-3")
         assert at.prepare("r-1") is None
         assert at.prepare("r-1") is None  # the same answer
@@ -83,13 +83,13 @@ COUNTS = (PureDp(0.5, 2),)
 @pytest.mark.parametrize(
     ("protocol", "ahead"),
     [
-        ("merf", IntendedSummary("cells", 50, COUNTS)),  # an approval of a summary is none of a release
+        ("merf", IntendedSummary("cells", 50, COUNTS)),  # an approval of a summary approves no release
         ("sketch", IntendedSummary("clock", 50, COUNTS)),
         ("sketch", IntendedSummary("cells", 0, COUNTS)),
         ("sketch", IntendedSummary("nothing", 50, COUNTS)),
     ],
 )
-def test_sums_are_on_the_way_to_a_summary_by_cells_alone(
+def test_sums_before_any_other_summary_than_cells_are_refused(
     tmp_path: Path, protocol: str, ahead: IntendedSummary
 ) -> None:
     with host(tmp_path, approval="manual", sums="exact") as at:
@@ -103,7 +103,7 @@ def test_sums_are_on_the_way_to_a_summary_by_cells_alone(
 
 
 def test_a_sketch_is_approved_for_the_protocol_of_its_summary(tmp_path: Path) -> None:
-    # A curator that was let in for boxes gets no raw rows.
+    # A curator that was approved for sealed rows gets no raw rows.
     ahead = IntendedSummary("cells-sealed", 50, COUNTS)
     with host(tmp_path, approval="manual", sums="exact", runs_at_once=9) as at:
         refused = Asker(at, "r-1/cells").enlist(protocol="sketch", ahead=ahead)
@@ -118,17 +118,17 @@ def test_a_sketch_is_approved_for_the_protocol_of_its_summary(tmp_path: Path) ->
         assert (before.ahead, before.rows) == ("cells-sealed", 60)
 
 
-def test_what_the_policy_forbids_is_not_approved_and_uses_nothing_up(tmp_path: Path) -> None:
+def test_a_run_that_the_policy_forbids_uses_up_no_approval(tmp_path: Path) -> None:
     with host(tmp_path, approval="manual", consumers=["clinic"], runs_at_once=9) as at:
         grant(at)
         grant(at, consumer="clinic")
         assert type(at.prepare("r-1")) is PolicyError
-        assert [left for _, left in left_in(at.settings.approvals, at.store)] == [1, 1]
+        assert [runs_left for _, runs_left in left_in(at.settings.approvals, at.store)] == [1, 1]
         assert at.prepare("r-2", consumer="clinic") is None
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for the death of the process."""
 
 
 @pytest.mark.parametrize("where", ["before the commit", "after the commit", "before the answer is kept"])
@@ -162,15 +162,15 @@ def test_an_approval_is_used_once_whenever_the_process_is_killed(
         assert type(at.prepare("r-3")) is ApprovalError
 
 
-def test_a_file_that_comes_back_approves_nothing_again(tmp_path: Path) -> None:
-    # From a backup, or because it could not be removed.
+def test_a_restored_file_of_a_used_approval_approves_nothing(tmp_path: Path) -> None:
+    # The file came from a backup, or could not be removed.
     with host(tmp_path, approval="manual") as at:
         grant(at)
         (file,) = at.settings.approvals.iterdir()
-        kept = file.read_bytes()
+        content = file.read_bytes()
         assert at.prepare("r-1") is None
         assert not file.exists()
-        file.write_bytes(kept)
+        file.write_bytes(content)
         assert type(at.prepare("r-2")) is ApprovalError
 
 
@@ -203,16 +203,18 @@ def test_approvals_are_the_owners_alone_to_read_and_write(tmp_path: Path) -> Non
 
 
 def test_requests_are_remembered_up_to_a_number(tmp_path: Path) -> None:
-    # A curator that names one consumer after the other fills no disk.
+    # A curator that names ever new consumers cannot fill the disk.
     clock = Clockwork()
     with host(tmp_path, clock, approval="manual") as at:
         for number in range(MOST_ASKED + 3):
             clock.now += 1
             refuse(at, f"r-{number}", consumer=f"c-{number}")
-        asked = {request.consumer for request in asked_in(at.store)}
-        assert asked == {f"c-{number}" for number in range(3, MOST_ASKED + 3)}
-        refuse(at, "r-again", consumer="c-20", rows=7)  # the last one of a consumer and protocol stands
-        assert [asked.rows for asked in asked_in(at.store) if asked.consumer == "c-20"] == [7]
+        consumers = {request.consumer for request in asked_in(at.store)}
+        assert consumers == {f"c-{number}" for number in range(3, MOST_ASKED + 3)}
+        refuse(
+            at, "r-again", consumer="c-20", rows=7
+        )  # the last request of a consumer and protocol replaces earlier ones
+        assert [consumers.rows for consumers in asked_in(at.store) if consumers.consumer == "c-20"] == [7]
         assert len(asked_in(at.store)) == MOST_ASKED
 
 

@@ -1,4 +1,4 @@
-"""Issue 12, B12: budgets of an owner towards consumers, by name and together; clocks that were set back."""
+"""Budgets of an owner towards consumers, by name and together; clocks that were set back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.owner.sums.owner_parties import Asker
 
 @pytest.fixture(autouse=True, params=["kept", "archived"])
 def archiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every statement about budgets holds where all but the last run that is over is archived, too."""
+    """Run every test also with all ended runs but the last archived."""
 
     def archived(at: Host, run: str) -> None:
         at.forget(run)
@@ -36,11 +36,11 @@ def archiving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 EACH = {"observer": "consumer", "epsilon": 2.0, "delta": 1e-5}
 TOGETHER = EACH | {"together": True}
 ONE = (Gaussian(3.0),)
-"""Two of them are 1.87 at delta 1e-5, three 2.34."""
+"""Epsilon of two such plans is 1.87 at delta 1e-5, of three 2.34."""
 
 
 def release(at: Host, run: str, consumer: str = "hospital") -> FedkmeError | None:
-    """A release of which a vector leaves, where the owner takes part."""
+    """Ask for a release; if the owner takes part, one vector leaves and the run ends."""
     curator = Asker(at, run)
     error = curator.enlist(planned=ONE, consumer=consumer)
     if error is None:
@@ -50,7 +50,7 @@ def release(at: Host, run: str, consumer: str = "hospital") -> FedkmeError | Non
 
 
 def admitted(at: Host, consumers: str) -> str:
-    """One release for each consumer's first letter; `-` where the owner refused it over a budget."""
+    """Ask for a release for each letter's consumer; `-` replaces the letter for a refusal over a budget."""
     names = {"h": "hospital", "c": "clinic", "s": "school"}
     came = ""
     for letter in consumers:
@@ -61,7 +61,7 @@ def admitted(at: Host, consumers: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("budgets", "asked", "came"),
+    ("budgets", "requests", "came"),
     [
         ([EACH], "hhhccch", "hh-cc--"),  # each consumer by itself
         ([EACH | {"consumers": ["hospital"]}], "hhhccc", "hh-ccc"),  # nobody else has a limit
@@ -76,10 +76,10 @@ def admitted(at: Host, consumers: str) -> str:
     ],
 )
 def test_consumers_of_releases_have_budgets(
-    tmp_path: Path, budgets: list[dict[str, Any]], asked: str, came: str
+    tmp_path: Path, budgets: list[dict[str, Any]], requests: str, came: str
 ) -> None:
     with host(tmp_path, budgets=budgets, runs_at_once=9) as at:
-        assert admitted(at, asked) == came
+        assert admitted(at, requests) == came
 
 
 def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path:
         with host(tmp_path, budgets=[EACH, TOGETHER]) as at:
             assert type(release(at, run)) is kind
             lines = at.lines
-    ((name, said),) = at.said
+    ((name, error),) = at.said
     assert name == "r-3"
-    assert said.code == 52
-    assert "rows of owner-1 towards hospital: epsilon 1.866 is spent of 2" in said.cause
+    assert error.code == 52
+    assert "rows of owner-1 towards hospital: epsilon 1.866 is spent of 2" in error.cause
     assert lines == 4
     with host(tmp_path, budgets=[EACH, TOGETHER]) as at:
         each, together, others = read_status(at.settings, at.store).spent
@@ -102,7 +102,7 @@ def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path:
 
 
 def test_consumers_of_summaries_see_rows_which_no_budget_covers(tmp_path: Path) -> None:
-    # Refused before anything is computed, the sketch too, after which the summary would come.
+    # The sketch, which a summary follows, is refused before anything is computed, too.
     finite = {name for name in PROTOCOLS if Sound().supports(Composed(seen_by_consumer(name, ONE)))}
     assert finite == {name for name, row in PROTOCOLS.items() if row.family == "sums"} - {"sketch"}
     with host(tmp_path, budgets=[EACH | {"consumers": ["hospital"]}]) as at:
@@ -133,7 +133,8 @@ def test_a_clock_that_is_set_back_frees_nothing(tmp_path: Path, days: dict[str, 
 
 
 def test_a_run_that_ends_while_the_clock_is_back_ends_when_it_is_right_again(tmp_path: Path) -> None:
-    # Its own lines are older than the wrong time: only its place in the ledger shows that it ended later.
+    # The run's own lines are older than the wrong time: only its place in the ledger shows that it ended
+    # later.
     clock = Clockwork()
     with host(tmp_path, clock, budgets=[EACH | {"days": 30}], runs_at_once=9) as at:
         curators = [Asker(at, run) for run in ("slow-1", "slow-2")]
@@ -153,10 +154,10 @@ def test_a_run_that_ends_while_the_clock_is_back_ends_when_it_is_right_again(tmp
         assert admitted(at, "hhh") == "hh-"
 
 
-def test_another_file_of_rows_does_not_begin_a_budget_anew(
+def test_another_data_file_does_not_begin_a_budget_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A budget is the store's: the same people may be in both files, whatever their digests are.
+    # Budgets belong to the store: the same people may be in both files, whatever the digests are.
     with host(tmp_path, budgets=[EACH]) as at:
         assert admitted(at, "h") == "h"
         before = at.wired.runs
@@ -185,11 +186,11 @@ def test_a_budget_towards_consumers_leaves_other_owners_theirs(tmp_path: Path) -
         assert type(at.prepare("r-2", planned=2 * CHEAP)) is BudgetError
 
 
-def test_a_history_that_reads_on_holds_no_more_than_one_that_begins(tmp_path: Path) -> None:
-    # `fedkme bench soak`: it kept the time of each line, also when the line was archived, 1.3 kB a run.
+def test_a_history_that_reads_incrementally_equals_a_fresh_one(tmp_path: Path) -> None:
+    # `fedkme bench soak` found that times of archived lines stayed in memory, 1.3 kB a run.
     def held(history: History) -> tuple[object, ...]:
         readings = {name: value for name, value in vars(history.readings).items() if name != "_store"}
-        return readings, history.told, history.admitted, history.archived
+        return readings, history.disclosures, history.admitted, history.archived
 
     with host(tmp_path) as at:
         at.clock.pass_days(1.0)

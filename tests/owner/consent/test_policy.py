@@ -1,4 +1,4 @@
-"""Issue 4, item 4: the gate enforces the owner's policy before computing; refusals are typed."""
+"""The gate enforces the owner's policy before computing; refusals are typed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tests.owner.consent.host import (
 )
 
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
-"""Two runs of `CHEAP`, and not three."""
+"""Enough for two runs of `CHEAP`, not for three."""
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'clock', but in uniform"),
@@ -70,7 +70,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"approval": "manual"}, {}, ApprovalError, "has approved none of 100 rows for hospital"),
     ({}, {"protocol": "algorithm3"}, PolicyError, "'algorithm3' is no protocol"),
     ({}, {"protocol": "best-two"}, PolicyError, "install the package that brings it"),
-    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
+    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run without a valid consumer"),
 ]
 
 
@@ -85,41 +85,41 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert at.loaded == []
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
-        # Logged at the owner as what it is; the curator is not told what was spent.
-        ((name, said),) = at.said
-        assert (name, said.code) == ("r", kind.code)
+        # The owner's log has the reason; the curator is not told what was spent.
+        ((name, logged),) = at.said
+        assert (name, logged.code) == ("r", kind.code)
         with pytest.raises(kind, match=words):
-            raise said
+            raise logged
         spent = "the limits and budgets of owner-1 do not allow r"
-        assert error.cause == (spent if kind is BudgetError else said.cause)
-        assert at.bid("r").HasField("fault")  # whoever goes on as if nothing had been said gets nothing
+        assert error.cause == (spent if kind is BudgetError else logged.cause)
+        assert at.bid("r").HasField("fault")  # a curator that ignores the refusal gets nothing
         assert at.lines == 0
 
 
 @pytest.mark.parametrize(("may_leave", "refused"), [("none", True), ("raw", False)])
 @pytest.mark.parametrize("protocol", [name for name in names() if PROTOCOLS[name].family != "sums"])
-def test_no_row_leaves_in_any_protocol_where_none_may(
+def test_a_policy_without_rows_refuses_every_protocol_of_rows(
     tmp_path: Path, protocol: str, may_leave: str, refused: bool
 ) -> None:
-    # docs/owners.md, "Only non-personal data": nothing of a row leaves, sealed or hashed neither.
+    # docs/owners.md, "Only non-personal data": no row leaves, sealed and hashed rows included.
     cells = (
         {"terms": CellTerms({}, 1.0, HistogramNoise(1.0), 100)}
         if PROTOCOLS[protocol].family == "cells"
         else {}
     )
-    asked = invitation("r", protocol=protocol, **cells)
+    invited = invitation("r", protocol=protocol, **cells)
     with host(tmp_path, rows=may_leave) as at:
         history, settings = History(NAME, at.store), at.settings.policy
         pools = RowPools(at.store, rows().digest(), len(rows()), noise_for(0, NAME)("pool"), settings)
         policy = Policy(NAME, settings, SCHEMA, at.store, history, pools, at.settings.approvals)
         words = "no more than numbers about all its rows may leave owner-1"
         with pytest.raises(PolicyError, match=words) if refused else contextlib.nullcontext():
-            policy.admit(asked)
+            policy.admit(invited)
         assert (at.store.keys("admitted/") == []) is refused
 
 
-def test_what_the_policy_allows_is_computed(tmp_path: Path) -> None:
-    # The other side of the test above: each of its settings, set so that the run fits.
+def test_a_run_that_the_policy_allows_is_computed(tmp_path: Path) -> None:
+    # The counterpart of the test above: each setting allows the run.
     with host(
         tmp_path,
         protocols=["clock"],
@@ -161,7 +161,7 @@ def test_no_more_runs_are_open_than_may_be(tmp_path: Path) -> None:
 
 
 def test_a_limit_never_ends_a_run_that_was_begun(tmp_path: Path) -> None:
-    # Issue 12, A2: a run has the rows that may leave in it, and no others; nothing is refused on the way.
+    # A run's pool has only the rows that may leave, so nothing is refused during the run.
     with host(tmp_path, most_rows_per_run=3) as at:
         at.prepare("r-1", protocol="uniform", planned=())
         assert len(at.draw("r-1", 3, 2).rows.rows) == 3
@@ -182,7 +182,7 @@ def test_rows_in_all_are_counted_over_restarts(tmp_path: Path) -> None:
 
 
 def spend(at: Host, run: str) -> FedkmeError | None:
-    """A run in which something leaves; why not, if it is refused."""
+    """Run a summary in which counts leave; return the error of a refusal."""
     if (error := at.prepare(run)) is None:
         at.bid(run)
         at.end(run)
@@ -214,8 +214,8 @@ def test_periods_expire_by_the_end_of_runs(tmp_path: Path) -> None:
         assert type(at.prepare("r-6")) is BudgetError
 
 
-def test_when_a_run_wrote_its_last_line_decides_nothing(tmp_path: Path) -> None:
-    # Issue 12, A2: it may depend on rows; the curator's end of the run does not.
+def test_the_time_of_a_runs_last_line_decides_nothing(tmp_path: Path) -> None:
+    # The time of the last line may depend on rows; the curator's end of the run does not.
     clock = Clockwork()
     with host(tmp_path, clock, budgets=[BUDGET | {"days": 30}]) as at:
         for run in ("r-1", "r-2"):
@@ -242,7 +242,7 @@ def test_open_runs_count_in_full_before_anything_left_in_them(tmp_path: Path) ->
 
 
 def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: Path) -> None:
-    # Its rows are in every later broadcast, which it does not hear: one line of 1 of 100 means is no measure.
+    # The owner's rows are in every later broadcast, which it does not hear: its single line measures nothing.
     one = (Gaussian(70.0), Clock(0.25))
     with host(tmp_path, budgets=[BUDGET]) as at:
         for run in ("r-1", "r-2"):
@@ -253,7 +253,7 @@ def test_a_run_counts_its_plan_however_early_the_owner_was_lost_to_it(tmp_path: 
 
 
 def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
-    # Issue 12, A1: lines of two runs under one name could hide each other. Of r-1 no journal is left.
+    # Lines of two runs with one name could hide each other. The journal of r-1 is gone.
     with host(tmp_path) as at:
         assert spend(at, "r-1") is None
         at.end("r-1")
@@ -262,7 +262,7 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
         assert type(at.prepare("r-1")) is OwnerFaultError
     with host(tmp_path) as at:
         assert type(at.prepare("r-1")) is OwnerFaultError
-        # A ledger without the run beside it, as after moving it to another store.
+        # A ledger whose store has no such run, as after a move to another store.
         gone = RawRows(1)
         stored_ledger(NAME, at.store).append(
             Disclosure("r-2", 1, NAME, CURATOR, gone, "replace-one", None, "row 0")
@@ -274,8 +274,8 @@ def test_a_name_of_a_run_that_is_over_is_refused(tmp_path: Path) -> None:
         assert at.lines == before + 1
 
 
-def test_the_curator_is_shown_what_is_sealed_noisy_or_neither() -> None:
-    # Issue 12, B12: an epsilon towards it is finite where its statement is, and infinite elsewhere.
+def test_the_cost_towards_the_curator_is_finite_for_sealed_cells_and_noisy_sums() -> None:
+    # The epsilon towards the curator is finite exactly where its statement is.
     noise = (PureDp(0.5, count=2),)
     shown = {name: shown_to_curator(name, noise, None) for name in PROTOCOLS}
     finite = {name for name, events in shown.items() if Sound().supports(Composed(events))}
@@ -308,8 +308,8 @@ def test_a_run_goes_on_under_the_policy_that_let_it_in(tmp_path: Path) -> None:
         assert type(at.prepare("r-2")) is PolicyError
 
 
-def test_a_curator_cannot_make_an_owner_write_down_something_else(tmp_path: Path) -> None:
-    # What an owner writes in the curator's words would count against its rows.
+def test_ledger_lines_that_are_not_about_owners_are_refused(tmp_path: Path) -> None:
+    # Lines in the curator's words would count against the owner's rows.
     strange = Disclosure("r", 1, NAME, CURATOR, RawRows(10**6), "replace-one", None, "mean")
     with host(tmp_path) as at:
         assert type(at.prepare("r", heard=(strange,))) is ProtocolError
@@ -337,7 +337,7 @@ def test_a_wrong_policy_is_refused_at_the_start(tmp_path: Path, policy: dict[str
 
 
 async def test_an_owner_with_a_forbidden_column_does_not_start(tmp_path: Path) -> None:
-    # Before its rows are read: there are none.
+    # The owner stops before it reads rows: the file does not exist.
     (tmp_path / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
     with pytest.raises(PolicyError, match="column 'age'"):
         await join(configured(tmp_path, columns=["x", "ill"]), StatusReporter(NAME, supervised=False))
@@ -352,14 +352,14 @@ def test_a_schema_with_a_forbidden_column_is_refused_by_name() -> None:
     check_columns(NAME, settings, allowed)
 
 
-def test_invitations_of_these_tests_are_those_of_a_run() -> None:
+def test_the_invitation_of_these_tests_has_the_planned_events() -> None:
     terms = invitation("r").terms
     assert isinstance(terms, AuctionTerms)
     assert terms.heard[0].event == CHEAP[0]
 
 
-def test_an_owner_hears_of_its_own_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # By hand: the curator was told, and went on without this owner; its own log had not a word.
+def test_a_full_disk_is_in_the_owners_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The curator heard of it and went on without this owner, whose own log had no line.
     def fails(*line: object) -> None:
         raise StoreError("the disk is full", "Make room.")
 
@@ -369,7 +369,9 @@ def test_an_owner_hears_of_its_own_full_disk(tmp_path: Path, monkeypatch: pytest
             patched.setattr(at.store, "append", fails)
             assert at.bid("run-1").HasField("fault")
         assert [(run, error.code) for run, error in at.said] == [("run-1", StoreError.code)]
-        assert at.bid("run-1").HasField("fault"), "what was refused does not leave when it is asked twice"
+        assert at.bid("run-1").HasField("fault"), (
+            "a refused answer does not leave when the directive comes again"
+        )
         at.wired.welcome(["run-1"])  # another stream: the curator may not have heard the refusal
         assert at.bid("run-1").HasField("counts")
         assert len(at.said) == 1

@@ -1,4 +1,4 @@
-"""Rows that may leave: drawn before a run, by nothing that rows say (docs/decisions/014)."""
+"""Pools: drawn before a run, independently of rows' values (docs/decisions/014)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pools(store: Store, rows: int = ROWS, file: bytes = b"file", seed: int = 0, 
 
 
 def drawn(of: RowPools, run: str, before: int = 0) -> list[int]:
-    """Places of a run's rows; all where nothing limits them."""
+    """Places of a run's rows; all places without a limit."""
     places = of.draw(run, of.next(before))
     return list(range(ROWS)) if places is None else places.tolist()
 
@@ -39,7 +39,7 @@ def test_a_run_has_no_more_rows_than_one_may_and_all_runs_no_more_than_all_may()
     assert all(places == sorted(set(places)) for places in runs)
 
 
-def test_a_limit_above_all_rows_is_none() -> None:
+def test_a_limit_above_all_rows_limits_nothing() -> None:
     limited: tuple[dict[str, Any], ...] = ({}, {"most_rows": ROWS}, {"most_rows_per_run": ROWS})
     for limits in limited:
         of = pools(MemoryStore("owner-1"), **limits)
@@ -85,7 +85,7 @@ def test_a_limit_below_what_was_offered_lets_nothing_out(limits: dict[str, Any])
 
 
 def test_an_owner_without_a_limit_has_offered_all_its_rows() -> None:
-    # How many of them left depends on them.
+    # The number of sent rows depends on rows, so offered rows count.
     store = MemoryStore("owner-1")
     drawn(pools(store), "run-1")
     assert list(offered_rows(store).values()) == [ROWS]
@@ -115,7 +115,7 @@ def test_an_owner_of_no_rows_has_no_pool_to_run_dry() -> None:
     assert pools(MemoryStore("owner-1"), 0, most_rows=3).next(0) == PoolSize(0, 0)
 
 
-def test_what_is_drawn_for_real_data_has_no_seed() -> None:
+def test_pools_of_real_data_have_no_seed() -> None:
     stores = MemoryStore("owner-1"), MemoryStore("owner-1")
     first, second = (
         RowPools(store, b"file", 1000, SecureNoise(), PolicySettings(most_rows_per_run=20))
@@ -127,7 +127,7 @@ def test_what_is_drawn_for_real_data_has_no_seed() -> None:
 
 @pytest.mark.parametrize("limits", [{"most_rows": 7}, {"most_rows_per_run": 7}])
 def test_no_more_rows_leave_in_a_run_than_may(tmp_path: Path, limits: dict[str, Any]) -> None:
-    # They are all that the owner has there, from its first answer on; a restart finds the same ones.
+    # The pool is the whole table of the run from its first answer on; a restart draws the same pool.
     with host(tmp_path, **limits) as at:
         at.prepare("r-1", protocol="uniform", planned=())
         first = at.draw("r-1", 4, 2).rows.rows

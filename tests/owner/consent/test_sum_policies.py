@@ -1,4 +1,4 @@
-"""Issue 5, item 1: "each owner checks its policy"; issue 4, item 4, for runs of sums."""
+"""The owner's policy in runs of sums: checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.owner.sums.owner_parties import NOISY, VECTOR, Asker, parameters
 BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5}
 CURATORS = BUDGET | {"observer": "curator"}
 ONE = (Gaussian(3.0),)
-"""Epsilon 1.27 at delta 1e-5: two of them are 1.9."""
+"""Epsilon 1.27 at delta 1e-5; of two such plans 1.9."""
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'merf', but in uniform"),
@@ -40,7 +40,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"approval": "manual"}, {}, ApprovalError, "has approved none by merf for hospital"),
     ({}, {"protocol": "clock"}, PolicyError, "asked for sums in the protocol 'clock'"),
     ({}, {"protocol": "kme"}, PolicyError, "'kme' is no protocol"),
-    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run of nobody"),
+    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run without a valid consumer"),
 ]
 
 
@@ -54,11 +54,13 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert type(error) is kind
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
-        ((name, said),) = at.said
+        ((name, logged),) = at.said
         assert name == "r"
-        assert words in said.cause
-        assert kind is BudgetError or said.cause == error.cause
-        out = "is not in a run" if kind is ApprovalError else "does not take part"  # or it may yet be let in
+        assert words in logged.cause
+        assert kind is BudgetError or logged.cause == error.cause
+        out = (
+            "is not in a run" if kind is ApprovalError else "does not take part"
+        )  # a waiting run may still be approved
         assert out in str(curator.embed(1))
         assert at.lines == 0
 
@@ -66,8 +68,10 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
 @pytest.mark.parametrize(
     ("sums", "security"), [("exact", None), ("exact", NOISY), ("noisy", NOISY), ("noisy", Security(1, 2))]
 )
-def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: Security | None) -> None:
-    # "releases let no rows out": limits of rows are none of theirs, and neither may a row leave.
+def test_a_release_that_the_policy_allows_is_let_in(
+    tmp_path: Path, sums: str, security: Security | None
+) -> None:
+    # Releases send no rows, so limits of rows do not concern them.
     with host(
         tmp_path, sums=sums, rows="none", most_rows=0, most_rows_per_run=0, protocols=["merf"],
         consumers=["hospital"], budgets=[BUDGET], columns=["x", "age", "ill"],
@@ -78,7 +82,7 @@ def test_what_the_policy_allows_is_let_in(tmp_path: Path, sums: str, security: S
 
 
 def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> None:
-    # docs/owners.md, "Only non-personal data": owners whose rows stay take part in all of them.
+    # docs/owners.md, "Only non-personal data": owners that send no rows take part in every release.
     with host(tmp_path, runs_at_once=len(PROTOCOLS), rows="none") as at:
         for protocol in names("sums"):
             assert Asker(at, f"sums-{protocol}").enlist(protocol=protocol) is None
@@ -87,7 +91,7 @@ def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> N
             assert PROTOCOLS[protocol].rows == "none"
 
 
-def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
+def test_a_vector_above_most_sums_is_refused(tmp_path: Path) -> None:
     for most, kind in ((VECTOR.length, type(None)), (VECTOR.length - 1, PolicyError)):
         folder = tmp_path / str(most)
         folder.mkdir()
@@ -95,12 +99,12 @@ def test_a_vector_has_no_more_numbers_than_may_be(tmp_path: Path) -> None:
             secure, plain = Asker(at), Asker(at, "plain")
             assert secure.enlist(security=NOISY) is None
             assert plain.enlist() is None
-            for found in (secure.propose(1, parameters()), plain.embed(1)):
-                assert isinstance(found, PolicyError) is (kind is PolicyError)
+            for answer in (secure.propose(1, parameters()), plain.embed(1)):
+                assert isinstance(answer, PolicyError) is (kind is PolicyError)
 
 
 def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_path: Path) -> None:
-    # Issue 12, B12: where a curator has a finite epsilon, it may have a limit, over runs and restarts.
+    # A finite epsilon towards the curator can have a limit, over runs and restarts.
     for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
         with host(tmp_path, budgets=[CURATORS]) as at:
             curator = Asker(at, run)
@@ -114,7 +118,7 @@ def test_budgets_towards_the_curator_count_sums_under_secure_aggregation(tmp_pat
 
 
 def test_releases_count_towards_budgets_over_runs_and_restarts(tmp_path: Path) -> None:
-    # The whole plan of a release, as soon as a vector left; next to what summaries cost.
+    # A release costs its whole plan as soon as a vector left, in the same budget as summaries.
     for run, kind in (("r-1", type(None)), ("r-2", type(None)), ("r-3", BudgetError)):
         with host(tmp_path, budgets=[BUDGET]) as at:
             curator = Asker(at, run)
@@ -135,7 +139,7 @@ def test_a_release_of_which_nothing_left_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_a_release_is_approved_by_hand(tmp_path: Path) -> None:
-    # The command that the refusal names is the one that helps; it lets one run in.
+    # The command in the refusal lets one run in.
     with host(tmp_path, approval="manual") as at:
         error = Asker(at, "r-1").enlist()
         assert error is not None
@@ -171,17 +175,17 @@ def test_status_says_what_releases_took(tmp_path: Path) -> None:
         curator.embed(1)
         curator.embed(2)
         assert Asker(at, "release-2").enlist(protocol="hermite") is not None
-        found = read_status(at.settings, at.store, clock())
-        run = next(run for run in found.runs if run.run == "release-1")
+        status = read_status(at.settings, at.store, clock())
+        run = next(run for run in status.runs if run.run == "release-1")
         assert (run.protocol, run.asked, run.rows, run.sums) == ("merf", 0, 0, 2)
         assert run.cost.epsilon == pytest.approx(1.2, abs=0.3)
-        text = text_of(found)
+        text = text_of(status)
         assert "releases for hospital by merf: 1" in text
         assert "approve OWNER.toml --consumer hospital --protocol hermite\n" in text
         assert "epsilon to others" in text
         assert "sums exact" in text
         assert all(len(line) <= 100 for line in text.splitlines())
-        assert found.to_json()["runs"][0]["sums"] == 2
+        assert status.to_json()["runs"][0]["sums"] == 2
 
 
 def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
@@ -191,10 +195,10 @@ def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
         assert type(Asker(at, "r-3").enlist(planned=ONE)) is BudgetError
 
 
-def test_levels_of_sums_are_known_words(tmp_path: Path) -> None:
+def test_an_unknown_level_of_sums_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sums"), host(tmp_path, sums="plain"):
         pass
-    # The level that is withdrawn says what it was, why it went, and what to use.
+    # The error of the withdrawn level says what it was, why it was withdrawn, and what to use.
     withdrawn = "'policy.sums' is wrong: 'aggregated' is withdrawn: .* exact sums .*; use \"noisy\""
     with pytest.raises(ConfigError, match=withdrawn), host(tmp_path, sums="aggregated"):
         pass

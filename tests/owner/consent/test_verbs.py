@@ -26,7 +26,7 @@ BUDGET = {"observer": "owners", "epsilon": 2.0, "delta": 1e-5, "days": 365}
 
 
 def configure(folder: Path, **policy: Any) -> Path:
-    """OWNER.toml of the host in a folder."""
+    """Write OWNER.toml of the host in a folder."""
     (folder / "schema.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
     return write_config(folder / "OWNER.toml", configured(folder, **policy).model_dump(mode="json"))
 
@@ -40,7 +40,7 @@ def call(*arguments: object) -> str:
     return result.output
 
 
-def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
+def test_status_lists_sent_rows_recipients_and_remaining_limits(tmp_path: Path) -> None:
     policy: dict[str, Any] = {"budgets": [BUDGET], "most_rows": 10, "runs_at_once": 3}
     config = configure(tmp_path, **policy)
     with host(tmp_path, **policy) as at:
@@ -50,9 +50,9 @@ def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
         at.prepare("r-2", consumer="clinic")
         at.bid("r-2")
         at.prepare("r-3", planned=9 * CHEAP)
-        told = json.loads(call("status", config, "--json"))
+        status = json.loads(call("status", config, "--json"))
         text = call("status", config)
-    runs = {run["run"]: run for run in told["runs"]}
+    runs = {run["run"]: run for run in status["runs"]}
     assert {name: (run["status"], run["rows"], run["consumer"]) for name, run in runs.items()} == {
         "r-1": ("ended", 3, "hospital"),
         "r-2": ("open", 0, "clinic"),
@@ -61,11 +61,11 @@ def test_status_says_what_left_to_whom_and_what_remains(tmp_path: Path) -> None:
     one, two = (Sound().epsilon(count * CHEAP, 1e-5).epsilon for count in (1, 2))
     assert runs["r-1"]["cost"]["epsilon"] == runs["r-2"]["cost"]["epsilon"] == one
     assert runs["r-3"]["cost"]["epsilon"] == 0
-    limits = {limit["limit"]: (limit["used"], limit["most"], limit["left"]) for limit in told["limits"]}
+    limits = {limit["limit"]: (limit["used"], limit["most"], limit["left"]) for limit in status["limits"]}
     assert limits["rows offered in all"] == (10, 10, 0)
     assert limits["rows in one run"] == (3, None, None)
-    assert limits["runs at once"] == (2, 3, 1)  # a refused one until the curator ends it
-    # The time of this host was long ago: r-2 is open and counts, r-1 counts in all alone.
+    assert limits["runs at once"] == (2, 3, 1)  # a refused run counts until the curator ends it
+    # This host's clock is far in the past: r-2 is open and counts in the window, r-1 only in all.
     assert limits["epsilon to others in 365 days, delta 1e-05"] == (one, 2, 2 - one)
     assert limits["epsilon to others in all, delta 1e-05"] == (two, None, None)
     assert all(len(line) <= 100 for line in text.splitlines())
@@ -95,35 +95,35 @@ def test_periods_of_status_are_those_of_the_policy(tmp_path: Path) -> None:
             assert status.spent[1].figure.epsilon > 0
 
 
-def test_an_infinite_epsilon_is_said_with_its_reason(tmp_path: Path) -> None:
+def test_status_prints_the_reason_of_an_infinite_epsilon(tmp_path: Path) -> None:
     config = configure(tmp_path)
     with host(tmp_path) as at:
         at.prepare("r-1", protocol="winner-only", planned=(ExactStatistic("who won"),))
         text = call("status", config)
-        told = json.loads(call("status", config, "--json"))
+        status = json.loads(call("status", config, "--json"))
     assert "no finite epsilon: " in text
-    assert told["runs"][0]["cost"]["epsilon"] == told["epsilon"][0]["epsilon"] == "inf"
+    assert status["runs"][0]["cost"]["epsilon"] == status["epsilon"][0]["epsilon"] == "inf"
 
 
-def test_status_shows_who_waits_until_it_is_approved(tmp_path: Path) -> None:
+def test_status_lists_a_run_until_it_is_approved(tmp_path: Path) -> None:
     config = configure(tmp_path, approval="manual")
     with host(tmp_path, approval="manual") as at:
         at.prepare("r-1")
-        (asked,) = json.loads(call("status", config, "--json"))["asked"]
-        assert (asked["run"], asked["consumer"], asked["rows"]) == ("r-1", "hospital", 100)
-        assert asked["command"].replace("OWNER.toml", str(config)) in call("status", config)
-        said = call("approve", config, "--consumer", "hospital", "--protocol", "clock", "--rows", 100)
-        assert "runs of at most 100 rows for hospital by clock: 1" in said
-        told = json.loads(call("status", config, "--json"))
-        assert told["asked"] == []
-        assert [approval["runs_left"] for approval in told["approvals"]] == [1]
+        (request,) = json.loads(call("status", config, "--json"))["asked"]
+        assert (request["run"], request["consumer"], request["rows"]) == ("r-1", "hospital", 100)
+        assert request["command"].replace("OWNER.toml", str(config)) in call("status", config)
+        output = call("approve", config, "--consumer", "hospital", "--protocol", "clock", "--rows", 100)
+        assert "runs of at most 100 rows for hospital by clock: 1" in output
+        status = json.loads(call("status", config, "--json"))
+        assert status["asked"] == []
+        assert [approval["runs_left"] for approval in status["approvals"]] == [1]
         assert "approved, and not used up" in call("status", config)
         at.prepare("r-2")
-        told = json.loads(call("status", config, "--json"))
-        assert (told["asked"], told["approvals"]) == ([], [])
+        status = json.loads(call("status", config, "--json"))
+        assert (status["asked"], status["approvals"]) == ([], [])
 
 
-def test_approve_refuses_what_no_run_can_be(tmp_path: Path) -> None:
+def test_approve_refuses_impossible_runs(tmp_path: Path) -> None:
     config = configure(tmp_path, approval="manual")
     hospital = ("--consumer", "hospital", "--rows", 3)
     with pytest.raises(ConfigError, match="did you mean 'clock'"):
@@ -135,8 +135,8 @@ def test_approve_refuses_what_no_run_can_be(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a summary has rows"):
         call("approve", config, "--consumer", "hospital", "--protocol", "clock")
     assert not (tmp_path / "approvals").exists()
-    said = call("approve", config, "--consumer", "hospital", "--protocol", "merf")
-    assert "takes part in releases for hospital by merf: 1" in said
+    output = call("approve", config, "--consumer", "hospital", "--protocol", "merf")
+    assert "takes part in releases for hospital by merf: 1" in output
     config = configure(tmp_path)
     with pytest.raises(ConfigError, match=r"OWNER\.toml asks for no approval"):
         call("approve", config, *hospital, "--protocol", "clock")
@@ -159,7 +159,7 @@ def test_the_ledger_goes_to_a_file_that_audit_reads(tmp_path: Path) -> None:
     assert "inf" in audited.output
 
 
-def test_an_export_replaces_nothing_but_what_it_goes_on_from(tmp_path: Path) -> None:
+def test_an_export_replaces_only_an_earlier_export_of_the_same_ledger(tmp_path: Path) -> None:
     config = configure(tmp_path)
     out = tmp_path / "owner-1.jsonl"
     with host(tmp_path) as at:
@@ -186,7 +186,7 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
                 reader.forget_entries("r-1")
         at.bid("r-1")  # and the process goes on
         assert at.lines == 1
-    with read_only(tmp_path) as reader:  # when it does not run, too
+    with read_only(tmp_path) as reader:  # also when the process does not run
         assert len(reader.ledger()) == 1
     with host(tmp_path) as at:
         assert at.lines == 1
@@ -206,7 +206,7 @@ def test_one_reading_is_one_state_of_the_store(tmp_path: Path) -> None:
         assert len(reader.ledger()) == 1
 
 
-def test_a_store_that_is_not_there_or_of_another_party_is_said(tmp_path: Path) -> None:
+def test_a_missing_store_or_one_of_another_party_is_an_error(tmp_path: Path) -> None:
     config = configure(tmp_path)
     with pytest.raises(StoreError, match="is not there"):
         call("status", config)

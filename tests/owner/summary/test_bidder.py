@@ -1,4 +1,4 @@
-"""The owner's side: issue 2, items 3 and 4, and what an owner's process may cost."""
+"""The bidder: bids, tokens, draws and sales, and the memory of an owner's process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def bids_and_reveals(owner: Bidder) -> Iterator[tuple[Bid, list[float], int | No
     number = 0
     while (bid := owner.bid(Broadcast(number + 1, number, random_mean(number)))) is not None:
         number += 1
-        if number % 3:  # two rounds in three it is asked
+        if number % 3:  # in two of three rounds its row is asked for
             row = owner.reveal(number, bid.token)
             assert isinstance(row, Row)
             yield bid, row.values.tolist(), row.label
@@ -65,8 +65,8 @@ def test_a_bid_is_the_largest_marginal_gain() -> None:
         assert bid.value == scored.bids(random_mean(size), size).max()
 
 
-def test_of_equal_rows_the_first_is_bid() -> None:
-    # Bidder.bid, and DESIGN.md, decision 1: a tie has one outcome everywhere. Copies differ in their labels.
+def test_the_first_of_equal_rows_is_bid() -> None:
+    # A tie has the same outcome everywhere. The copies differ in their labels.
     best = table(1, 4).values[0]
     rows = Table(np.array([best, best, best]), np.array([1, 0, 0]))
     owner = prepared(rows)
@@ -78,30 +78,30 @@ def test_of_equal_rows_the_first_is_bid() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])
-def test_every_row_goes_once_and_then_the_owner_is_dry(size: int) -> None:
-    # Step 16: what was sent is not bid again. Issue 2, item 7: an owner may run dry, or have nothing at all.
+def test_every_row_is_sent_once_until_the_owner_is_dry(size: int) -> None:
+    # Step 16: a sent row is not bid again. An owner may run dry, or have no rows at all.
     rows = table(size, 2)
     owner = prepared(rows)
-    said = list(bids_and_reveals(owner))
-    assert sorted(values for _, values, _ in said) == sorted(rows.values.tolist())
-    assert len({bid.token for bid, *_ in said}) == size
+    bids = list(bids_and_reveals(owner))
+    assert sorted(values for _, values, _ in bids) == sorted(rows.values.tolist())
+    assert len({bid.token for bid, *_ in bids}) == size
     assert owner.bid(Broadcast(99, 99, NOTHING)) is None
     assert owner.close(1).rows_sent == size
 
 
 @given(st.permutations(range(9)))
-def test_what_an_owner_says_does_not_tell_where_its_rows_stand(order: list[int]) -> None:
-    # Issue 2, item 3: "opaque row token". Tokens count the rows that were named, in the order of naming, so
+def test_bids_do_not_depend_on_the_order_of_rows_in_the_file(order: list[int]) -> None:
+    # Tokens are opaque: they count the rows that were named, in the order of naming, so
     # the same rows in any order on disk say the same.
     rows = table(9, 3)
-    said, shuffled = (list(bids_and_reveals(prepared(r))) for r in (rows, rows.take(np.array(order))))
-    assert said == shuffled
-    named = list(dict.fromkeys(bid.token for bid, *_ in said))
+    bids, shuffled = (list(bids_and_reveals(prepared(r))) for r in (rows, rows.take(np.array(order))))
+    assert bids == shuffled
+    named = list(dict.fromkeys(bid.token for bid, *_ in bids))
     assert set(named) == set(range(9))
 
 
 def test_a_row_keeps_its_token() -> None:
-    # protocol.Bid: PRIVAUCTION counts how often a row was best, so it must know it again.
+    # PRIVAUCTION counts how often a row was best, so it must recognise the row.
     owner = prepared(table(20, 5))
     tokens, far = [], random_mean(1)
     for mean in [far, -far, far, -far]:
@@ -116,7 +116,7 @@ def test_a_row_keeps_its_token() -> None:
 
 
 def test_a_new_run_starts_afresh() -> None:
-    # Bidder.prepare: tokens, sent rows and the gate's count are of one run.
+    # Tokens, sent rows and the gate's count belong to one run.
     owner = prepared(table(6, 6))
     first = list(bids_and_reveals(owner))
     owner.invite(replace(invitation(TASK), run="run-2"))
@@ -125,7 +125,7 @@ def test_a_new_run_starts_afresh() -> None:
 
 
 def test_another_schema_is_refused() -> None:
-    # Issue 2, item 9: scaling comes from the public schema, so two schemas are two different runs.
+    # Scaling comes from the public schema, so two schemas are two different runs.
     owner = bidder("a", table(3, 1))
     with pytest.raises(SchemaError, match="a and the curator hold different public schemas"):
         owner.invite(replace(invitation(TASK), schema="another"))
@@ -134,7 +134,7 @@ def test_another_schema_is_refused() -> None:
 
 
 def test_rows_outside_the_schema_are_refused_at_the_start() -> None:
-    # Issue 2, Bad input: values outside the schema; the line names the owner and no value.
+    # The error names the owner and no value.
     with pytest.raises(DataError, match="a: column 'x': outside the public bounds, rows: 2"):
         bidder("a", Table(np.full((2, 3), 1.5)))
 
@@ -144,10 +144,10 @@ def test_a_draw_is_uniform_without_replacement() -> None:
     # probability 1e-6.
     rows, draws = table(6, 7), 3000
     place = {tuple(values): i for i, values in enumerate(rows.values)}
-    owner, said = prepared(rows), invitation(TASK)
+    owner, invited = prepared(rows), invitation(TASK)
     seen: Counter[tuple[int, ...]] = Counter()
     for _ in range(draws):
-        owner.invite(said)
+        owner.invite(invited)
         drawn = [row for row in owner.draw(1, 2) if isinstance(row, Row)]
         seen[tuple(sorted(place[tuple(row.values)] for row in drawn))] += 1
     counts = [seen[pair] for pair in combinations(range(6), 2)]
@@ -166,8 +166,8 @@ def test_draws_never_repeat_a_row_and_end_when_there_is_none() -> None:
     assert owner.close(1).rows_sent == 7
 
 
-def test_the_gate_writes_every_row_down_before_it_goes() -> None:
-    # DESIGN.md, decision 3: nothing leaves a party except through its gate. The ledger names no row's place.
+def test_the_gate_records_every_row_before_it_leaves() -> None:
+    # Nothing leaves a party except through its gate. The ledger names no row's place.
     ledger = io.StringIO()
     gate = OwnerGate("a", Ledger("a", file_writer(ledger)))
     owner = Bidder("a", table(4, 9), SCHEMA, noise_for(0, "a")("draw"), gate)
@@ -180,7 +180,7 @@ def test_the_gate_writes_every_row_down_before_it_goes() -> None:
 
 
 def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
-    # DESIGN.md, Words: points accessed are distinct rows.
+    # Points accessed are distinct rows.
     owner = prepared(table(4, 9))
     bid = owner.bid(Broadcast(1, 0, NOTHING))
     assert bid is not None
@@ -192,7 +192,7 @@ def test_a_row_asked_for_again_is_the_same_row_and_counts_once() -> None:
 
 
 def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
-    # Issue 2, "what it must reach": its rows, its feature matrix (float32) and little else. Features are
+    # Its rows, its feature matrix (float32) and little else. Features are
     # int16, so everything together stays below that float32 matrix, at the start and in a bid.
     count, width, dimension = 60_000, 64, 140
     schema = Schema(columns=(Numeric(name="pixel", bounds=(0, 255), count=width),))
@@ -209,8 +209,8 @@ def test_an_owner_needs_its_rows_its_features_and_little_else() -> None:
     assert peak < features + scores + working < 4 * count * dimension
 
 
-def test_an_owner_of_whom_rows_are_drawn_computes_no_features() -> None:
-    # Issue 15, item 2: of 10,000 owners in a process, each kept h1 of its rows, for which nobody asks.
+def test_an_owner_computes_no_features_for_uniform_draws() -> None:
+    # 10,000 owners in one process would each hold h1 of their rows for nothing.
     count, dimension = 2_000, 256
     schema = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=4),))
     owner = Bidder("a", Table(np.zeros((count, 4))), schema, noise_for(0, "a")("draw"), OwnerGate("a"))
@@ -226,18 +226,18 @@ def test_an_owner_of_whom_rows_are_drawn_computes_no_features() -> None:
     assert peak < 200 * count < 2 * count * dimension
 
 
-def test_of_equal_rows_as_many_are_sold_as_were_counted_at_the_price() -> None:
-    # Issue 13, item 7: of 2,000 copies twice as many are worth the price each time that it falls by a spread;
+def test_equal_rows_are_sold_in_the_number_counted_at_the_price() -> None:
+    # Of 2,000 copies twice as many are worth the price each time that it falls by a spread;
     # the next process of the owner sells the same ones. Chance: constants are those of an empty secret.
     copies = Table(np.tile(table(1, 4).values, (2000, 1)), np.zeros(2000, dtype=np.int64))
     owner, again = prepared(copies), prepared(copies)
-    said = Broadcast(1, 0, NOTHING)
-    bid = owner.bid(said)
+    broadcast = Broadcast(1, 0, NOTHING)
+    bid = owner.bid(broadcast)
     assert bid is not None
     prices = bid.value + 0.01 * np.array([6.0, 5.0, 4.0, 0.0])
-    counts = owner.quote(said, prices, spread=0.01)
-    again.bid(said)
-    again.restore_quote(said, 0.01)
+    counts = owner.quote(broadcast, prices, spread=0.01)
+    again.bid(broadcast)
+    again.restore_quote(broadcast, 0.01)
     np.testing.assert_allclose(counts, 2000 / np.array([64, 32, 16, 1]), rtol=0.3)
     assert len(owner.sell(1, prices[1])) == counts[1]
     again.sell(1, prices[1])

@@ -1,4 +1,4 @@
-"""Owners of a run of sums without a network: responders that speak to each other, and a host."""
+"""Owners of a run of sums without a network: responders of several owners, and a host of one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def invitation(run: str = "r", **changes: Any) -> Invitation:
 
 
 def share(multiplier: float, diameter: float, honest: int = 1) -> float:
-    """Deviation of an owner's noise under which so many have this multiplier."""
+    """Deviation of each owner's noise so that `honest` owners together reach a multiplier."""
     return math.sqrt(((multiplier * diameter) ** 2 + 16.0) / honest)
 
 
@@ -96,7 +96,7 @@ def sum_responder(
 
 
 class Together:
-    """Poolers of all owners, and the curator of one aggregation after another."""
+    """Responders of all owners, with a curator for one aggregation after another."""
 
     def __init__(
         self, owners: Sequence[SumResponder], security: Security, authority: bytes | None = None
@@ -136,7 +136,7 @@ class Together:
 
 
 class Asker:
-    """A curator's process that asks one owner; another one counts from 1 again."""
+    """A curator's process that asks one owner; a new `Asker` numbers directives from 1 again."""
 
     def __init__(self, at: Host, run: str = "r") -> None:
         self.at = at
@@ -155,8 +155,8 @@ class Asker:
     def embed(
         self, number: int, query: SumQuery = QUERY, seq: int | None = None
     ) -> NDArray[np.int64] | FedkmeError:
-        asked = pooling_pb2.Embed(query=wire.query_to_wire(query))
-        return words_of(self.ask(number, seq, embed=asked))
+        message = pooling_pb2.Embed(query=wire.query_to_wire(query))
+        return words_of(self.ask(number, seq, embed=message))
 
     def step(self, number: int, seq: int | None = None, **step: Any) -> list[pb.OwnerMessage]:
         return self.ask(number, seq, aggregate=pooling_pb2.Aggregate(**step))
@@ -173,7 +173,7 @@ class Asker:
         until: str = "endorsements",
         change: Callable[[str, Any], Any] = lambda step, message: message,
     ) -> list[pb.OwnerMessage]:
-        """An aggregation with two other owners, up to a step or to this one's first refusal."""
+        """Aggregate with two other owners, up to a step or to this owner's first refusal."""
         others = [sum_responder(name) for name in NAMES[1:]]
         for each in others:
             each.invite(invitation(self.run, security=NOISY))
@@ -186,14 +186,14 @@ class Asker:
             step, message = steps.send(replies)
 
     def mask(self, number: int, agreed: Parameters, query: SumQuery = QUERY) -> list[pb.OwnerMessage]:
-        """An aggregation up to this owner's masked vector."""
+        """Aggregate up to this owner's masked vector."""
         return self.aggregate(number, agreed, query, "delivery")
 
 
 def _steps(
     others: Sequence[SumResponder], number: int, agreed: Parameters, query: SumQuery
 ) -> Generator[tuple[str, Message], list[pb.OwnerMessage], None]:
-    """Tell one owner what a curator tells it, as it hears from that owner and from the others."""
+    """Yield a curator's messages to one owner, given this owner's replies, with the others played here."""
     replies = yield "propose", wire.PROPOSAL.to_wire(Proposal.of(agreed, query))
     keys = [wire.KEY.from_wire(replies[0].aggregated.key)]
     keys += [each.propose(number, agreed, query) for each in others]

@@ -1,4 +1,4 @@
-"""An owner's process: runs of sums go by its files, its certificate and the list of revoked ones."""
+"""An owner's process in runs of sums: its files, its certificate and the list of revoked certificates."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def settings(folder: Path, **changes: Any) -> OwnerSettings:
     return configured(folder).model_copy(update={"curator": "127.0.0.1:1", **changes})
 
 
-async def asked(found: OwnerSettings, ask: Ask) -> None:
-    """Ask an owner's process as a curator does; it stops then, and nothing is on a network."""
+async def asked(owner: OwnerSettings, ask: Ask) -> None:
+    """Ask an owner's process as a curator does, without a network; then the process stops."""
 
     class Asked(RunManager):
         def __init__(self, *given: Any) -> None:
@@ -56,7 +56,7 @@ async def asked(found: OwnerSettings, ask: Ask) -> None:
             return OverWire(self)
 
     with pytest.raises(StoppingError):
-        await join(found, StatusReporter(NAME, supervised=False), make=Asked)
+        await join(owner, StatusReporter(NAME, supervised=False), make=Asked)
 
 
 async def test_an_owners_process_takes_part(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def _goes_on(curator: Asker) -> None:
 
 
 async def test_signing_keys_of_others_are_held_to_the_list_of_revoked_certificates(tmp_path: Path) -> None:
-    # From the settings' files, read when they are needed: a certificate that is revoked later is refused too.
+    # The list is read again for each check: a certificate that is revoked later is refused, too.
     authority = tmp_path / "ca"
     pki("init", authority)
     for name in NAMES:

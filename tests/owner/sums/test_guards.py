@@ -1,4 +1,4 @@
-"""Issue 12, item A6: no question and no choice of the curator's tells one owner's sums."""
+"""No question and no choice of the curator's tells one owner's sums."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ QUESTIONS = (QUERY, OTHER, MARGINALS, SKETCH, CELLS)
 
 
 def raw_invitation() -> Invitation:
-    """An invitation of a curator that says nothing of noise, as one of an earlier release may."""
+    """Make an invitation without a word about noise, as a curator of an earlier release may send it."""
     message = invitation_to_wire(invitation(security=NOISY))
     message.sums.security.CopyFrom(pooling_pb2.Security(dropouts=1))
     return invitation_from_wire(message, "r")
@@ -56,9 +56,9 @@ def asking(gamma: float) -> SumQuery:
     return SumQuery((FourierMapSpec(dimension=8, gamma=gamma, seed=3),), Layout())
 
 
-def test_a_second_total_without_an_owner_does_not_tell_its_sums() -> None:
-    # Asked of a, b and c, then of a and b, with a gamma that differs by 1e-12: without noise the difference
-    # of the totals was the exact sums of c.
+def test_the_difference_of_two_totals_does_not_reveal_an_owners_sums() -> None:
+    # One total over a, b and c, one over a and b, with gammas that differ by 1e-12: without noise the
+    # difference would be the exact sums of c.
     tables = [Table(rows(count).values, rows(count).labels) for count in (20, 5, 7)]
     owners = [sum_responder(name, table) for name, table in zip(NAMES, tables, strict=True)]
     everybody = Together(owners, NOISY)
@@ -76,18 +76,18 @@ def test_a_second_total_without_an_owner_does_not_tell_its_sums() -> None:
 @pytest.mark.parametrize("noise", [0.0, 1e-9, 2.0**23])
 def test_no_aggregation_goes_without_noise_whatever_the_curator_says(noise: float) -> None:
     lines = Lines()
-    made = sum_responder(lines=lines)
-    made.invite(raw_invitation())
+    responder = sum_responder(lines=lines)
+    responder.invite(raw_invitation())
     proposal = wire.PROPOSAL.to_wire(Proposal.of(parameters(), QUERY))
     proposal.noise = noise
-    said, length = wire.PROPOSAL.from_wire(proposal), made.length(QUERY)
+    received, length = wire.PROPOSAL.from_wire(proposal), responder.length(QUERY)
     with pytest.raises(ProtocolError):
-        made.propose(1, said.parameters(length), QUERY)
+        responder.propose(1, received.parameters(length), QUERY)
     assert lines == []
 
 
 def _changed(value: Any) -> Iterator[Any]:
-    """Values with something changed, in every field of every part."""
+    """Yield copies of a value, each with one change in one field of one part."""
     if isinstance(value, tuple):
         for place, part in enumerate(value):
             yield from ((*value[:place], other, *value[place + 1 :]) for other in _changed(part))
@@ -112,7 +112,7 @@ def _changed(value: Any) -> Iterator[Any]:
 
 
 def test_every_field_of_a_question_changes_its_digest() -> None:
-    # Specs, layout, counts, weights, marginals, sketch, cells; what a question gets later is in it too.
+    # Specs, layout, counts, weights, marginals, sketch, cells, and any field that is added later.
     seen = {query.digest for query in QUESTIONS}
     assert len(seen) == len(QUESTIONS)
     touched = set()
@@ -120,11 +120,11 @@ def test_every_field_of_a_question_changes_its_digest() -> None:
         for field in dataclasses.fields(query):
             for other in _changed(getattr(query, field.name)):
                 try:
-                    asked = dataclasses.replace(query, **{field.name: other})
+                    changed_query = dataclasses.replace(query, **{field.name: other})
                 except ConfigError:
-                    continue  # no question
-                assert asked.digest not in seen
-                seen.add(asked.digest)
+                    continue  # not a valid question
+                assert changed_query.digest not in seen
+                seen.add(changed_query.digest)
                 touched.add(field.name)
     assert touched == {field.name for field in dataclasses.fields(SumQuery)}
 
@@ -135,7 +135,7 @@ def test_a_digest_survives_the_wire(query: SumQuery) -> None:
 
 
 def test_a_number_that_comes_again_with_another_question_is_refused_before_it_is_computed() -> None:
-    # Plainly and masked: nothing leaves without a line of its own.
+    # Plain or masked: nothing leaves without a line of its own.
     lines = Lines()
     plain = sum_responder(lines=lines)
     plain.invite(invitation())
@@ -156,29 +156,29 @@ def test_a_number_that_comes_again_with_another_question_is_refused_before_it_is
 
 def test_two_questions_that_differ_anywhere_have_two_lines() -> None:
     lines = Lines()
-    made = sum_responder(lines=lines)
-    made.invite(invitation())
+    responder = sum_responder(lines=lines)
+    responder.invite(invitation())
     for number, query in enumerate(QUESTIONS, start=1):
-        made.embed(number, query)
-        made.embed(number, query)
+        responder.embed(number, query)
+        responder.embed(number, query)
     nonces = [line.nonce for line in lines if line.nonce.startswith("sums")]
     assert nonces == [f"sums {n} {query.digest[:32]}" for n, query in enumerate(QUESTIONS, start=1)]
 
 
 def test_owners_of_a_run_only_grow_fewer() -> None:
-    # A share of noise counts on n - D - T others: nobody who comes later is one of them.
-    made = sum_responder()
-    made.invite(invitation(security=NOISY))
+    # A share of noise counts on n - D - T others; an owner that comes later is not among them.
+    responder = sum_responder()
+    responder.invite(invitation(security=NOISY))
     more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
     others: dict[str, Any] = {"owners": (NAME, "owner-3", "owner-4")}
-    made.propose(1, parameters(), QUERY)
+    responder.propose(1, parameters(), QUERY)
     for roster in (more, others):
         with pytest.raises(ProtocolError, match="owners that were not in it before"):
-            made.propose(2, parameters(2, **roster), QUERY)
+            responder.propose(2, parameters(2, **roster), QUERY)
     few: dict[str, Any] = {"owners": (NAME, "owner-3"), "dropouts": 0, "threshold": 2}
-    made.propose(2, parameters(2, **few), QUERY)
+    responder.propose(2, parameters(2, **few), QUERY)
     with pytest.raises(ProtocolError, match="owners that were not in it before"):
-        made.propose(3, parameters(3), QUERY)
+        responder.propose(3, parameters(3), QUERY)
 
 
 SIX = tuple(f"owner-{number}" for number in range(1, 7))
@@ -186,7 +186,7 @@ TOLERANT = Security(dropouts=1, colluders=2)
 
 
 def planned_for(dropouts: int, colluders: int) -> Any:
-    """An aggregation of six whose noise was planned for so many that may be missing or collude."""
+    """An aggregation of six owners with noise planned for given numbers of dropouts and colluders."""
     vector = SumVector(QUERY, SCHEMA)
     plan = plan_noise(
         1.0, 1e-5, owners=6, dropouts=dropouts, colluders=colluders, length=vector.length,
@@ -197,16 +197,16 @@ def planned_for(dropouts: int, colluders: int) -> Any:
 
 
 def test_noise_that_is_planned_for_owners_that_may_be_missing_or_collude_is_refused() -> None:
-    # For n, n - D or n - T of six in place of n - D - T: the owner reckons with its own D and T, and finds
-    # that the total would tell more than the plan says.
+    # The noise is planned for n, n - D or n - T of six in place of n - D - T: the owner computes with its own
+    # D and T, and finds that the total would disclose more than the plan.
     agreed, event = planned_for(1, 2)
     for dropouts, colluders, refused in ((1, 2, False), (0, 0, True), (1, 0, True), (0, 2, True)):
-        made = sum_responder()
-        made.invite(invitation(security=TOLERANT, planned=(event,)))
+        responder = sum_responder()
+        responder.invite(invitation(security=TOLERANT, planned=(event,)))
         proposed, _ = planned_for(dropouts, colluders)
         if refused:
             with pytest.raises(PolicyError, match="and the plan says"):
-                made.propose(1, proposed, QUERY)
+                responder.propose(1, proposed, QUERY)
         else:
-            made.propose(1, proposed, QUERY)
+            responder.propose(1, proposed, QUERY)
     assert plan_of(agreed, SumVector(QUERY, SCHEMA).diameter).event == event

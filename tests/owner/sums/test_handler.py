@@ -1,4 +1,4 @@
-"""Decision 006: what an owner's process answers again, what died with it, and what it writes down before."""
+"""An owner's handler of sums: repeated answers, restarts, and ledger lines before answers (decision 006)."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def asked(folder: Path, **policy: Any) -> Iterator[tuple[Host, Asker]]:
 
 
 def nonces(at: Host) -> list[str]:
-    """Nonces without digests of questions."""
+    """Nonces of the ledger's lines, without digests of questions."""
     lines = disclosures_in(line.line for line in at.store.ledger())
     return [" ".join(about.nonce.split()[:2]) for about in lines]
 
 
-def refusal(found: object) -> FedkmeError:
-    assert isinstance(found, FedkmeError)
-    return found
+def refusal(answer: object) -> FedkmeError:
+    assert isinstance(answer, FedkmeError)
+    return answer
 
 
 def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
 
 
 def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> None:
-    # Under secure aggregation too, where it could not be computed again.
+    # Also under secure aggregation, where the answer could not be computed again.
     with asked(tmp_path) as (at, curator):
         curator.enlist(security=NOISY)
         agreed = parameters()
@@ -87,7 +87,7 @@ def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None:
-    # "sums are not kept on the curator's disk", and on the owner's neither; nor is what opens a mask.
+    # No sums are stored on the owner's disk, and no secrets of masks.
     with asked(tmp_path) as (at, curator):
         curator.enlist(security=security)
         if security is None:
@@ -101,25 +101,24 @@ def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None
 
 
 def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
-    # "with a trusted curator it asks again, for sums are a function of the rows": no line is written twice.
+    # Sums are a function of the rows: the same bits, and no line is written twice.
     with asked(tmp_path) as (at, curator):
         curator.enlist()
         first = curator.embed(1)
-        kept = nonces(at)
+        before = nonces(at)
     with asked(tmp_path) as (at, curator):
         again = curator.embed(1, seq=2)
         assert isinstance(first, np.ndarray)
         assert isinstance(again, np.ndarray)
         assert (first == again).all()
-        assert nonces(at) == kept
+        assert nonces(at) == before
         assert isinstance(curator.embed(2, OTHER), np.ndarray)
-        assert nonces(at) == [*kept, "sums 2"]
+        assert nonces(at) == [*before, "sums 2"]
 
 
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Security | None) -> None:
-    # "a curator that restarts asks again from seq 1": the policy is asked once, and lines are written once;
-    # what was under masks is not done again.
+    # The policy decides once, and lines are written once; a masked aggregation is not repeated.
     with asked(tmp_path, approval="manual") as (at, curator):
         approve(tmp_path / "approvals", "hospital", "merf", 0, 1)
         assert curator.enlist(security=security) is None
@@ -127,7 +126,7 @@ def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Secur
             first = curator.embed(1)
         else:
             assert fault_of(curator.mask(1, parameters())) is None
-        kept, journal = nonces(at), at.store.keys("admitted/")
+        before, journal = nonces(at), at.store.keys("admitted/")
         curator = Asker(at)
         assert curator.enlist(security=security) is None
         if security is None:
@@ -138,16 +137,16 @@ def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Secur
             refused = refusal(curator.propose(1, parameters()))
             assert type(refused) is SecureAggregationError
             assert "no aggregation is done twice" in refused.cause
-        assert nonces(at) == kept
+        assert nonces(at) == before
         assert at.store.keys("admitted/") == journal
         assert type(curator.enlist(consumer="clinic")) is ProtocolError
 
 
 @pytest.mark.parametrize("security", [None, NOISY], ids=["plain", "secure"])
-def test_a_question_says_what_one_owner_moves_and_no_less_than_it_is(
+def test_a_stated_influence_of_one_owner_below_its_rows_is_refused(
     tmp_path: Path, security: Security | None
 ) -> None:
-    # Issue 15, item 3: "a printed bound of what one owner can shift, in the agreement that all see". Of rows
+    # "a printed bound of what one owner can shift, in the agreement that all see". Of rows
     # of its own an owner knows; 0 is an earlier release's.
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=security)
@@ -162,13 +161,13 @@ def test_a_question_says_what_one_owner_moves_and_no_less_than_it_is(
 
         for number, moves in enumerate((0, held, 3 * held), start=1):
             assert said(number, moves) is None
-        told = said(4, held - 1)
-    assert type(told) is ProtocolError
-    assert f"one owner moves {held - 1} rows' worth, not {held}" in told.cause
+        refusal_of_less = said(4, held - 1)
+    assert type(refusal_of_less) is ProtocolError
+    assert f"one owner moves {held - 1} rows' worth, not {held}" in refusal_of_less.cause
 
 
 def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
-    # At every phase, and also for the answer that it gave last; the next question may be answered.
+    # In every phase, the last answer included; the next question may be answered.
     for phase in range(1, 4):
         folder = tmp_path / str(phase)
         folder.mkdir()
@@ -195,8 +194,8 @@ def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
             assert isinstance(restarted.propose(2, parameters(2)), KeyBinding)
 
 
-def test_what_a_run_cost_is_known_after_a_restart(tmp_path: Path) -> None:
-    # Two questions of the planned noise were let in, one left: one more, and not two; names stay used.
+def test_a_restarted_owner_still_counts_the_cost_of_a_run(tmp_path: Path) -> None:
+    # The plan has two questions, and one answer left: one more question is let in, not two; names stay used.
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
         assert fault_of(curator.mask(1, parameters())) is None
@@ -210,7 +209,7 @@ def test_what_a_run_cost_is_known_after_a_restart(tmp_path: Path) -> None:
         assert nonces(at) == ["sums 1", "release 0", "sums 2"]
 
 
-def test_a_number_is_one_question_and_a_roster_never_grows_also_after_a_restart(tmp_path: Path) -> None:
+def test_after_a_restart_a_number_keeps_its_question_and_a_roster_never_grows(tmp_path: Path) -> None:
     more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
     with asked(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
@@ -223,16 +222,18 @@ def test_a_number_is_one_question_and_a_roster_never_grows_also_after_a_restart(
         plain = Asker(at, "plain")
         plain.enlist()
         plain.embed(1)
-        kept = nonces(at)
+        before = nonces(at)
     with asked(tmp_path) as (at, restarted):
         again = Asker(at, "plain")
         again.seq = plain.seq
         assert "had another question" in refusal(again.embed(1, OTHER)).cause
-        assert nonces(at) == kept
+        assert nonces(at) == before
 
 
-def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # "Ledger lines BEFORE the vector leaves": a store that fails lets nothing out, also not later for free.
+def test_no_vector_leaves_before_its_ledger_line_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A store that fails lets nothing out, also not later without a line.
     def fails(*lines: object) -> None:
         raise StoreError("the disk is full", "Make room.")
 
@@ -248,7 +249,7 @@ def test_nothing_leaves_that_was_not_written_down(tmp_path: Path, monkeypatch: p
         assert nonces(at) == ["sums 1", "release 0"]
 
 
-def test_masks_that_could_not_be_written_down_do_not_leave(
+def test_a_masked_vector_whose_line_cannot_be_stored_does_not_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with asked(tmp_path) as (at, curator):
@@ -272,8 +273,8 @@ def test_masks_that_could_not_be_written_down_do_not_leave(
         assert type(fault_of(curator.step(1, curator.seq, delivery={}))) is SecureAggregationError
 
 
-def test_what_is_not_of_the_run_is_refused(tmp_path: Path) -> None:
-    # Each run has its own directives: sums in a run of bids, bids in a run of sums.
+def test_directives_of_another_kind_of_run_are_refused(tmp_path: Path) -> None:
+    # Sums in a run of bids, and bids in a run of sums, are refused.
     with asked(tmp_path) as (at, curator):
         assert "not in a run" in refusal(curator.embed(1)).cause
         curator = Asker(at)

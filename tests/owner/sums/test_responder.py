@@ -1,4 +1,4 @@
-"""Decision 006: an owner reckons for itself, and refuses what was not agreed, planned or asked before."""
+"""Responder of sums: computes every figure itself, and refuses what was not agreed (decision 006)."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ from tests.silence import Silence
 
 
 def enlisted(security: Any = NOISY, **changes: Any) -> SumResponder:
-    made = sum_responder()
-    assert made.invite(invitation(security=security, **changes)) == 20
-    return made
+    responder = sum_responder()
+    assert responder.invite(invitation(security=security, **changes)) == 20
+    return responder
 
 
 GOOD = parameters()
@@ -86,8 +86,8 @@ def test_parameters_that_do_not_agree_are_refused(lie: dict[str, Any], words: st
         enlisted().propose(1, changed(GOOD, **lie), QUERY)
 
 
-def test_what_agrees_is_answered() -> None:
-    # The other side of the test above; so are fewer drop-outs and a larger bound, which harm nobody.
+def test_parameters_that_agree_are_accepted() -> None:
+    # The counterpart of the test above; fewer drop-outs and a larger bound are harmless, too.
     for agreed in (GOOD, changed(GOOD, dropouts=0), changed(GOOD, bound=2 * GOOD.bound, bits=64)):
         binding = enlisted().propose(1, agreed, QUERY)
         assert (binding.owner, binding.chain, binding.signature) == (NAME, b"", b"")
@@ -96,9 +96,13 @@ def test_what_agrees_is_answered() -> None:
 
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_a_run_is_answered_at_the_level_that_was_agreed(security: Any) -> None:
-    # Who agreed to secure aggregation sends no plain sums, and the other way round.
-    made = enlisted(security)
-    ask = (lambda: made.propose(1, GOOD, QUERY)) if security is None else (lambda: made.embed(1, QUERY))
+    # An owner that agreed to secure aggregation sends no plain sums, and the other way round.
+    responder = enlisted(security)
+    ask = (
+        (lambda: responder.propose(1, GOOD, QUERY))
+        if security is None
+        else (lambda: responder.embed(1, QUERY))
+    )
     with pytest.raises(ProtocolError, match=r"were agreed|under secure aggregation"):
         ask()
 
@@ -115,11 +119,11 @@ def test_another_schema_is_refused() -> None:
 
 
 def test_other_terms_of_a_run_that_has_begun_are_refused() -> None:
-    made = enlisted()
-    made.invite(invitation(security=NOISY))
+    responder = enlisted()
+    responder.invite(invitation(security=NOISY))
     for terms in ({"security": None}, {"planned": (Gaussian(1.0),)}, {"consumer": "clinic"}):
         with pytest.raises(ProtocolError, match="under other terms"):
-            made.invite(invitation(**({"security": NOISY} | terms)))
+            responder.invite(invitation(**({"security": NOISY} | terms)))
 
 
 def test_a_plan_whose_relation_nobody_can_state_is_refused() -> None:
@@ -144,14 +148,15 @@ def test_the_plan_is_the_most_that_noise_may_cost() -> None:
 
 @pytest.mark.parametrize(("factor", "refused"), [(0.99999, True), (1.0, False), (1.5, False)])
 def test_one_question_may_cost_the_whole_plan_and_no_more(factor: float, refused: bool) -> None:
-    # By the owner's own diameter and by the owners that may be left, not by what the curator says.
-    made, multiplier = enlisted(), factor * MULTIPLIER / 2**0.5
+    # The cost follows from the owner's own diameter and the fewest remaining owners, not from the curator's
+    # words.
+    responder, multiplier = enlisted(), factor * MULTIPLIER / 2**0.5
     agreed = parameters(noise=share(multiplier, HONEST))
     if refused:
         with pytest.raises(PolicyError):
-            made.propose(1, agreed, QUERY)
+            responder.propose(1, agreed, QUERY)
     else:
-        made.propose(1, agreed, QUERY)
+        responder.propose(1, agreed, QUERY)
 
 
 def test_a_plan_without_gaussians_allows_no_noisy_question() -> None:
@@ -160,18 +165,17 @@ def test_a_plan_without_gaussians_allows_no_noisy_question() -> None:
 
 
 def test_no_aggregation_is_done_twice() -> None:
-    # "so that no name is used twice"
-    made = enlisted()
-    made.propose(1, GOOD, QUERY)
+    responder = enlisted()
+    responder.propose(1, GOOD, QUERY)
     with pytest.raises(SecureAggregationError, match="no aggregation is done twice"):
-        made.propose(1, GOOD, QUERY)
+        responder.propose(1, GOOD, QUERY)
     with pytest.raises(ProtocolError, match="without a number"):
-        made.propose(0, parameters(0), QUERY)
+        responder.propose(0, parameters(0), QUERY)
 
 
 @pytest.mark.parametrize("certified", [False, True])
 def test_the_total_is_the_sum_of_the_vectors(certified: bool) -> None:
-    # Item 2: "result equals the plain sum": to the last bit, with keys from certificates and without.
+    # Equal to the last bit, with keys from certificates and without.
     tables = [Table(rows(n).values, rows(n).labels) for n in (20, 5, 1)]
     authority = Authority() if certified else None
     owners = [
@@ -193,8 +197,8 @@ def test_noise_of_all_owners_is_in_the_total() -> None:
 
 
 def test_signing_keys_are_bound_to_certificates() -> None:
-    # Of this authority, this aggregation, not revoked, and one each: "in a simulation without certificates
-    # owners believe the curator", and nowhere else.
+    # Each owner needs one key, bound to this authority and this aggregation, with a certificate that is not
+    # revoked. Only simulations without certificates believe the curator.
     authority, stranger = Authority(), Authority()
     revoked: list[bytes] = []
 
@@ -226,9 +230,9 @@ def test_signing_keys_are_bound_to_certificates() -> None:
         everybody.owners[0].advertise(1, keys)
 
 
-def test_keys_that_are_believed_are_one_each_and_everybodys() -> None:
-    made = enlisted()
-    own = made.propose(1, GOOD, QUERY)
+def test_without_certificates_every_owner_has_exactly_one_key() -> None:
+    responder = enlisted()
+    own = responder.propose(1, GOOD, QUERY)
     others = [KeyBinding(b"", own.key, b"", name) for name in NAMES[1:]]
     for keys in (
         [own, *others, own],
@@ -238,29 +242,29 @@ def test_keys_that_are_believed_are_one_each_and_everybodys() -> None:
         [KeyBinding(b"", enlisted().propose(1, GOOD, QUERY).key, b"", NAME), *others],
     ):
         with pytest.raises(SecureAggregationError):
-            made.advertise(1, keys)
-    made.advertise(1, [own, *others])
+            responder.advertise(1, keys)
+    responder.advertise(1, [own, *others])
 
 
 def test_phases_come_in_order() -> None:
-    made, unread = enlisted(), cast(KeyRoster, None)
-    own = made.propose(1, GOOD, QUERY)
+    responder, unread = enlisted(), cast(KeyRoster, None)
+    own = responder.propose(1, GOOD, QUERY)
     keys = [own, *(KeyBinding(b"", own.key, b"", name) for name in NAMES[1:])]
     with pytest.raises(ProtocolError, match="not under way"):
-        made.advertise(2, keys)
+        responder.advertise(2, keys)
     with pytest.raises(SecureAggregationError, match="mixed up"):
-        made.share(1, unread)
-    made.advertise(1, keys)
+        responder.share(1, unread)
+    responder.advertise(1, keys)
     with pytest.raises(SecureAggregationError, match="mixed up"):
-        made.advertise(1, keys)
+        responder.advertise(1, keys)
 
 
 def test_another_question_ends_one_that_is_open() -> None:
-    made = enlisted()
-    made.propose(1, GOOD, QUERY)
-    made.propose(2, parameters(2), QUERY)
+    responder = enlisted()
+    responder.propose(1, GOOD, QUERY)
+    responder.propose(2, parameters(2), QUERY)
     with pytest.raises(ProtocolError, match="question 1, which is not under way"):
-        made.advertise(1, [])
+        responder.advertise(1, [])
 
 
 POINTS = PointsSpec.of(np.random.default_rng(0).random((2, SCHEMA.encoded_width)), 1.0)
@@ -277,39 +281,41 @@ POINTS = PointsSpec.of(np.random.default_rng(0).random((2, SCHEMA.encoded_width)
     ],
     ids=["classes", "width", "kernel matrix", "frequencies", "numbers"],
 )
-def test_questions_that_do_not_fit(query: SumQuery, kind: type[FedkmeError]) -> None:
+def test_questions_that_do_not_fit_the_schema_or_the_limits_are_refused(
+    query: SumQuery, kind: type[FedkmeError]
+) -> None:
     # Before anything of their size is allocated: 2^14 points would have a kernel matrix of 2 GiB.
     lines = Lines()
-    made = sum_responder(lines=lines)
-    made.invite(invitation())
+    responder = sum_responder(lines=lines)
+    responder.invite(invitation())
     with pytest.raises(kind):
-        made.embed(1, query)
+        responder.embed(1, query)
     with pytest.raises(kind):
-        made.length(query)
+        responder.length(query)
     assert lines == []
 
 
-def test_a_trusted_curators_vector_and_its_lines() -> None:
-    # "an exact statistic towards the curator, and the event of the release towards the consumer", once.
+def test_a_plain_vector_writes_a_line_towards_curator_and_consumer() -> None:
+    # An exact statistic towards the curator, and the release's events towards the consumer, once.
     lines = Lines()
-    made = sum_responder(lines=lines)
-    made.invite(invitation(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
+    responder = sum_responder(lines=lines)
+    responder.invite(invitation(planned=(Gaussian(2.0), SubsampledGaussian(1.0, 0.5))))
     assert lines == []
-    assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
+    assert (responder.embed(1, QUERY) == VECTOR.of(rows())).all()
     exact = ExactStatistic(f"sums of {VECTOR.length} features")
     assert lines == [
         Disclosure("r", 1, NAME, CURATOR, exact, "replace-one", None, f"sums 1 {QUERY.digest[:32]}"),
         Disclosure("r", 1, NAME, "hospital", Gaussian(2.0), "replace-one", None, "release 0"),
         Disclosure("r", 1, NAME, "hospital", SubsampledGaussian(1.0, 0.5), "add-remove", None, "release 1"),
     ]
-    assert (made.embed(1, QUERY) == VECTOR.of(rows())).all()
+    assert (responder.embed(1, QUERY) == VECTOR.of(rows())).all()
     assert len(lines) == 3  # the same question again is no new disclosure
-    made.embed(2, QUERY)
+    responder.embed(2, QUERY)
     assert [line.nonce for line in lines[3:]] == [f"sums 2 {QUERY.digest[:32]}"]
 
 
-def test_lines_of_secure_aggregation() -> None:
-    # "Secure with noise: the event towards both."
+def test_a_masked_vector_writes_a_line_towards_curator_and_consumer() -> None:
+    # The event of the noisy total, towards both.
     lines = Lines()
     owners = [sum_responder(lines=lines), sum_responder("owner-2"), sum_responder("owner-3")]
     Together(owners, NOISY).total(1, GOOD, QUERY)
@@ -319,11 +325,11 @@ def test_lines_of_secure_aggregation() -> None:
     assert seen.sensitivity == SumVector(QUERY, SCHEMA).diameter
 
 
-def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:
+def test_a_release_without_noise_is_recorded_as_exact() -> None:
     lines = Lines()
-    made = sum_responder(lines=lines)
-    made.invite(invitation(planned=()))
-    made.embed(1, QUERY)
+    responder = sum_responder(lines=lines)
+    responder.invite(invitation(planned=()))
+    responder.embed(1, QUERY)
     assert [line.event for line in lines if line.observer == "hospital"] == [
         ExactStatistic("release without noise")
     ]
@@ -332,8 +338,8 @@ def test_a_run_that_promises_nothing_is_written_down_as_that() -> None:
 def test_rows_that_cannot_be_embedded_leave_no_line() -> None:
     lines = Lines()
     empty = Table(rows().values[:0], np.empty(0, dtype=np.int64))
-    made = sum_responder(table=empty, lines=lines)
-    made.invite(invitation())
+    responder = sum_responder(table=empty, lines=lines)
+    responder.invite(invitation())
     with pytest.raises(DataError):
-        made.embed(1, QUERY)
+        responder.embed(1, QUERY)
     assert lines == []
