@@ -1,4 +1,4 @@
-"""Reading the store of a party on a PostgreSQL server beside the process that has it open."""
+"""Reading of a party's store on a PostgreSQL server while the party's process has it open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fedkme.store.postgres import _SESSION, PostgresStore
 
 
 class PostgresReader(PostgresStore):
-    """A Store on a server, for reading alone: without the lock that is the right to write as the party."""
+    """A read-only Store on a server, without the lock that gives the right to write as the party."""
 
     _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
@@ -19,7 +19,7 @@ class PostgresReader(PostgresStore):
         version = self._version()
         if version and not is_current(version, steps, self._where):
             raise StoreError(f"{self._where} is of an earlier release", "Start the party with this one.")
-        found = version and self._execute("SELECT id FROM parties WHERE name = ?", (self._name,))
-        if not found:
+        numbers = version and self._execute("SELECT id FROM parties WHERE name = ?", (self._name,))
+        if not numbers:
             raise StoreError(f"{self._where} holds nothing of {self._name}", "Start the party once.")
-        self._party = found[0][0]
+        self._party = numbers[0][0]

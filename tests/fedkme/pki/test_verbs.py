@@ -185,8 +185,8 @@ def test_a_reply_that_was_exchanged(at: Path) -> None:
         (other.certificate + ours, "was not issued by the authority beside it"),
         (other.certificate + other.authority, "not that of the authority"),
         (issue(at, "b").certificate + ours, "is for another key"),
-        (other.certificate, "no certificate with its authority's"),
-        (b"", "no certificate with its authority's"),
+        (other.certificate, "does not hold a certificate and its authority's"),
+        (b"", "does not hold a certificate and its authority's"),
     ):
         (at / "reply").write_bytes(reply)
         with pytest.raises(IdentityError, match=words):

@@ -32,7 +32,7 @@ def test_a_store_is_read_beside_its_party_and_not_written(lasting: Place) -> Non
 
 
 def test_the_store_of_another_party_is_not_read(lasting: Place) -> None:
-    with lasting.open(), pytest.raises(StoreError, match=r"of curator, not of|holds nothing of owner-2"):
+    with lasting.open(), pytest.raises(StoreError, match=r"to curator, not to|holds nothing of owner-2"):
         read_store(lasting.spec, "owner-2")
 
 

@@ -115,7 +115,7 @@ def test_the_ledger_is_append_only_for_whoever_has_the_file(path: Path) -> None:
 
 def test_a_store_is_of_one_party(path: Path) -> None:
     SqliteStore(path, "owner-1").close()
-    with pytest.raises(StoreError, match="is that of owner-1, not of owner-2"):
+    with pytest.raises(StoreError, match="belongs to owner-1, not to owner-2"):
         SqliteStore(path, "owner-2")
 
 

@@ -211,7 +211,7 @@ def test_a_store_that_is_not_there_or_of_another_party_is_said(tmp_path: Path) -
     with pytest.raises(StoreError, match="is not there"):
         call("status", config)
     assert not (tmp_path / "journal.db").exists()
-    with host(tmp_path), pytest.raises(StoreError, match="is that of owner-1, not of owner-2"):
+    with host(tmp_path), pytest.raises(StoreError, match="belongs to owner-1, not to owner-2"):
         read_store(str(tmp_path / "journal.db"), "owner-2")
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreError, match="earlier release"):
