@@ -185,6 +185,24 @@ class PostgresStore(SqlStore):
             raise StoreError(f"{self._where} refused a statement: {reason}", remedy) from None
 
 
+class PostgresReader(PostgresStore):
+    """A read-only Store on a server, without the lock that gives the right to write as the party."""
+
+    _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+    def _prepare(self, steps: tuple[Step, ...], patience_s: float) -> None:
+        """Find the party; no table is made or changed."""
+        for statement in (*_SESSION, "SET default_transaction_read_only = on"):
+            self._execute(statement)
+        version = self._version()
+        if version and not is_current(version, steps, self._where):
+            raise StoreError(f"{self._where} is of an earlier release", "Start the party with this one.")
+        numbers = version and self._execute("SELECT id FROM parties WHERE name = ?", (self._name,))
+        if not numbers:
+            raise StoreError(f"{self._where} holds nothing of {self._name}", "Start the party once.")
+        self._party = numbers[0][0]
+
+
 def _parts(url: str) -> dict[str, str]:
     """Parse a URL; an error shows nothing of it, because any part may belong to a password."""
     try:

@@ -62,7 +62,7 @@ def read_store(spec: str | Path, party: str) -> Store:
     """
     if not is_on_server(spec):
         return SqliteReader(spec, party)
-    from fedkme.store.postgres_reading import PostgresReader
+    from fedkme.store.postgres import PostgresReader
 
     return PostgresReader(str(spec), party)
 
