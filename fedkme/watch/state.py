@@ -131,7 +131,7 @@ class RunState:
         return self.done / self.rounds if self.rounds > 1 else None
 
     def waits_for(self, lane: OwnerStatus) -> bool:
-        """Check whether the run waits for an owner; before its begin, an owner that was not asked delays none."""
+        """Check whether the run waits for an owner; before the run begins, only asked owners count."""
         return self.open and lane.awaited and (self.status == "running" or lane.state != "absent")
 
     def lane(self, owner: str) -> OwnerStatus | None:

@@ -80,7 +80,7 @@ def waiting(run: RunState, viewer: Viewer) -> str:
 
 
 def left_s(run: RunState) -> float | None:
-    """Estimated seconds left at the last progress of the run, at its average speed so far; None if unknown."""
+    """Estimated seconds left at the last progress of the run, at its average speed; None if unknown."""
     share = run.share
     if not run.open or not share or share >= 1 or run.began is None or run.progressed is None:
         return None
