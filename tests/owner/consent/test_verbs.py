@@ -170,7 +170,7 @@ def test_an_export_replaces_nothing_but_what_it_goes_on_from(tmp_path: Path) -> 
         call("ledger", config, "--out", out)
         changed = out.read_bytes().replace(b"row 0", b"row 9")
         out.write_bytes(changed)
-        with pytest.raises(LedgerError, match="does not go on from"):
+        with pytest.raises(LedgerError, match="does not continue the export"):
             call("ledger", config, "--out", out)
         assert out.read_bytes() == changed
 
