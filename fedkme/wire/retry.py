@@ -1,4 +1,4 @@
-"""Retries of calls to the curator, and reports of a lost connection: a line at its begin and one at its end."""
+"""Retries of calls to the curator, and two lines about each lost connection: its begin and its end."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def renewing_server_credentials(
     last_fault = ""
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        nonlocal said
+        nonlocal last_fault
         try:
             if not file.renewed():
                 return None

@@ -27,7 +27,7 @@ _fedkme_completion""",
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_tab_key_completes_verbs_options_and_scenarios(shell: str, tmp_path: Path) -> None:
-    # Issue 14, item 5: completion was advertised by every verb and worked in none.
+    # Completion was advertised by every verb and worked in none.
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     (tmp_path / "fedkme").write_text(FEDKME)

@@ -64,7 +64,7 @@ def parsed(line: str) -> str:
 
 @pytest.mark.parametrize("verb", LEAVES)
 def test_the_help_of_every_verb_ends_with_an_example_that_can_be_typed(verb: str) -> None:
-    # Issue 14, item 5: "examples in every `--help`".
+    # "examples in every `--help`".
     examples = [line for line in (LEAVES[verb].epilog or "").split("\n\n") if line.startswith("fedkme ")]
     assert examples
     assert {parsed(line) for line in examples} == {verb}
@@ -74,7 +74,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_can_be_typed(verb: str
 def test_a_wheel_alone_says_what_a_verb_of_another_distribution_needs(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Issue 34, item 1: "a wheel alone says in one line what to install".
+    # "a wheel alone says in one line what to install".
     monkeypatch.setattr("fedkme.verbs.entries", lambda group: {})
     monkeypatch.setattr("sys.argv", ["fedkme", *verb.split(), "all", "--quick"])
     with pytest.raises(SystemExit) as end:
@@ -92,7 +92,7 @@ def test_an_example_with_an_unknown_option_is_found() -> None:
 
 @pytest.mark.parametrize("verb", LEAVES)
 def test_every_verb_that_prints_a_result_has_json_and_says_its_shape(verb: str) -> None:
-    # Issue 14, item 5: "`--json` for every verb that prints results".
+    # "`--json` for every verb that prints results".
     options = {name for parameter in LEAVES[verb].params for name in parameter.opts}
     passed_on = LEAVES[verb].context_settings.get("ignore_unknown_options", False)
     assert ("--json" in options or passed_on) is (verb not in WITHOUT_JSON)
@@ -130,7 +130,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     return call
 
 
-def test_programs_are_told_what_people_see(typed: Typed) -> None:
+def test_json_has_what_the_text_shows(typed: Typed) -> None:
     small = "--engine inprocess --set p=10 --set downstream=false --set 'baselines=[]' --set protocol=uniform"
     code, text = typed(f"fedkme sim run digits {small} --out run --json")
     found = json.loads(text)
@@ -153,7 +153,7 @@ def test_programs_are_told_what_people_see(typed: Typed) -> None:
 
 
 def test_a_folder_of_runs_that_is_not_there_is_a_fault(typed: Typed) -> None:
-    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
+    # "whatever is incomplete exits with its number, on every verb".
     assert typed("fedkme runs elsewhere")[0] == 10
     assert typed("fedkme runs") == (
         0,
@@ -161,7 +161,7 @@ def test_a_folder_of_runs_that_is_not_there_is_a_fault(typed: Typed) -> None:
     )
 
 
-def test_certificates_are_told_as_they_are_shown(typed: Typed) -> None:
+def test_json_of_certificates_has_what_the_text_shows(typed: Typed) -> None:
     made = json.loads(typed("fedkme pki init authority --json")[1])
     assert [each["authority"] for each in made] == ["fedkme authority"]
     (party,) = json.loads(typed("fedkme pki issue north --authority authority --out north.pem --json")[1])
@@ -178,7 +178,7 @@ def test_certificates_are_told_as_they_are_shown(typed: Typed) -> None:
 
 @pytest.mark.parametrize("method", ["marginals", "merf"])
 def test_the_help_of_a_method_lists_its_keys(method: str, typed: Typed) -> None:
-    # Issue 14, item 5: "`release METHOD --help` lists the method's keys".
+    # "`release METHOD --help` lists the method's keys".
     from fedkme.releases.settings import METHODS
 
     code, text = typed(f"fedkme release {method} --help")

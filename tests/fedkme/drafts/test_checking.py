@@ -70,7 +70,7 @@ def typed(*arguments: str, code: int = 0) -> str:
 
 
 def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder: Path) -> None:
-    # Issue 14, item 2: `schema check *.csv` (every fault of every file with line numbers, in one pass;
+    # `schema check *.csv` (every fault of every file with line numbers, in one pass;
     # counts what `missing` and `clip` swallowed); nothing private beyond line numbers and column names.
     said = typed("check", "schema.toml", "good.csv", "bad.csv", "nowhere.csv", code=DataError.code)
     assert "good.csv: 51 rows, no faults" in said
@@ -95,7 +95,7 @@ def test_values_are_shown_on_demand_alone(folder: Path) -> None:
     assert "['Y' x 2]" in said
 
 
-def test_findings_for_programs(folder: Path) -> None:
+def test_findings_are_printed_as_json(folder: Path) -> None:
     found = json.loads(typed("check", "schema.toml", "bad.csv", "--json", code=DataError.code))
     (file,) = found["files"]
     assert file["rows"] == 52
@@ -119,7 +119,7 @@ def test_a_file_in_another_dialect_gets_the_settings_that_read_it(folder: Path) 
     assert "column 'dose': " in said.partition("read so")[2]
 
 
-def test_the_path_of_a_hint_is_as_the_configuration_has_it(folder: Path) -> None:
+def test_the_path_in_a_hint_is_relative_to_the_configuration(folder: Path) -> None:
     # It was that of the folder where `check` ran: pasted into the owner's file, it named no file.
     (folder / "north").mkdir()
     rows = "".join(f"{n};{20 + n};Y;02.01.2021;3;no\n" for n in range(50))
@@ -234,7 +234,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
 
 
 def test_a_data_dictionary_is_drafted_without_rows(folder: Path) -> None:
-    # Issue 14, item 2: a *public* sample or a data dictionary.
+    # A *public* sample or a data dictionary.
     Path("dictionary.csv").write_text(
         "Variable,Type,Min,Max,Choices\nage,integer,0,120,\nweight,number,0.5,300,\n"
         'sex,text,,,"1, male | 2, female"\nseen,date,2020-01-01,2024-12-31,\nnotes,text,,,\n'
@@ -259,7 +259,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 def test_a_table_schema_is_read_as_a_schema(folder: Path) -> None:
-    # Issue 14, item 2: "Table Schema (Frictionless) can be read".
+    # "Table Schema (Frictionless) can be read".
     Path("table.json").write_text(
         json.dumps({"fields": FIELDS, "primaryKey": "id", "missingValues": ["", "-9"]})
     )
@@ -285,7 +285,7 @@ def test_a_table_schema_without_a_domain_is_refused(fields: Any, message: str) -
         schema_from(from_table_schema({"fields": fields}))
 
 
-def test_lines_are_drawn_together() -> None:
+def test_consecutive_line_numbers_are_joined() -> None:
     assert spans([2, 3, 4, 9]) == "2 to 4, 9"
     assert spans(range(1, 40, 2)) == "1, 3, 5, 7, 9, 11, 13, 15 and 12 more"
 

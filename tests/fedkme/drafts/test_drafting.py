@@ -43,7 +43,7 @@ def sample(tmp_path: Path) -> Path:
 
 
 def test_a_draft_loads_at_once_and_reads_the_file_it_was_made_from(sample: Path, tmp_path: Path) -> None:
-    # Issue 14, item 2: draft detects separator, decimal, encoding, NA tokens, dates, ids, categories.
+    # Draft detects separator, decimal, encoding, NA tokens, dates, ids, categories.
     made = draft(sample, label="krank")
     file = tmp_path / "schema.toml"
     file.write_text(text_of(made), encoding="utf-8")
@@ -64,7 +64,7 @@ def test_a_draft_loads_at_once_and_reads_the_file_it_was_made_from(sample: Path,
 
 
 def test_every_bound_and_name_that_was_seen_in_rows_is_marked(sample: Path) -> None:
-    # Issue 14, item 2: "bounds that come from these rows are marked `# FROM DATA: replace if private`".
+    # "bounds that come from these rows are marked `# FROM DATA: replace if private`".
     lines = text_of(draft(sample, label="krank")).splitlines()
     learnt = [line for line in lines if line.startswith(("bounds", "categories", "classes"))]
     assert len(learnt) == 5
@@ -72,7 +72,7 @@ def test_every_bound_and_name_that_was_seen_in_rows_is_marked(sample: Path) -> N
 
 
 def test_a_data_frame_is_drafted_as_its_file_is(tmp_path: Path) -> None:
-    # Issue 14, item 1: `fk.summarize(frames, schema=s)` with the same schema as files have.
+    # `fk.summarize(frames, schema=s)` with the same schema as files have.
     pandas = pytest.importorskip("pandas", reason="pandas makes the frame")
     frame = pandas.DataFrame(
         {
@@ -108,7 +108,7 @@ def test_truth_values_of_a_frame_are_those_of_its_file(tmp_path: Path) -> None:
 
 
 def test_columns_that_tell_rows_apart_are_left_out() -> None:
-    # Issue 14, item 2: "ids (columns to leave out)": text that differs in every row, numbers so called.
+    # "ids (columns to leave out)": text that differs in every row, numbers so called.
     rows = range(40)
     made = draft(
         {
@@ -132,7 +132,9 @@ def test_columns_that_tell_rows_apart_are_left_out() -> None:
         ({"a": [f"x{n}" for n in range(30)]}, None, "no column can be used"),
     ],
 )
-def test_what_cannot_be_drafted(rows: dict[str, list[str]], label: str | None, message: str) -> None:
+def test_samples_that_cannot_be_drafted_are_refused(
+    rows: dict[str, list[str]], label: str | None, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         draft_schema(rows, label)
 
@@ -180,7 +182,7 @@ def test_a_dictionary_has_labels_that_are_numbers_too(tmp_path: Path) -> None:
     assert label == Label(name="days", classes=("low", "high"), positive_above=15.0)
 
 
-def test_a_program_hears_which_columns_a_draft_leaves_out() -> None:
+def test_a_warning_names_the_columns_that_a_draft_leaves_out() -> None:
     cells = {"age": [str(n) for n in range(60)], "cost": [f"{n}.{n:03},50" for n in range(10, 70)]}
     with pytest.warns(FedkmeWarning, match=r"ignores: note \(empty .*, cost \(numbers with signs"):
         assert draft_schema({"note": [""] * 60, **cells}).names == ("age",)
@@ -194,7 +196,7 @@ def test_a_schema_comes_from_plain_values() -> None:
 
 
 def test_atoms_and_a_log_scale_are_proposed_of_skewed_columns_alone(tmp_path: Path) -> None:
-    # Issue 16, item 4: "`schema draft` proposes log/atoms from a public sample, marked as such".
+    # "`schema draft` proposes log/atoms from a public sample, marked as such".
     rng = np.random.default_rng(0)
     gain = np.where(rng.random(2000) < 0.8, 0, np.rint(np.exp(rng.normal(8, 1.5, 2000)))).astype(int)
     made = draft({"gain": gain, "age": rng.integers(18, 90, 2000), "few": rng.integers(0, 20, 2000)})
@@ -219,7 +221,7 @@ def test_an_atom_is_proposed_where_a_small_sample_has_few_other_values() -> None
     assert "atoms" not in grades.spec  # whole numbers of a small range have bins of their own
 
 
-def test_what_is_drafted_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
+def test_every_draft_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
     # By hand: a comment over two lines became a category that no schema may have, a number "inf" made the
     # whole column one, and a file that is no text at all was drafted.
     text = 'age,bp,comment\n30,NaN,"two\nlines"\n40,inf,plain\n50,130.5,plain\n60,120,a\n'
@@ -238,7 +240,7 @@ def test_what_is_drafted_can_be_read_whatever_the_cells(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_sample_fit_its_draft_and_other_units_do_not(tmp_path: Path) -> None:
-    # Issue 13: "`fedkme sim run` on a stranger's csv files ends in a verdict": 11 of 12 tables had a
+    # "`fedkme sim run` on a stranger's csv files ends in a verdict": 11 of 12 tables had a
     # few rows beyond what the sample had seen, each an error; but clip must not make a column constant.
     made = draft({"degrees": [36.0 + i / 50 for i in range(100)], "of": ["a", "b"] * 50}).schema()
     owner, other = ({"degrees": [*rows, 44.5], "of": ["a"] * 20} for rows in ([37.0] * 19, [98.6] * 19))
@@ -314,7 +316,7 @@ def test_units_and_accounts_are_read_as_numbers(tmp_path: Path) -> None:
         *(("(-5)", None), ("-$-5", None), ("(5", None), ("$", None), ("£5", None), ("5 $ (net)", None)),
     ],
 )
-def test_what_a_unit_may_stand_beside(cell: str, number: float | None) -> None:
+def test_numbers_with_units_are_recognised(cell: str, number: float | None) -> None:
     read = DataFile(path=Path(), thousands=",", units=("$", "%")).number_reader()
     if number is None:
         with pytest.raises(ValueError, match="could not convert"):

@@ -47,7 +47,7 @@ class Consumer:
         write_heads(self.store, folder / f"{self.name}.jsonl")
 
 
-def test_a_consumer_hears_a_counter_and_a_root_under_one_signature() -> None:
+def test_a_consumer_receives_a_signed_counter_and_root() -> None:
     # Names of owners are none of a consumer's business, nor is how many of them were there.
     made, consumer = Village(), Consumer()
     assert made.parties[CURATOR].heads.last() is None
@@ -78,7 +78,7 @@ def test_a_consumer_notices_a_restored_backup_and_a_second_ledger() -> None:
     consumer.hear(curator)
 
 
-def test_a_head_of_somebody_else_or_of_nobody_is_not_kept() -> None:
+def test_a_head_of_another_party_or_without_signature_is_not_stored() -> None:
     made, consumer = Village(), Consumer()
     made.run()
     head = made.parties[CURATOR].heads.last()
@@ -92,9 +92,7 @@ def test_a_head_of_somebody_else_or_of_nobody_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_consumer_s_file_finds_what_a_curator_and_all_owners_change_together(
-    what: str, tmp_path: Path
-) -> None:
+def test_a_consumer_s_heads_expose_a_change_by_the_curator_and_all_owners(what: str, tmp_path: Path) -> None:
     # Nine of each kind: 36 of 36 are found by a consumer's file, and none without it.
     draw = random.Random(what)
     for number in range(9):
@@ -114,7 +112,7 @@ def test_a_consumer_s_file_finds_what_a_curator_and_all_owners_change_together(
         assert theirs, number
 
 
-def test_files_of_consumers_are_held_against_each_other_and_know_of_later_heads(tmp_path: Path) -> None:
+def test_heads_of_several_consumers_are_compared_with_each_other(tmp_path: Path) -> None:
     # Where the curator's own files are not given: an owner may have missed the last run.
     made, consumer, other = Village(), Consumer(), Consumer("clinic")
     made.run()

@@ -87,7 +87,7 @@ def test_roots_are_those_of_rfc_6962() -> None:
     assert root_of(leaves) == root(leaves)
 
 
-def test_what_others_see_is_a_counter_and_a_root_alone(village: Village) -> None:
+def test_a_head_shows_others_a_counter_and_a_root_alone(village: Village) -> None:
     # Lines of a ledger, and their number, follow from private rows: only the opening has them.
     line = village.parties["owner-1"].store.ledger()[-1]
     for other in (CURATOR, "owner-2"):
@@ -104,7 +104,7 @@ def test_what_others_see_is_a_counter_and_a_root_alone(village: Village) -> None
     assert counts == [(1, 32), (1, 32)]
 
 
-def test_a_whole_village_agrees(village: Village, tmp_path: Path) -> None:
+def test_heads_of_honest_parties_agree(village: Village, tmp_path: Path) -> None:
     paths = village.write(tmp_path)
     assert faults(tmp_path) == ([], [])
     assert len(paths) == 8
@@ -157,7 +157,7 @@ LIES: dict[str, Callable[[Head, Party], Head]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_head_that_does_not_hold_is_not_kept(lie: str) -> None:
+def test_an_invalid_head_is_not_stored(lie: str) -> None:
     made = Village()
     made.run()
     liar, curator = made.parties["owner-1"], made.parties[CURATOR].heads
@@ -170,7 +170,7 @@ def test_a_head_that_does_not_hold_is_not_kept(lie: str) -> None:
     curator.keep(head, liar.heads.origin)
 
 
-def test_who_came_back_from_a_backup_is_noticed_by_both_sides() -> None:
+def test_both_sides_notice_a_store_restored_from_a_backup() -> None:
     # "a restored backup (a counter against rollback)": online, at the next exchange.
     made = Village()
     made.run()
@@ -183,7 +183,7 @@ def test_who_came_back_from_a_backup_is_noticed_by_both_sides() -> None:
         curator.keep(old.heads.show(0, curator.origin), old.heads.origin)
 
 
-def test_who_shows_two_ledgers_gets_no_signature() -> None:
+def test_a_party_with_two_ledgers_gets_no_cosignature() -> None:
     # A fork of the curator's: one to owner-1, another to owner-2.
     made = Village()
     made.run()
@@ -260,7 +260,7 @@ KINDS = [f"{what} by {who}" for what in CHANGES for who in ("curator", "owner", 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_planted_changes_are_found_100_of_100(kind: str, tmp_path: Path) -> None:
+def test_all_100_planted_changes_are_detected(kind: str, tmp_path: Path) -> None:
     # Twelve kinds, nine of each: 108 of 108, also where the curator and an owner change theirs together,
     # since others keep their heads; by our verifier and by the independent one.
     draw = random.Random(kind)
@@ -282,7 +282,7 @@ def test_a_checkpoint_s_text_is_one_line_each() -> None:
 
 
 @pytest.mark.parametrize("name", ["owner-1", CURATOR])
-def test_a_party_with_a_new_key_is_taken_for_who_it_was(name: str) -> None:
+def test_a_party_with_a_new_key_keeps_its_log(name: str) -> None:
     # A key was lost or revoked: the last head is of the old one, and the next of the new one (docs/pki.md).
     party, other = Party(name), Party(CURATOR if name != CURATOR else "owner-2")
     party.heads.advance()
@@ -314,7 +314,7 @@ class ListedStore(MemoryStore):
         return super().keys(prefix)
 
 
-def test_a_head_is_shown_without_a_list_of_all_whose_certificates_are_kept() -> None:
+def test_showing_a_head_does_not_list_all_stored_certificates() -> None:
     """The curator shows its head to each owner and keeps the certificate of each: issue 15, item 2."""
     store, other = ListedStore(CURATOR), Party("owner-2")
     party = Party(CURATOR, store=store)

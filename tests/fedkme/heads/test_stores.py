@@ -65,7 +65,7 @@ def log(role: Role, name: str) -> HeadLog:
     return HeadLog(role, name, stored_ledger(name, store), store)
 
 
-def test_a_party_is_held_to_the_heads_that_it_showed() -> None:
+def test_a_joining_party_is_checked_against_its_earlier_heads() -> None:
     curator, owner, another = log(Role.CURATOR, CURATOR), log(Role.OWNER, "a"), log(Role.OWNER, "a")
     curator.recall(Head(""), owner.origin)  # nobody was here before
     for _ in range(3):

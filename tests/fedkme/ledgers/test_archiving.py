@@ -68,7 +68,9 @@ def releases(lines: Iterable[Disclosure]) -> dict[tuple[str, str], Counter[Event
 
 
 @given(st.lists(LINE, max_size=12), st.lists(LINE, max_size=6))
-def test_condensed_lines_cost_what_the_lines_do(before: list[Disclosure], after: list[Disclosure]) -> None:
+def test_condensed_lines_cost_the_same_as_the_original_lines(
+    before: list[Disclosure], after: list[Disclosure]
+) -> None:
     # Equal lines of a whole run's event stand on one side, as the law says.
     after = [line for line in after if line not in before]
     for few in (condensed(before), condensed(condensed(before))):
@@ -83,7 +85,7 @@ def test_condensed_lines_cost_what_the_lines_do(before: list[Disclosure], after:
     assert len(condensed([*before, *before])) <= len(before) * 4
 
 
-def test_many_rows_are_one_line() -> None:
+def test_lines_of_many_rows_are_condensed_to_one() -> None:
     rows = [Disclosure("r", 1, "a", CURATOR, RawRows(1), "replace-one", None, f"row {n}") for n in range(99)]
     (line,) = condensed(rows)
     assert line.event == RawRows(99)
@@ -188,7 +190,7 @@ def test_verifiers_follow_checkpoints_into_the_files(keeper: Keeper, tmp_path: P
             check_chain(ledger)
 
 
-def test_a_line_that_is_dropped_behind_a_checkpoint_is_a_fault(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_line_dropped_after_a_checkpoint_is_a_fault(keeper: Keeper, tmp_path: Path) -> None:
     for _ in range(4):
         keeper.run()
     archive_finished(keeper.store, runs=2)

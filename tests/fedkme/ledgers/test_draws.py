@@ -225,7 +225,7 @@ def test_every_entry_of_the_table_has_its_draws_counted() -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 @settings(max_examples=6, deadline=None)
 @given(draws=st.integers(1, 4), alike=st.booleans())
-def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike: bool) -> None:
+def test_k_draws_cost_k_times_in_every_reader(name: str, draws: int, alike: bool) -> None:
     # All under the name of one run, in which the curator lies; where `alike`, even with the same bytes.
     draw, event, protected, observer = MECHANISMS[name]
     cost = Sound().epsilon([event] * draws, DELTA).epsilon

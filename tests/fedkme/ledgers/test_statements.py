@@ -61,7 +61,7 @@ def found(
     return {(each.protected, each.observer): each for each in every}
 
 
-def test_owners_of_which_the_same_was_told_share_a_line() -> None:
+def test_owners_with_equal_figures_share_a_line() -> None:
     (about,) = of(told(OWNERS, OWNERS, NOISY), told("a", CURATOR, NOISY), told("b", CURATOR, NOISY))[:1]
     assert (about.protected, about.observer, about.accountant) == (EACH_OWNER, "other owners", "sound")
     assert (about.delta, about.neighbouring, about.raw_points) == (1e-5, "replace-one", 0)
@@ -96,7 +96,7 @@ def test_an_owner_that_sent_no_row_is_given_no_reason_of_rows() -> None:
     assert every["b", CURATOR].raw_points == 0
 
 
-def test_an_owner_of_which_nothing_was_told_costs_nothing() -> None:
+def test_an_owner_without_disclosures_costs_nothing() -> None:
     # The books have its ledger, so that what is not in them did not happen.
     every = found(told("a", CURATOR, RawRows(1)), told("a", CONSUMER, RawRows(1)))
     for observer in (CURATOR, CONSUMER):
@@ -145,8 +145,8 @@ def test_consumers_are_named_and_stand_last() -> None:
 
 
 @pytest.mark.parametrize(("colluders", "words"), [(0, "no owner's noise"), (2, "at most 2 owners' noise")])
-def test_a_figure_that_owners_noise_carries_says_of_how_many_it_holds(colluders: int, words: str) -> None:
-    # Issue 33, item 7: T stood in no line of a ledger; of several lines the least T counts.
+def test_a_figure_of_distributed_noise_names_the_number_of_colluders(colluders: int, words: str) -> None:
+    # T stood in no line of a ledger; of several lines the least T counts.
     secure, trusted = replace(told("a", CURATOR, NOISY), colluders=colluders), told("a", CURATOR, NOISY, "m")
     more = replace(told("a", CURATOR, NOISY, "k"), colluders=3)
     assert disclosure_from_json(json.loads(secure.canonical())) == secure
@@ -160,13 +160,13 @@ def test_a_figure_that_owners_noise_carries_says_of_how_many_it_holds(colluders:
 
 
 @pytest.mark.parametrize("colluders", [-1, True, 1.0, "1", None])
-def test_a_line_of_colluders_that_are_no_count_is_refused(colluders: object) -> None:
+def test_a_line_with_a_malformed_number_of_colluders_is_refused(colluders: object) -> None:
     plain = json.loads(told("a", CURATOR, NOISY).canonical()) | {"colluders": colluders}
     with pytest.raises(ProtocolError):
         disclosure_from_json(plain)
 
 
-def test_lines_of_secure_sums_say_how_many_owners_may_tell() -> None:
+def test_lines_of_secure_sums_name_the_number_of_colluders() -> None:
     # The observer "owners" knows one owner's noise, its own, where none sides with the curator either.
     vector = SumVector(SumQuery((), Layout(), counts=True), SCHEMA)
     for security, curator, others in (

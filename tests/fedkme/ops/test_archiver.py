@@ -32,9 +32,7 @@ def archiver_of(answer: StoreError | int) -> tuple[Archiver, threading.Event, th
 
 
 @pytest.mark.parametrize("answer", [CLOSED, 2])
-async def test_a_party_that_stops_says_nothing_of_what_a_thread_still_archives(
-    answer: StoreError | int,
-) -> None:
+async def test_a_stopping_party_does_not_report_an_unfinished_archive(answer: StoreError | int) -> None:
     # CI of 827f964: an idle party that was told to stop warned of its own store, which it had just closed.
     archiver, begun, let_go, said = archiver_of(answer)
     archiver.go_on()
@@ -47,7 +45,7 @@ async def test_a_party_that_stops_says_nothing_of_what_a_thread_still_archives(
 
 
 @pytest.mark.parametrize(("answer", "event"), [(CLOSED, "warning"), (2, "archived"), (0, None)])
-async def test_a_party_that_goes_on_says_what_came_of_it(answer: StoreError | int, event: str | None) -> None:
+async def test_a_serving_party_reports_its_archives(answer: StoreError | int, event: str | None) -> None:
     archiver, begun, let_go, said = archiver_of(answer)
     archiver.go_on()
     await asyncio.to_thread(begun.wait, 20)

@@ -59,7 +59,7 @@ def rounds_that_stand(place: Place) -> int:
 
 
 @pytest.mark.parametrize("way", ["commit", "archive"])
-def test_what_was_said_to_be_committed_stands(lasting: Place, way: str) -> None:
+def test_committed_writes_survive_a_kill(lasting: Place, way: str) -> None:
     last = 0
     for commits in (1, 2, 5, 17, 40):
         with writer(lasting, way) as process:
@@ -72,7 +72,7 @@ def test_what_was_said_to_be_committed_stands(lasting: Place, way: str) -> None:
         assert rounds_that_stand(lasting) in (last, last + 1)
 
 
-def test_a_transaction_that_was_cut_leaves_nothing(lasting: Place) -> None:
+def test_an_interrupted_transaction_leaves_no_writes(lasting: Place) -> None:
     with writer(lasting, "hold") as process:
         assert [said(process), said(process)] == ["1", "inside"]
         process.kill()

@@ -36,7 +36,7 @@ def test_the_store_of_another_party_is_not_read(lasting: Place) -> None:
         read_store(lasting.spec, "owner-2")
 
 
-def test_a_store_that_is_not_there_is_not_made(lasting: Place) -> None:
+def test_a_reader_does_not_make_a_missing_store(lasting: Place) -> None:
     with pytest.raises(StoreError, match=r"is not there|holds nothing of"):
         read_store(lasting.spec, "curator")
     with lasting.open() as store:

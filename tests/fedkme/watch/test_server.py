@@ -11,7 +11,7 @@ from fedkme.watch.state import Watched
 
 
 @pytest.mark.parametrize(("every_s", "computed"), [(1000.0, 1), (0.0, 40)])
-def test_a_state_is_computed_once_for_all_who_look_within_a_tick(every_s: float, computed: int) -> None:
+def test_a_state_is_computed_once_a_tick_for_all_viewers(every_s: float, computed: int) -> None:
     asked: list[Watched] = []
 
     def source() -> Watched:

@@ -55,7 +55,7 @@ RUN = RunState("run-1", "lab", "summary", "running", 1.0, 2.0, protocol="clock",
 
 
 @given(others=OTHERS, done=st.integers(0, 9), came=POINTS, reason=TEXTS, rows=st.integers(0, 9))
-def test_an_owner_is_shown_the_same_whatever_others_do(
+def test_an_owner_s_view_does_not_depend_on_other_owners(
     others: list[OwnerStatus], done: int, came: tuple[tuple[float, int], ...], reason: str, rows: int
 ) -> None:
     # "owners must not learn who won, sizes and counts of others": the view is the same in both worlds.
@@ -113,7 +113,7 @@ def test_only_the_curator_is_offered_other_views_and_causes() -> None:
     assert "certificate" not in json.dumps(view_of(state(RUN), NORTH))
 
 
-def test_a_state_is_what_it_was_written_down_as() -> None:
+def test_a_state_survives_json() -> None:
     whole = state(replace(RUN, came=((1.0, 2),), mmd2=((1, 0.5),)), note="so far")
     assert Watched.from_json(whole.to_json()) == whole
 
@@ -139,13 +139,13 @@ def test_no_field_of_the_state_is_for_private_values() -> None:
         ("complete", (OWN,), ""),
     ],
 )
-def test_for_whom_a_run_waits_is_said_with_the_reason(
+def test_the_party_that_a_run_waits_for_is_named_with_the_reason(
     status: str, lanes: tuple[OwnerStatus, ...], words: str
 ) -> None:
     assert waiting(replace(RUN, status=status, lanes=lanes), Viewer()) == words
 
 
-def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for() -> None:
+def test_an_owner_is_not_shown_that_the_run_waits_for_its_consumer() -> None:
     # The consumer read "Waiting for lab", and every status "waits for what its consumer offers".
     unapproved = replace(OWN, state="approval", why="none of 40 rows")
     run = replace(RUN, status="asked", lanes=(unapproved, OwnerStatus("south", "answered")))
@@ -163,7 +163,7 @@ def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for()
     assert view_of(state(away), LAB)["runs"][0]["waiting"].startswith("Waiting for lab: it has the plan")
 
 
-def test_an_owner_is_told_that_it_is_waited_for() -> None:
+def test_an_owner_is_shown_that_the_run_waits_for_it() -> None:
     assert view_of(state(RUN), NORTH)["runs"][0]["waiting"] == "Waiting for you: asked for a bid."
 
 
@@ -182,7 +182,7 @@ def test_a_thousand_owners_are_forty_lanes_and_a_count() -> None:
     assert run["rest"] == "960 more: 960 answered"
 
 
-def test_owners_of_whom_all_learned_alike_share_a_line_of_the_matrix() -> None:
+def test_owners_with_equal_cells_share_a_line_of_the_matrix() -> None:
     told = tuple(
         Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows are seen as they are") for k in range(1, 6)
     )
@@ -192,7 +192,7 @@ def test_owners_of_whom_all_learned_alike_share_a_line_of_the_matrix() -> None:
     ]
 
 
-def test_the_budget_burns_down_from_all_of_it() -> None:
+def test_the_curve_of_the_budget_begins_at_the_whole_budget() -> None:
     budget = view_of(state(RUN), Viewer())["budget"]
     assert (budget["left"], budget["curve"]) == (7.0, [(1.0, 8.0), (2.0, 7.0)])
     spent = replace(state(RUN), budget=BudgetUse(8.0, 1e-5, ((2.0, math.inf),)))
