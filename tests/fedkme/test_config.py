@@ -88,7 +88,7 @@ def changed(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     first, _, rest = path.partition(".")
     if rest:
         return {**values, first: changed(values.get(first, {}), rest, value)}
-    without = {key: kept for key, kept in values.items() if key != first}
+    without = {key: value for key, value in values.items() if key != first}
     return without if value is ... else {**without, first: value}
 
 

@@ -133,14 +133,14 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
 def test_json_has_what_the_text_shows(typed: Typed) -> None:
     small = "--engine inprocess --set p=10 --set downstream=false --set 'baselines=[]' --set protocol=uniform"
     code, text = typed(f"fedkme sim run digits {small} --out run --json")
-    found = json.loads(text)
-    assert (code, found["directory"], found["report"]) == (0, "run", "run/report.html")
-    assert found["metrics"] == json.loads(Path("run/metrics.json").read_text())
+    values = json.loads(text)
+    assert (code, values["directory"], values["report"]) == (0, "run", "run/report.html")
+    assert values["metrics"] == json.loads(Path("run/metrics.json").read_text())
     _, shown = typed("fedkme audit verify run")
-    told = json.loads(typed("fedkme audit verify run --json")[1])
-    ledgers = {each["about"] for each in told["verdicts"] if each["lines"] is not None}
-    assert shown.splitlines()[-1] == f"{len(ledgers)} ledgers agree, {told['lines']} lines"
-    assert shown.count("OK ") == sum(not each["fault"] for each in told["verdicts"])
+    verdicts = json.loads(typed("fedkme audit verify run --json")[1])
+    ledgers = {each["about"] for each in verdicts["verdicts"] if each["lines"] is not None}
+    assert shown.splitlines()[-1] == f"{len(ledgers)} ledgers agree, {verdicts['lines']} lines"
+    assert shown.count("OK ") == sum(not each["fault"] for each in verdicts["verdicts"])
     assert json.loads(typed("fedkme report run --json")[1])["report"] == typed("fedkme report run")[1].strip()
     (past,) = json.loads(typed("fedkme runs . --json")[1])
     assert past["directory"] in typed("fedkme runs .")[1]
@@ -162,8 +162,8 @@ def test_a_folder_of_runs_that_is_not_there_is_a_fault(typed: Typed) -> None:
 
 
 def test_json_of_certificates_has_what_the_text_shows(typed: Typed) -> None:
-    made = json.loads(typed("fedkme pki init authority --json")[1])
-    assert [each["authority"] for each in made] == ["fedkme authority"]
+    facts = json.loads(typed("fedkme pki init authority --json")[1])
+    assert [each["authority"] for each in facts] == ["fedkme authority"]
     (party,) = json.loads(typed("fedkme pki issue north --authority authority --out north.pem --json")[1])
     lines = typed("fedkme pki show north.pem")[1].splitlines()
     assert f"serial        {party['serial']}" in lines

@@ -48,10 +48,10 @@ def faults(folder: Path) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def village() -> Village:
-    made = Village()
+    village = Village()
     for owners in (OWNERS, OWNERS[:2], OWNERS, OWNERS[1:], OWNERS):
-        made.run(owners)
-    return made
+        village.run(owners)
+    return village
 
 
 def test_a_note_is_a_checkpoint_of_c2sp(village: Village) -> None:
@@ -92,8 +92,8 @@ def test_a_head_shows_others_a_counter_and_a_root_alone(village: Village) -> Non
     line = village.parties["owner-1"].store.ledger()[-1]
     for other in (CURATOR, "owner-2"):
         store = village.parties[other].store
-        kept = b"".join(store.get(key) or b"" for key in store.keys("head/") if "/opening/" not in key)
-        assert json.loads(line.line)["hash"].encode() not in kept
+        stored = b"".join(store.get(key) or b"" for key in store.keys("head/") if "/opening/" not in key)
+        assert json.loads(line.line)["hash"].encode() not in stored
     counts = []
     for lines in (0, 50):  # the counter is of exchanges, whatever was written
         party = Party("owner-1")
@@ -119,10 +119,10 @@ def test_heads_of_honest_parties_agree(village: Village, tmp_path: Path) -> None
 
 
 def test_without_certificates_heads_are_exchanged_and_compared(tmp_path: Path) -> None:
-    made = Village(certified=False)
-    made.run()
-    made.run()
-    made.write(tmp_path)
+    village = Village(certified=False)
+    village.run()
+    village.run()
+    village.write(tmp_path)
     ledgers = sorted(tmp_path.glob("*.jsonl"))
     assert not [each for each in check_files(ledgers) if each.fault]
     assert not [line for line in verify(sorted(tmp_path.iterdir())) if line.startswith("FAULT")]
@@ -158,9 +158,9 @@ LIES: dict[str, Callable[[Head, Party], Head]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_an_invalid_head_is_not_stored(lie: str) -> None:
-    made = Village()
-    made.run()
-    liar, curator = made.parties["owner-1"], made.parties[CURATOR].heads
+    village = Village()
+    village.run()
+    liar, curator = village.parties["owner-1"], village.parties[CURATOR].heads
     liar.ledger.extend([disclosure("run-2", "owner-1", 0)])
     liar.heads.advance()
     head = liar.heads.show(curator.known(liar.heads.origin), curator.origin)
@@ -172,11 +172,11 @@ def test_an_invalid_head_is_not_stored(lie: str) -> None:
 
 def test_both_sides_notice_a_store_restored_from_a_backup() -> None:
     # "a restored backup (a counter against rollback)": online, at the next exchange.
-    made = Village()
-    made.run()
-    backup = copied(made.parties["owner-1"].store)
-    made.run()
-    old, curator = Party("owner-1", store=backup), made.parties[CURATOR].heads
+    village = Village()
+    village.run()
+    backup = copied(village.parties["owner-1"].store)
+    village.run()
+    old, curator = Party("owner-1", store=backup), village.parties[CURATOR].heads
     with pytest.raises(LedgerError, match="the store is older than what it signed"):
         old.heads.show(curator.known(old.heads.origin), curator.origin)
     with pytest.raises(LedgerError, match="has 1 heads and had 2"):
@@ -185,10 +185,10 @@ def test_both_sides_notice_a_store_restored_from_a_backup() -> None:
 
 def test_a_party_with_two_ledgers_gets_no_cosignature() -> None:
     # A fork of the curator's: one to owner-1, another to owner-2.
-    made = Village()
-    made.run()
+    village = Village()
+    village.run()
     forked = Village()
-    forked.parties = {**made.parties, CURATOR: Party(CURATOR)}
+    forked.parties = {**village.parties, CURATOR: Party(CURATOR)}
     with pytest.raises(LedgerError):
         forked.run()
 
@@ -226,13 +226,13 @@ def rewrite(party: Party, folder: Path, what: str, draw: random.Random) -> None:
         text = (folder / f"{party.name}.heads").read_text(encoding="ascii")
         write_backup(party, folder, keep, text)
         return
-    done = 0
+    last_end = 0
     for opening in openings:  # as often as before, each over what there is of the ledger then
         end = min(opening["entries"], len(lines))
-        forged.ledger.extend(lines[done:end])
-        done = max(done, end)
+        forged.ledger.extend(lines[last_end:end])
+        last_end = max(last_end, end)
         forged.heads.advance()
-    forged.ledger.extend(lines[done:])
+    forged.ledger.extend(lines[last_end:])
     for key in party.store.keys("head/"):  # what it keeps of others stays
         if forged.store.get(key) is None and origin(party.name) not in key:
             forged.store.put(key, party.store.get(key) or b"")

@@ -32,13 +32,13 @@ def units(folder: Path, text: str, schema: Schema = AGES) -> Units:
     return units_of(load_rows(path, schema, "north", of_persons=True), schema)
 
 
-def of(letters: str, kind: str = "letters") -> Units:
+def units_from(letters: str, kind: str = "letters") -> Units:
     """A file whose units are letters."""
     return Units(letters.encode(), kind, [letter.encode() for letter in letters])
 
 
 def anew(store: MemoryStore, letters: str, used: set[bytes], goes_on: bool = False) -> int:
-    return DataFiles(store).begin_anew("north", of(letters), used, goes_on)
+    return DataFiles(store).begin_anew("north", units_from(letters), used, goes_on)
 
 
 def taken(*files: Units) -> tuple[MemoryStore, set[bytes]]:
@@ -62,8 +62,8 @@ def taken(*files: Units) -> tuple[MemoryStore, set[bytes]]:
 )
 def test_rows_with_equal_numbers_are_one_unit(tmp_path: Path, first: str, then: str, shared: bool) -> None:
     store, used = taken(units(tmp_path, first))
-    found = DataFiles(store).compare(units(tmp_path, then), used)
-    assert (bool(found.shared), bool(found.apart)) == (shared, not shared)
+    comparison = DataFiles(store).compare(units(tmp_path, then), used)
+    assert (bool(comparison.shared), bool(comparison.apart)) == (shared, not shared)
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [("f4", 1.0), ("f8", 1.0), ("f8", 1.0 + 1e-12)])
@@ -114,18 +114,18 @@ def test_a_file_that_cannot_be_compared_gets_no_fresh_budget(tmp_path: Path) -> 
 
 
 def test_files_are_not_apart_without_a_declaration() -> None:
-    store, used = taken(of("ab"))
-    assert DataFiles(store).take(of("xy"), used) == [GOES_ON]
+    store, used = taken(units_from("ab"))
+    assert DataFiles(store).take(units_from("xy"), used) == [GOES_ON]
     assert DataFiles(store).apart(b"xy") == frozenset()
     assert anew(store, "xy", used) == 1
-    assert DataFiles(store).take(of("xy"), used) == []
+    assert DataFiles(store).take(units_from("xy"), used) == []
     assert DataFiles(store).apart(b"xy") == {b"ab"}
     assert DataFiles(store).apart(b"ab") == {b"xy"}  # which comes back
-    assert DataFiles(store).take(of("xyz"), used | {b"xy"}) == [GOES_ON]  # nor is one that grew
+    assert DataFiles(store).take(units_from("xyz"), used | {b"xy"}) == [GOES_ON]  # nor is one that grew
 
 
 def test_the_refusal_over_a_shared_unit_names_neither_unit_nor_number() -> None:
-    store, used = taken(of("ab"), of("cd"))
+    store, used = taken(units_from("ab"), units_from("cd"))
     with pytest.raises(BudgetError, match="in common") as refused:
         anew(store, "bcxyz", used)
     assert refused.value.code == 52
@@ -138,9 +138,9 @@ def test_the_refusal_over_a_shared_unit_names_neither_unit_nor_number() -> None:
 
 
 def test_hashes_are_keyed_by_the_store_and_deleted_with_files_without_runs() -> None:
-    one, two = (taken(of("ab"))[0] for _ in range(2))
+    one, two = (taken(units_from("ab"))[0] for _ in range(2))
     assert one.get("units/6162") != two.get("units/6162")
-    DataFiles(one).take(of("xy"), ())
+    DataFiles(one).take(units_from("xy"), ())
     assert [key for prefix in ("data/", "units/") for key in one.keys(prefix)] == ["data/7879", "units/7879"]
 
 
@@ -166,7 +166,7 @@ def test_no_unit_costs_more_than_the_budget_checked_before_its_last_run(steps: l
                 anew(store, letters, used, goes_on)
             except BudgetError:
                 assert not used - {letters.encode()} or any(set(run) & set(letters) for run in runs)
-        DataFiles(store).take(of(letters), used)
+        DataFiles(store).take(units_from(letters), used)
         apart = DataFiles(store).apart(letters.encode())
         runs.append(letters)
         counted.update(dict.fromkeys(letters, sum(run.encode() not in apart for run in runs)))

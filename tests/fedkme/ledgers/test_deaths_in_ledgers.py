@@ -189,16 +189,16 @@ def test_heads_expose_a_run_without_lines_at_the_curator(tmp_path: Path) -> None
 @pytest.mark.parametrize("lies", [False, True])
 def test_an_owner_is_compared_with_each_curator_over_that_curator_s_runs(tmp_path: Path, lies: bool) -> None:
     lines = {run: [replace(line, run=run) for line in LINES] for run in ("run-1", "run-2")}
-    told = lines["run-2"][: 2 if lies else 3]
+    second = lines["run-2"][: 2 if lies else 3]
     for party, name, written in (
         (CURATOR, "first", lines["run-1"]),
-        (CURATOR, "second", told),
+        (CURATOR, "second", second),
         ("north", "north", [*lines["run-1"], *lines["run-2"]]),
     ):
         with open_ledger(party, tmp_path / f"{name}.jsonl") as ledger:
             ledger.extend(written)
-    found, absent = verify_files([*tmp_path.glob("*.jsonl")])
-    faults = [each.fault for each in found if each.fault]
+    verdicts, absent = verify_files([*tmp_path.glob("*.jsonl")])
+    faults = [each.fault for each in verdicts if each.fault]
     assert not absent
     assert len(faults) == lies
     assert all("in run-2" in fault and "second.jsonl" in fault for fault in faults)

@@ -70,10 +70,10 @@ async def test_a_list_is_read_again_without_a_restart(site: Site) -> None:
         assert await call(address, b) == "welcome"
         site.revoke("a")
         serial = f"{a.leaf.serial_number:x}"
-        told = f"the certificate of 'a' with serial number {serial} was revoked on "
-        assert (await call(address, a)).startswith(told)
+        message = f"the certificate of 'a' with serial number {serial} was revoked on "
+        assert (await call(address, a)).startswith(message)
         await session.write(b"")  # the session stands: it is the next look that ends it
-        assert (await session.read()).decode().startswith(told)
+        assert (await session.read()).decode().startswith(message)
         assert await call(address, b) == "welcome"
         session.cancel()
 

@@ -137,15 +137,15 @@ def test_a_name_belongs_to_one_party(at: Path) -> None:
 
 def test_request_and_approve_give_a_certificate_without_moving_the_key(at: Path) -> None:
     # "`pki request` / `pki approve`, CA fingerprint checked out of band".
-    asked = pki("request", "north", "--out-key", at / "north.key", "--out-request", at / "north.req")
+    output = pki("request", "north", "--out-key", at / "north.key", "--out-request", at / "north.req")
     assert mode(at / "north.key") == 0o600
     approve = ("approve", at / "north.req", "--authority", at / "ca", "--out", at / "north.crt")
-    with pytest.raises(IdentityError, match=f"no fingerprint to compare.*{said(asked, 'fingerprint')}"):
+    with pytest.raises(IdentityError, match=f"no fingerprint to compare.*{said(output, 'fingerprint')}"):
         pki(*approve)
     with pytest.raises(IdentityError, match="not that of the request of 'north'"):
         pki(*approve, "--fingerprint", fingerprint(AuthorityFolder(at / "ca").certificate))
     assert not (at / "north.crt").exists()
-    loose = "sha256 " + said(asked, "fingerprint").lower().replace(":", " ")
+    loose = "sha256 " + said(output, "fingerprint").lower().replace(":", " ")
     pki(*approve, "--fingerprint", loose)
     assert b"PRIVATE" not in (at / "north.req").read_bytes() + (at / "north.crt").read_bytes()
 
@@ -154,7 +154,7 @@ def test_request_and_approve_give_a_certificate_without_moving_the_key(at: Path)
     with pytest.raises(IdentityError, match="no fingerprint to compare"):
         pki(*take)
     with pytest.raises(IdentityError, match="not that of the authority"):
-        pki(*take, "--fingerprint", said(asked, "fingerprint"))
+        pki(*take, "--fingerprint", said(output, "fingerprint"))
     assert not (at / "north.pem").exists()
     pki(*take, "--fingerprint", ours)
     identity = Identity.load(at / "north.pem")
@@ -194,7 +194,7 @@ def test_an_exchanged_reply_is_refused(at: Path) -> None:
     assert not (at / "a.pem").exists()
 
 
-def test_malformed_requests_are_refused(at: Path) -> None:
+def test_weak_forged_and_foreign_requests_are_refused(at: Path) -> None:
     # A weak key, a request that somebody changed, another party's key.
     def request(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str = "a") -> bytes:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -351,8 +351,8 @@ def test_no_secret_is_shown(at: Path) -> None:
     run("init", ca, *phrase)
     run("issue", "a", "--authority", ca, "--out", at / "a.pem", *phrase)
     run("issue", "a", "--authority", ca, "--out", at / "b.pem", *phrase)
-    asked = run("request", "n", "--out-key", at / "n.key", "--out-request", at / "n.req")
-    seen = said(asked, "fingerprint")
+    output = run("request", "n", "--out-key", at / "n.key", "--out-request", at / "n.req")
+    seen = said(output, "fingerprint")
     run("approve", at / "n.req", "--authority", ca, "--out", at / "n.crt", "--fingerprint", seen, *phrase)
     run("accept", at / "n.crt", "--key", at / "n.key", "--out", at / "n.pem", "--fingerprint", seen)
     run("renew", at / "a.pem", "--authority", ca, *phrase)

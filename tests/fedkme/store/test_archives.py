@@ -36,8 +36,8 @@ def filled(place: Place, runs: int = 6) -> Store:
 
 
 def archive(store: Store, last: int, *runs: str) -> None:
-    made = store.pack(last, f"mark {last}", 0.0, runs)
-    store.archive(made, dict.fromkeys(runs, b"short"), {"kept": b"%d" % last, "gone": None})
+    new = store.pack(last, f"mark {last}", 0.0, runs)
+    store.archive(new, dict.fromkeys(runs, b"short"), {"kept": b"%d" % last, "gone": None})
 
 
 def test_archived_lines_and_documents_are_read_like_others(lasting: Place) -> None:
@@ -106,8 +106,8 @@ def test_a_missing_or_changed_archive_is_error_63_and_the_rest_of_the_store_work
     archive(store, 8, "r2", "r3")
     first, second = sorted((tmp_path / "store.db.archive").iterdir())
     assert first.stat().st_mode & 0o077 == first.parent.stat().st_mode & 0o077 == 0
-    kept = second.read_bytes()
-    second.write_bytes(kept[:-9] + bytes([kept[-9] ^ 1]) + kept[-8:])
+    content = second.read_bytes()
+    second.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
     first.unlink()
     assert [(error.code, error.cause.partition(" ")[0]) for error in store.lost_archives(read=True)] == [
         (63, first.name),
@@ -125,7 +125,7 @@ def test_a_missing_or_changed_archive_is_error_63_and_the_rest_of_the_store_work
     assert len(store.ledger(8)) == 4
     store.extend_ledger(["next"])
     archive(store, 10, "r4")
-    second.write_bytes(kept)
+    second.write_bytes(content)
     assert len(store.ledger(4)) == 9
     store.close()
 
@@ -151,10 +151,10 @@ def test_a_journal_restored_from_a_backup_reads_its_archives(tmp_path: Path) -> 
 def test_an_archive_is_on_the_disk_before_the_journal_deletes_its_lines(tmp_path: Path) -> None:
     with watched(tmp_path) as disk:
         store = filled(Place("sqlite", str(tmp_path / "store.db")))
-        made = store.pack(4, "mark", 0.0, ["r0"])
-        assert made.file is not None
-        assert made.file.name in {name.lstrip(".")[: len(made.file.name)] for name in disk.written}
-        assert disk.lost(made.file.parent) == []
+        new = store.pack(4, "mark", 0.0, ["r0"])
+        assert new.file is not None
+        assert new.file.name in {name.lstrip(".")[: len(new.file.name)] for name in disk.written}
+        assert disk.lost(new.file.parent) == []
         store.close()
 
 
@@ -178,8 +178,8 @@ def test_a_full_disk_archives_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_transaction_that_fails_leaves_everything_in_place(tmp_path: Path) -> None:
     store = filled(Place("sqlite", str(tmp_path / "store.db")))
     before = store.ledger()
-    made = store.pack(4, "mark", 0.0, ["r0"])
+    new = store.pack(4, "mark", 0.0, ["r0"])
     with pytest.raises(ValueError, match="not printable"):
-        store.archive(made, {"r0": b"short"}, {"a\0b": b""})
+        store.archive(new, {"r0": b"short"}, {"a\0b": b""})
     assert (store.ledger(), store.archives(), store.document("r0")) == (before, [], b"document 0")
     store.close()

@@ -30,7 +30,7 @@ def writer(place: Place, way: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def next_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, "the writer ended by itself"
@@ -64,7 +64,7 @@ def test_committed_writes_survive_a_kill(lasting: Place, way: str) -> None:
     for commits in (1, 2, 5, 17, 40):
         with writer(lasting, way) as process:
             for _ in range(commits):
-                last = int(said(process))
+                last = int(next_line(process))
             process.kill()
             *whole, _ = rest_of(process).split("\n")
         last = int(whole[-1]) if whole else last
@@ -74,14 +74,14 @@ def test_committed_writes_survive_a_kill(lasting: Place, way: str) -> None:
 
 def test_an_interrupted_transaction_leaves_no_writes(lasting: Place) -> None:
     with writer(lasting, "hold") as process:
-        assert [said(process), said(process)] == ["1", "inside"]
+        assert [next_line(process), next_line(process)] == ["1", "inside"]
         process.kill()
     assert rounds_that_stand(lasting) == 1
 
 
 def test_a_second_process_is_refused_by_the_pid_of_the_first(lasting: Place) -> None:
     with writer(lasting, "hold") as process:
-        said(process)
+        next_line(process)
         with pytest.raises(StoreError, match=f"in use by .*process {process.pid}\\b"):
             lasting.refused()
         process.kill()

@@ -17,7 +17,7 @@ def test_a_store_is_read_beside_its_party_and_not_written(lasting: Place) -> Non
         store.extend_ledger(["a line"])
         with contextlib.closing(read_store(lasting.spec, "curator")) as reader:
             with reader.transaction():
-                assert [kept.line for kept in reader.ledger()] == ["a line"]
+                assert [line.line for line in reader.ledger()] == ["a line"]
                 store.extend_ledger(["another"])
                 assert len(reader.ledger()) == 1
             assert len(reader.ledger()) == 2

@@ -62,11 +62,11 @@ def test_a_file_in_its_own_words_becomes_the_same_rows(tmp_path: Path) -> None:
             "ill": {"from": "krank", "map": {"J": "yes", "N": "no"}},
         },
     }
-    found = load_rows(own_file(tmp_path, ugly, "utf-16", **settings), PATIENTS, "north")
-    np.testing.assert_array_equal(found.table.values, wanted.values)
-    assert found.table.labels is not None
-    assert found.table.labels.tolist() == [0, 1]
-    assert found.lines.tolist() == [2, 5]
+    examined = load_rows(own_file(tmp_path, ugly, "utf-16", **settings), PATIENTS, "north")
+    np.testing.assert_array_equal(examined.table.values, wanted.values)
+    assert examined.table.labels is not None
+    assert examined.table.labels.tolist() == [0, 1]
+    assert examined.lines.tolist() == [2, 5]
 
 
 def test_dates_are_days_and_gaps_stand_beside_the_number(tmp_path: Path) -> None:
@@ -119,12 +119,12 @@ def test_few_unknown_names_are_counted_and_more_are_refused(
     # "never mapped to the missing category in silence: counted, refused above a threshold".
     rows = "".join(f"40,{SECRET if n < strange else ''},2021-01-01\n" for n in range(100))
     file = own_file(tmp_path, "age,smoker,seen\n" + rows, unknown=unknown)
-    found = examine(file, PATIENTS, "north")
+    examined = examine(file, PATIENTS, "north")
     kind = ("smoker", "a name not in the schema, taken as 'unknown'")
-    assert bool(found.faults) == refused
-    assert found.swallowed[kind] == (0 if refused else strange)
-    assert found.swallowed["smoker", "empty, taken as the public 'missing'"] == 100 - strange
-    assert SECRET not in str(found.faults)
+    assert bool(examined.faults) == refused
+    assert examined.swallowed[kind] == (0 if refused else strange)
+    assert examined.swallowed["smoker", "empty, taken as the public 'missing'"] == 100 - strange
+    assert SECRET not in str(examined.faults)
 
 
 def test_a_whole_number_with_decimals_is_the_name_and_nothing_else_is(tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ def test_every_fault_of_a_file_is_found_in_one_pass(tmp_path: Path) -> None:
     good = '40,no,2021-01-01,no,"a\nb"\n'
     bad = f"{SECRET},no,2021-01-01,no,\n500,no,x,maybe,\n\n1,2\n"
     file = own_file(tmp_path, "age,smoker,seen,ill,id\n" + good * PART_ROWS + bad + good + bad)
-    found = examine(file, PATIENTS, "north")
+    examined = examine(file, PATIENTS, "north")
     first = 2 + 2 * PART_ROWS
     second = first + 6
-    assert found.ragged == [first + 3, second + 3]
-    assert {(fault.column, fault.what): found.lines[fault.rows].tolist() for fault in found.faults} == {
+    assert examined.ragged == [first + 3, second + 3]
+    assert {(fault.column, fault.what): examined.lines[fault.rows].tolist() for fault in examined.faults} == {
         ("age", "text where a number belongs"): [first, second],
         ("age", "outside the public bounds"): [first + 1, second + 1],
         ("seen", "text where a date belongs"): [first + 1, second + 1],

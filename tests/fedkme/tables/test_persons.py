@@ -22,10 +22,10 @@ LINES = "patient_id,age\np1,10\np2,20\np1,11\np1,12\np2,21\np3,30\n"
 
 @given(persons=st.lists(st.sampled_from("abcde"), max_size=40), most=st.integers(1, 4))
 def test_the_first_rows_of_each_person_are_kept(persons: list[str], most: int) -> None:
-    kept = within_bound(persons, most)
+    mask = within_bound(persons, most)
     for person in set(persons):
         places = [place for place, each in enumerate(persons) if each == person]
-        assert [place for place in places if kept[place]] == places[:most]
+        assert [place for place in places if mask[place]] == places[:most]
 
 
 @given(persons=st.lists(st.sampled_from("abc"), min_size=1, max_size=20), most=st.integers(1, 3))

@@ -273,13 +273,13 @@ def test_equal_cells_of_a_csv_share_one_string(tmp_path: Path) -> None:
 def test_other_threads_have_their_turn_while_a_large_file_is_written() -> None:
     # All rows in one call of the csv module held up a curator's loop: 1.5 s for 150,000 rows, of 10 million.
     columns = {name: [0.1 * n for n in range(100_000)] for name in "abc"}
-    began, done = time.process_time(), list[str]()
-    thread = threading.Thread(target=lambda: done.append(csv_text(columns)))
+    began, texts = time.process_time(), list[str]()
+    thread = threading.Thread(target=lambda: texts.append(csv_text(columns)))
     thread.start()
     turns = [began]
-    while not done:
+    while not texts:
         turns.append(time.process_time())
     thread.join()
     waited = max(after - before for before, after in pairwise([*turns, time.process_time()]))
     assert waited < (turns[-1] - began) / 3
-    assert done[0].count("\n") == 100_001
+    assert texts[0].count("\n") == 100_001

@@ -73,9 +73,9 @@ def test_a_page_off_loopback_needs_a_certificate_and_a_secret(place: PageAddress
 
 
 def test_a_link_has_a_token_where_viewers_need_one(tmp_path: Path) -> None:
-    here = PageAddress("127.0.0.1:8080")
-    assert here.link("curator") == "http://127.0.0.1:8080/"
-    assert here.link("owner:north") == "http://127.0.0.1:8080/?as=owner:north"
+    local = PageAddress("127.0.0.1:8080")
+    assert local.link("curator") == "http://127.0.0.1:8080/"
+    assert local.link("owner:north") == "http://127.0.0.1:8080/?as=owner:north"
     guarded = PageAddress("page.example:8080", tmp_path, tmp_path / "secret")
     link = guarded.link("owner:north")
     assert link.startswith("https://page.example:8080/?token=owner:north:")
