@@ -1,13 +1,13 @@
-"""Kinds of arrays that signatures speak of, and the domains of numbers that a peer names.
+"""Types of arrays in signatures, and domains of numbers that a peer sends.
 
-A proof about private rows speaks of real numbers; what is computed is floats. Between them stands what a peer
-names: 1e300 overflows a cast to integers, two infinities make a NaN, and a bound of one row is then a number
-of 10^12. So whatever a peer names is a value of a `Numbers` domain: finite, of bounded size, whole or not, in
-an array of a known shape that nobody can write to. The bounds are public figures, far beyond what honest
-parties say and far below what arithmetic on rows (of [0, 1]) could overflow with: sums of 2^13 products of
-three numbers below 2^40, over one that is not below 2^-40, stay below 2^173.
+Proofs about private rows treat real numbers; programs compute with floats. Numbers from a peer can break a
+proof: 1e300 overflows a cast to integers, two infinities make a NaN, and one row's bound can then reach
+10^12. So every number from a peer is a value of a `Numbers` domain: finite, of bounded size, whole or not, in
+a read-only array of a known shape. The bounds are public figures, far above the numbers of honest parties and
+far below the numbers with which arithmetic on rows (in [0, 1]) would overflow: sums of 2^13 products of three
+numbers below 2^40, divided by a number that is at least 2^-40, stay below 2^173.
 
-A refusal depends on what the peer named alone, never on a row.
+A refusal depends on the peer's numbers alone, never on a row.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from fedkme.errors import ConfigError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Rows = NDArray[np.floating[Any]]
-"""Rows of numbers, (m, n), in whatever precision they are."""
+"""Rows of numbers, (m, n), of any float type."""
 
 EXACT = 2.0**53
-"""Whole numbers up to it are floats, each its own."""
+"""Limit up to which floats represent whole numbers exactly."""
 _REMEDY = "Compare the parties' versions."
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Domain of numbers that a peer names.
+    """Domain of numbers that a peer sends.
 
     Attributes:
-        low: the least of them, finite.
-        high: the largest, finite.
+        low: smallest number, finite.
+        high: largest number, finite.
     """
 
     low: float
@@ -47,54 +47,54 @@ class Numbers:
         assert -math.inf < self.low <= self.high < math.inf, "a domain is bounded"
 
     def array(self, plain: object, shape: tuple[int | None, ...], what: str) -> FloatArray:
-        """Numbers as an array that cannot be written to.
+        """Read numbers into a read-only array.
 
         Args:
-            plain: an array, or nested lists of numbers as JSON has them.
-            shape: of the array; None for a length that may be any.
-            what: of the plan, for the error.
+            plain: an array, or nested lists of numbers as in JSON.
+            shape: shape of the array; None for any length.
+            what: name of the numbers, for the error.
 
         Raises:
-            ConfigError: another shape, what is no number, or a number outside of the domain.
+            ConfigError: the shape differs, or an element is no number or outside the domain.
         """
-        found = np.array(plain, np.float64) if isinstance(plain, np.ndarray) else _nested(plain, len(shape))
-        own = () if found is None else found.shape
+        array = np.array(plain, np.float64) if isinstance(plain, np.ndarray) else _nested(plain, len(shape))
+        own = () if array is None else array.shape
         if (
-            found is None
+            array is None
             or len(own) != len(shape)
             or any(a not in (None, b) for a, b in zip(shape, own, strict=True))
         ):
             raise ConfigError(f"{what} are numbers of another shape, or none", _REMEDY)
-        if found.size and not (self.low <= found.min() and found.max() <= self.high):  # no NaN passes
+        if array.size and not (self.low <= array.min() and array.max() <= self.high):  # no NaN passes
             raise ConfigError(f"{what} are not between {self.low:g} and {self.high:g}", _REMEDY)
-        found.flags.writeable = False
-        return found
+        array.flags.writeable = False
+        return array
 
     def real(self, plain: object, what: str) -> float:
-        """One number.
+        """Read one number.
 
         Raises:
-            ConfigError: it is none, or outside of the domain.
+            ConfigError: the value is no number, or outside the domain.
         """
         if type(plain) not in (int, float) or not self.low <= plain <= self.high:  # type: ignore[operator]
             raise ConfigError(f"{what} is no number from {self.low:g} to {self.high:g}", _REMEDY)
         return float(plain)  # type: ignore[arg-type]
 
     def count(self, plain: object, what: str) -> int:
-        """One whole number, which JSON does not spell as 1.0 or true.
+        """Read one whole number; 1.0 and true are refused.
 
         Raises:
-            ConfigError: it is none, or outside of the domain.
+            ConfigError: the value is no whole number, or outside the domain.
         """
         if type(plain) is not int or not self.low <= plain <= self.high:
             raise ConfigError(f"{what} is no whole number from {self.low:g} to {self.high:g}", _REMEDY)
         return plain
 
     def counts(self, plain: object, what: str) -> tuple[int, ...]:
-        """Whole numbers.
+        """Read a list of whole numbers.
 
         Raises:
-            ConfigError: it is no list of them.
+            ConfigError: the value is no list, or an element is refused by `count`.
         """
         if not isinstance(plain, list | tuple):
             raise ConfigError(f"{what} are no list of whole numbers", _REMEDY)
@@ -108,13 +108,13 @@ WIDTHS = Numbers(2.0**-40, 2.0**40)
 
 
 def whole(values: FloatArray, most: float = EXACT) -> IntArray:
-    """Cast numbers that are whole to integers.
+    """Cast whole floats to integers.
 
-    A cast of numpy makes some integer of a NaN, or of 1e300; this one refuses. It is for numbers that follow
-    from values of domains, which no row can take beyond `most`.
+    A numpy cast turns a NaN, or 1e300, into some integer; this function refuses both. Use it for numbers that
+    are computed from values of domains, so that no row can take them beyond `most`.
 
     Raises:
-        ConfigError: one is not whole, or larger than `most`.
+        ConfigError: a number is not whole, or its magnitude exceeds `most`.
     """
     if values.size and not (np.abs(values).max() <= most and (values == np.rint(values)).all()):
         raise ConfigError("numbers to count with are not whole, or beyond what is exact", _REMEDY)
@@ -122,7 +122,7 @@ def whole(values: FloatArray, most: float = EXACT) -> IntArray:
 
 
 def _nested(plain: object, depth: int) -> FloatArray | None:
-    """Nested lists of so many levels as an array; None for anything else, text and truth among it."""
+    """Array of lists nested to a depth; None for anything else, also for text and booleans."""
     level: list[Any] = [plain]
     shape = list[int]()
     for _ in range(depth):
@@ -135,5 +135,5 @@ def _nested(plain: object, depth: int) -> FloatArray | None:
         return None
     try:
         return np.array(level, np.float64).reshape(shape)
-    except OverflowError:  # a whole number that is no float
+    except OverflowError:  # a whole number beyond the range of floats
         return None

@@ -1,6 +1,6 @@
-"""Ends of a command line: an expected failure is one line on standard error, and its number the exit status.
+"""Ends of a command line: an expected failure is one line on standard error, with its code as exit status.
 
-Nothing of typer or of a role is imported here: `main` answers ctrl-C while these are still being imported.
+This module imports neither typer nor a role: `main` handles ctrl-C while those are still being imported.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _INTERRUPTED = InterruptedRunError("the command was interrupted", "Give it again
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
-    """Run a command line that was typed as `name`.
+    """Run a command line under the program name `name`.
 
-    An expected failure is one line, and its number the exit status.
+    An expected failure prints one line, and its code is the exit status.
     """
     with explained():
         app(args=list(arguments), prog_name=name)
@@ -29,7 +29,7 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """End the process with one line for an expected failure, or for a package of an extra that is missing.
+    """End the process with one line for an expected failure, or for a missing package of an extra.
 
     Raises:
         SystemExit: the block failed as expected, or was interrupted.
@@ -41,7 +41,7 @@ def explained() -> Iterator[None]:
     except KeyboardInterrupt:
         _end(_INTERRUPTED)
     except SystemExit as end:
-        if _was_interrupted(end):  # typer makes a status of it, and no line
+        if _was_interrupted(end):  # typer turns ctrl-C into an exit status without a line
             _end(_INTERRUPTED)
         raise
     except ModuleNotFoundError as error:

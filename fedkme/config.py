@@ -1,4 +1,4 @@
-"""Reading configuration: TOML to frozen, validated settings, with errors that name the key and the remedy."""
+"""Reading of configuration: TOML to frozen, validated settings; errors name the key and the remedy."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fedkme.extensions import Registry
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and a key it does not know is an error."""
+    """Base of all settings: immutable; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @typing_extensions.override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Make a copy with other values, without what was computed of these and kept."""
+        """Make a copy with other values, without the old values' cached properties."""
         copy = super().model_copy(update=update, deep=deep)
-        for kept in copy.__dict__.keys() - type(self).model_fields.keys():
-            del copy.__dict__[kept]
+        for key in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[key]
         return copy
 
 
@@ -57,7 +57,7 @@ def load_json(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds one object.
 
     Raises:
-        ConfigError: the file is missing, unreadable or not such.
+        ConfigError: the file is missing, unreadable, or holds no JSON object.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -73,10 +73,10 @@ def load_json(path: Path) -> dict[str, Any]:
 def validate(
     model: type[SettingsT] | Registry[SettingsT], values: Mapping[str, Any], source: str
 ) -> SettingsT:
-    """Turn plain values of a file or a message into settings, or into those of a kind that the values name.
+    """Turn plain values of a file or a message into settings of a class, or of the kind that the values name.
 
     Raises:
-        ConfigError: names the first wrong key, what is wrong with it, and the closest known key.
+        ConfigError: names the first wrong key, its fault, and the closest known key.
     """
     try:
         return model.model_validate(values)
@@ -93,7 +93,7 @@ _PLAIN: Mapping[str, str] = {
     **dict.fromkeys(("string_type", "path_type"), "it is no text"),
     "finite_number": "it is not finite",
 }
-"""Words for what a validator finds, by its types of errors; for others its own sentence about "it"."""
+"""Messages by the validator's types of errors; other types keep the validator's own sentence about "it"."""
 
 
 def _explain(
@@ -102,14 +102,14 @@ def _explain(
     details: Sequence[ErrorDetails],
     source: str,
 ) -> ConfigError:
-    """The error that tells most: a key that is none, else what is found deepest inside what was written."""
-    here = [each for each in details if each["loc"][:1] == details[0]["loc"][:1]]
-    found = next(
-        (each for each in details if each["type"] == "extra_forbidden"),
-        max(here, key=lambda each: len(_written(values, each["loc"], each["type"] == "missing"))),
+    """Choose the most informative error: an unknown key, else the error deepest inside the user's values."""
+    siblings = [detail for detail in details if detail["loc"][:1] == details[0]["loc"][:1]]
+    fault = next(
+        (detail for detail in details if detail["type"] == "extra_forbidden"),
+        max(siblings, key=lambda detail: len(_written(values, detail["loc"], detail["type"] == "missing"))),
     )
-    kind, message, context = found["type"], found["msg"], found.get("ctx", {})
-    path = _written(values, found["loc"], kind == "missing")
+    kind, message, context = fault["type"], fault["msg"], fault.get("ctx", {})
+    path = _written(values, fault["loc"], kind == "missing")
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         path.append(str(context["discriminator"]).strip("'"))
         listed = sorted(_kinds_at(model, path))
@@ -125,21 +125,21 @@ def _explain(
     if kind == "literal_error":
         listed = re.findall(r"'([^']*)'", str(context["expected"]))
         cause = f"{source}: '{key}' is wrong: it is none of {', '.join(listed)}"
-        return ConfigError(cause, _did_you_mean(str(found["input"]), listed))
+        return ConfigError(cause, _did_you_mean(str(fault["input"]), listed))
     cause, _, remedy = message.partition(". ") if kind == "kind" else (message, "", "Correct the value.")
     cause = _PLAIN.get(kind, re.sub(r"^(Input|String|List|Tuple|Dictionary) ", "it ", cause))
     return ConfigError(f"{source}: '{key}' is wrong: {cause.removeprefix('Value error, ')}", remedy)
 
 
 def _written(values: Any, location: Sequence[int | str], missing: bool) -> list[str]:
-    """A location as the path that the user wrote; names of members of unions are no part of it.
+    """Translate a location to the path that the user wrote, without names of union members.
 
-    An element of a list is called by its name, where it has one; `missing`: the last part was not written.
+    An element of a list appears by its name, if it has one. With `missing`, the last part was not written.
     """
     path: list[str] = []
     for place, part in enumerate(location):
         if isinstance(values, Mapping) and isinstance(part, int) and part < len(values):
-            part = list(values)[part]  # a list was made of a table
+            part = list(values)[part]  # the validator turned a table into a list
         if isinstance(values, Mapping) and part in values:
             path.append(str(part))
             values = values[part]
@@ -152,41 +152,41 @@ def _written(values: Any, location: Sequence[int | str], missing: bool) -> list[
     return path
 
 
-def _did_you_mean(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(known)}."
+def _did_you_mean(word: str, words: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, words, n=1)
+    return f"Did you mean '{close[0]}'?" if close else f"Known are {', '.join(words)}."
 
 
 def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -> str:
-    """The key that was probably meant: one of the same table, else one of another, with its path."""
-    known = sorted(set(_key_paths(model, "")))
-    names = {path.rpartition(".")[2] for path in known}
-    tables = [part for part in written[:-1] if part in names]  # names of elements are no part of a key's path
-    if ".".join([*tables, written[-1]]) in known:
+    """Suggest the key that was probably meant: a key of the same table, else of another, with its path."""
+    paths = sorted(set(_key_paths(model, "")))
+    names = {path.rpartition(".")[2] for path in paths}
+    tables = [part for part in written[:-1] if part in names]  # a key's path has no names of elements
+    if ".".join([*tables, written[-1]]) in paths:
         return "It belongs to another kind of this table."
     table = ".".join(tables)
-    here = [path for path in known if path.rpartition(".")[0] == table]
-    for candidates, likeness in ((here, 0.6), (known, 0.65)):
+    siblings = [path for path in paths if path.rpartition(".")[0] == table]
+    for candidates, likeness in ((siblings, 0.6), (paths, 0.65)):
         last = sorted({path.rpartition(".")[2] for path in candidates})
         for close in difflib.get_close_matches(written[-1], last, n=1, cutoff=likeness):
             meant = [path for path in candidates if path.rpartition(".")[2] == close]
             return "Did you mean {}?".format(" or ".join(f"'{path}'" for path in meant))
-    return f"Known keys: {', '.join(here)}."
+    return f"Known keys: {', '.join(siblings)}."
 
 
 def _kinds_at(model: type[Settings] | Registry[Any], path: Sequence[str]) -> set[str]:
-    """Values that the last key of a path, which names a kind, may have."""
+    """Possible values of the last key of a path, which names a kind."""
     models = {model} if isinstance(model, type) else set(model.classes())
     for part in path[:-1]:
         fields = [each.model_fields[part] for each in models if part in each.model_fields]
-        if fields:  # else the name of an element
+        if fields:  # otherwise the part is the name of an element
             models = {each for field in fields for each in models_in(field)}
-    found = [each.model_fields[path[-1]] for each in models if path[-1] in each.model_fields]
-    return {kind for field in found for kind in get_args(field.annotation)}
+    fields = [each.model_fields[path[-1]] for each in models if path[-1] in each.model_fields]
+    return {kind for field in fields for kind in get_args(field.annotation)}
 
 
 def models_in(annotation: Any) -> Iterator[type[Settings]]:
-    """The classes of settings that a field, or a part of its type, may hold."""
+    """Classes of settings that a field, or a part of its type, may hold."""
     if isinstance(annotation, FieldInfo):
         for part in (annotation.annotation, *annotation.metadata):
             yield from models_in(part)
@@ -207,9 +207,9 @@ def _key_paths(annotation: Any, prefix: str) -> Iterator[str]:
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """Apply `--set key.path=value` assignments to a nested dictionary and return the result.
+    """Apply `--set key.path=value` assignments to a copy of a nested dictionary.
 
-    The value is read as TOML where it parses as TOML, else as a string.
+    A value that does not parse as TOML is taken as a string.
 
     Raises:
         ConfigError: an assignment has no '=' or goes through a value that is not a table.
@@ -230,14 +230,14 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
 
 
 def assignments_of(values: Mapping[str, Any]) -> list[str]:
-    """Write nested values as `override` takes them: {"kernel": {"gamma": 2.0}} is `kernel.gamma=2.0`."""
-    found: list[str] = []
+    """Write nested values as assignments for `override`: {"kernel": {"gamma": 2.0}} is `kernel.gamma=2.0`."""
+    assignments: list[str] = []
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            found += [f"{key}.{inner}" for inner in assignments_of(value)]
+            assignments += [f"{key}.{inner}" for inner in assignments_of(value)]
         else:
-            found.append(f"{key}={toml_text(value)}")
-    return found
+            assignments.append(f"{key}={toml_text(value)}")
+    return assignments
 
 
 def _copy(values: Any) -> Any:
@@ -284,7 +284,7 @@ def _toml_key(key: str) -> str:
 
 
 def toml_text(value: Any) -> str:
-    """A plain value as TOML writes it."""
+    """TOML text of a plain value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

@@ -24,30 +24,30 @@ UNITS = {"_s": "seconds", "days": "days", "most_rows": "rows", "most_rows_per_ru
 
 
 class DescribedSchema(GenerateJsonSchema):
-    """JSON Schema whose properties are described by the docstrings of attributes."""
+    """Generator of JSON Schema with the docstrings of attributes as descriptions of properties."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Description of a class of settings."""
-        made = super().model_schema(schema)
+        description = super().model_schema(schema)
         meanings = meanings_of(schema["cls"])
         for name, field in schema["cls"].model_fields.items():
-            found = made.get("properties", {}).get(field.alias or name)
-            if found is not None and name in meanings:
-                found["description"] = meanings[name]
-        return made
+            entry = description.get("properties", {}).get(field.alias or name)
+            if entry is not None and name in meanings:
+                entry["description"] = meanings[name]
+        return description
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Description of a table that says by a key which kind it is: the key is needed."""
+        """Description of a table whose key names its kind: the key is required."""
         return {**super().tagged_union_schema(schema), "required": [str(schema["discriminator"])]}
 
 
 def meanings_of(model: type[Settings]) -> Mapping[str, str]:
-    """Docstring of each attribute of a class of settings, by name; a class before those it is made of."""
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if each is not Settings and issubclass(each, Settings):
-            found.update(_docstrings(each))
-    return found
+    """Docstring of each attribute of a class of settings, by name; a subclass overrides its bases."""
+    meanings: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if cls is not Settings and issubclass(cls, Settings):
+            meanings.update(_docstrings(cls))
+    return meanings
 
 
 def keys_of(model: type[Settings]) -> list[str]:
@@ -60,15 +60,15 @@ def keys_of(model: type[Settings]) -> list[str]:
 
 @functools.cache
 def _docstrings(model: type[Settings]) -> Mapping[str, str]:
-    found = {}
+    docstrings = {}
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     for statement, after in zip(body.body, body.body[1:], strict=False):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             text = after.value if isinstance(after, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                found[statement.target.id] = inspect.cleandoc(text.value).replace("\n", " ")
-    return found
+                docstrings[statement.target.id] = inspect.cleandoc(text.value).replace("\n", " ")
+    return docstrings
 
 
 def about(table: Table) -> str:
@@ -85,19 +85,19 @@ def keys_text(table: Table, tables: Mapping[str, Table]) -> str:
     """
     needed = table.get("required", [])
     keys = table.get("properties", {}).items()
-    return "\n".join(_key(name, said, name in needed, tables) for name, said in keys)
+    return "\n".join(_key(name, entry, name in needed, tables) for name, entry in keys)
 
 
-def _key(name: str, said: Table, needed: bool, tables: Mapping[str, Table]) -> str:
+def _key(name: str, entry: Table, needed: bool, tables: Mapping[str, Table]) -> str:
     unit = next((f", {unit}" for end, unit in UNITS.items() if name.endswith(end)), "")
-    default = "" if "default" not in said or _is_table(said["default"]) else _plain(said["default"])
+    default = "" if "default" not in entry or _is_table(entry["default"]) else _plain(entry["default"])
     state = "needed" if needed else f"default {default}" if default else "optional"
-    meaning = said.get("description", "")
+    meaning = entry.get("description", "")
     if name in ("kind", "mechanism") and not meaning:
         meaning = "Name of the kind."
-    if not meaning and "$ref" in said:
-        meaning = about(tables[title_of(said["$ref"].rpartition("/")[2])])
-    return wrapped(f"- `{name}` ({_type(said)}{unit}; {state}). {meaning}".rstrip(), "  ")
+    if not meaning and "$ref" in entry:
+        meaning = about(tables[title_of(entry["$ref"].rpartition("/")[2])])
+    return wrapped(f"- `{name}` ({_type(entry)}{unit}; {state}). {meaning}".rstrip(), "  ")
 
 
 def _is_table(default: Any) -> bool:
@@ -108,27 +108,27 @@ def _plain(default: Any) -> str:
     return "none" if default is None else f"`{toml_text(default)}`"
 
 
-def _type(said: Table) -> str:
-    if "$ref" in said:
-        title = title_of(said["$ref"].rpartition("/")[2])
+def _type(entry: Table) -> str:
+    if "$ref" in entry:
+        title = title_of(entry["$ref"].rpartition("/")[2])
         return f"table [{title}](#{title.lower().replace(' ', '-')})"
-    for way in ("anyOf", "oneOf"):
-        if way in said:
-            return " or ".join(dict.fromkeys(_type(each) for each in said[way]))
-    if "const" in said or "enum" in said:
-        return ", ".join(f"`{toml_text(each)}`" for each in said.get("enum", [said.get("const")]))
-    match said.get("type"):
+    for union in ("anyOf", "oneOf"):
+        if union in entry:
+            return " or ".join(dict.fromkeys(_type(member) for member in entry[union]))
+    if "const" in entry or "enum" in entry:
+        return ", ".join(f"`{toml_text(member)}`" for member in entry.get("enum", [entry.get("const")]))
+    match entry.get("type"):
         case "array":
-            return f"list of {_type(said.get('items') or {'type': 'value'})}"
+            return f"list of {_type(entry.get('items') or {'type': 'value'})}"
         case "object":
-            inside = said.get("additionalProperties")
+            inside = entry.get("additionalProperties")
             return f"table of {_type(inside)} by name" if isinstance(inside, dict) else "table"
         case "null":
             return "none"
-        case "string" if said.get("format") == "path":
+        case "string" if entry.get("format") == "path":
             return "path"
         case kind:
-            return f"{_TYPES.get(str(kind), 'value')}{_limits(said)}"
+            return f"{_TYPES.get(str(kind), 'value')}{_limits(entry)}"
 
 
 _TYPES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
@@ -141,9 +141,9 @@ _LIMITS = {
 }
 
 
-def _limits(said: Table) -> str:
-    found = [f"{sign} {said[key]:g}" for key, sign in _LIMITS.items() if key in said]
-    return f" {' and '.join(found)}" if found else ""
+def _limits(entry: Table) -> str:
+    limits = [f"{sign} {entry[key]:g}" for key, sign in _LIMITS.items() if key in entry]
+    return f" {' and '.join(limits)}" if limits else ""
 
 
 def title_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that are whole at any moment, and on the disk when a call returns: so parties write results."""
+"""Atomic and durable writing of files: whole at any moment, and on the disk when a call returns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import BinaryIO
 
 
 class PartialFile:
-    """A file that comes in parts, and gets its name once it is whole and on the disk."""
+    """File that is written in parts, and gets its name once it is whole and on the disk."""
 
     def __init__(self, path: Path, mode: int | None = None) -> None:
-        """Begin beside its place; it has its mode from the first byte on, by default the process's.
+        """Open a temporary file beside the path, with the mode from the first byte on.
+
+        Without `mode`, the file has the process's default mode.
 
         Raises:
-            OSError: the folder takes no file.
+            OSError: the file cannot be made.
         """
         self._path = path
         self._partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -30,23 +32,23 @@ class PartialFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):  # of a full disk: it was said when it was written
+        with contextlib.suppress(OSError):  # a full disk: `write` has raised already
             self._file.close()
         self._partial.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        """Take a part.
+        """Append a part.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the part cannot be written.
         """
         self._file.write(data)
 
     def finish(self) -> None:
-        """Give the whole file its place.
+        """Move the whole file to its path.
 
         Raises:
-            OSError: it cannot be written; what was in its place is there.
+            OSError: the file cannot be written; an earlier file at the path stays.
         """
         _settle(self._file, self._mode)
         self._partial.replace(self._path)
@@ -54,12 +56,12 @@ class PartialFile:
 
 
 def replace(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Write a file, new or not: who reads it, also after a power cut, sees all of the old or all of the new.
+    """Write a file, new or not: a reader, also after a power cut, sees all of the old or all of the new data.
 
-    It has its mode from the first byte on; without one, as the process makes files.
+    The file has its mode from the first byte on; without `mode`, the process's default.
 
     Raises:
-        OSError: it cannot be written, and is as it was.
+        OSError: the file cannot be written; an earlier file stays as it was.
     """
     with PartialFile(path, mode) as file:
         file.write(data)
@@ -67,10 +69,10 @@ def replace(path: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def create(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Write a file that must not exist yet; nobody else may read it before it has its mode.
+    """Write a new file; no other user may read the file before it has its mode.
 
     Raises:
-        OSError: it exists, or cannot be written; what was begun is gone.
+        OSError: the file exists, or cannot be written; then no partial file stays.
     """
     new = _new(path, mode)
     try:
@@ -84,13 +86,13 @@ def create(path: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def _new(path: Path, mode: int | None) -> BinaryIO:
-    """Open a file that must not exist yet; until it has its mode nobody else may read it."""
+    """Open a new file; with `mode` to come, no other user may read the file before."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     return os.fdopen(os.open(path, flags, 0o666 if mode is None else 0o600), "wb")
 
 
 def _settle(file: BinaryIO, mode: int | None) -> None:
-    """Give a file its mode, and have the disk hold what was written."""
+    """Set a file's mode, and flush its data to the disk."""
     if mode is not None:
         os.fchmod(file.fileno(), mode)
     file.flush()
@@ -98,10 +100,10 @@ def _settle(file: BinaryIO, mode: int | None) -> None:
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder, and those above it, where there is none; their names survive a loss of power.
+    """Make a folder and its missing parents; their names survive a loss of power.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: a folder cannot be made.
     """
     if folder.is_dir():
         return

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 SAME_RELEASE = "Install the same release of fedkme on both sides."
-"""Remedy where two parties do not understand each other."""
+"""Remedy if two parties do not understand each other."""
 
 
 class FedkmeError(Exception):
@@ -43,7 +43,7 @@ class ConfigError(FedkmeError):
 
 
 class SchemaError(FedkmeError):
-    """A public schema is inconsistent, or two parties hold different ones."""
+    """A public schema is inconsistent, or two parties hold different schemas."""
 
     code = 11
     title = "schema"
@@ -71,14 +71,14 @@ class ExtensionError(FedkmeError):
 
 
 class QuestionError(FedkmeError):
-    """A question to a release is not understood, or names what the release's schema does not have."""
+    """A question to a release is not understood, or names something that the release's schema lacks."""
 
     code = 15
     title = "question"
 
 
 class NotEnoughRowsError(FedkmeError):
-    """The summary asked for is larger than the rows that exist."""
+    """The requested summary has more rows than exist."""
 
     code = 20
     title = "not enough rows"
@@ -99,7 +99,7 @@ class MissingOwnersError(FedkmeError):
 
 
 class OwnerLostError(FedkmeError):
-    """An owner's stream ended or it stopped answering; the run goes on without it."""
+    """An owner's stream ended, or the owner stopped answering; the run continues without the owner."""
 
     code = 23
     title = "owner lost"
@@ -113,28 +113,28 @@ class OwnerFaultError(FedkmeError):
 
 
 class BidMismatchError(FedkmeError):
-    """A revealed row is not the one that was bid; the owner is quarantined for the run."""
+    """A revealed row is not the row of the bid; the owner is quarantined for the run."""
 
     code = 25
     title = "bid mismatch"
 
 
 class IncompleteSummaryError(FedkmeError):
-    """A summary came with fewer rows than were asked for; they are written."""
+    """A summary has fewer rows than requested; the rows are written."""
 
     code = 26
     title = "incomplete summary"
 
 
 class NotJudgedError(FedkmeError):
-    """A summary is here, all of it, and could not be judged."""
+    """A complete summary could not be judged."""
 
     code = 27
     title = "not judged"
 
 
 class NotMadeError(FedkmeError):
-    """A release or summary is on disk, and something that follows from it could not be made."""
+    """A release or summary is on disk, and a file or figure that is computed from it could not be made."""
 
     code = 28
     title = "not made"
@@ -165,7 +165,7 @@ class ProtocolError(FedkmeError):
 
 
 class IdentityError(FedkmeError):
-    """A party's name is taken, unknown or not the one in its certificate."""
+    """A party's name is taken, unknown, or not the name in its certificate."""
 
     code = 33
     title = "identity"
@@ -200,28 +200,28 @@ class LedgerError(FedkmeError):
 
 
 class AuditError(FedkmeError):
-    """The audit of a mechanism did not come out as its claim says it must."""
+    """The audit of a mechanism contradicts the mechanism's claim."""
 
     code = 51
     title = "audit"
 
 
 class NotVerifiedError(FedkmeError):
-    """A verification found no fault, and was not given everything."""
+    """A verification found no fault, but lacked some of the files."""
 
     code = 61
     title = "not verified"
 
 
 class BudgetError(FedkmeError):
-    """A release would go over a budget; refused before anything is computed."""
+    """A run would exceed a budget; it is refused before anything is computed."""
 
     code = 52
     title = "budget"
 
 
 class PkiError(FedkmeError):
-    """An authority's folder cannot do what is asked of it; nothing was issued, revoked or written."""
+    """A request to an authority's folder failed; no certificate was issued or revoked, no file written."""
 
     code = 60
     title = "pki"
@@ -235,28 +235,28 @@ class StoreError(FedkmeError):
 
 
 class ArchiveError(StoreError):
-    """An archive of a party's store is gone, or is not what was archived; what is in the store goes on."""
+    """An archive of a party's store is missing or was changed; the rest of the store still works."""
 
     code = 63
     title = "archive"
 
 
 class PolicyError(FedkmeError):
-    """An owner's policy does not allow what was asked; refused before anything is computed."""
+    """An owner's policy does not allow a question; it is refused before anything is computed."""
 
     code = 54
     title = "policy"
 
 
 class ApprovalError(PolicyError):
-    """An owner approves each run by hand, and has not approved this one yet: it may, and be asked again."""
+    """An owner that approves runs by hand has not approved this run yet; it may still approve a later try."""
 
     code = 62
     title = "approval"
 
 
 class QuotaError(FedkmeError):
-    """A consumer asks for more than the curator lets it have."""
+    """A consumer requests more than the curator's quota allows."""
 
     code = 55
     title = "quota"
@@ -270,21 +270,21 @@ class CancelledRunError(FedkmeError):
 
 
 class StoppingError(FedkmeError):
-    """The curator is being stopped and takes no new runs."""
+    """The curator is stopping and takes no new runs."""
 
     code = 57
     title = "stopping"
 
 
 class SecureAggregationError(FedkmeError):
-    """Secure aggregation cannot go on: too few owners, a value out of range, a message that does not fit."""
+    """Secure aggregation cannot continue: too few owners, a value out of range, a malformed message."""
 
     code = 58
     title = "secure aggregation"
 
 
 class SealedBoxError(FedkmeError):
-    """A sealed box does not open, is for another run or key, or the keys that would open it are gone."""
+    """A sealed box cannot be opened: it is damaged, for another run or key, or its keys are lost."""
 
     code = 59
     title = "sealed box"
@@ -298,7 +298,7 @@ class InterruptedRunError(FedkmeError):
 
 
 class FedkmeWarning(UserWarning):
-    """Warning of something that a caller should know, such as an owner that left; the call went on."""
+    """Warning of an event that a caller should know, such as an owner that left; the call continued."""
 
 
 _EXTRAS = {
@@ -315,7 +315,7 @@ _EXTRAS = {
 
 @contextlib.contextmanager
 def on_disk(what: str, remedy: str, kind: type[FedkmeError] = ConfigError) -> Iterator[None]:
-    """Say in our words what cannot be done on a disk, and in the system's why."""
+    """Turn an OSError into an expected failure: `what` failed, for the system's reason."""
     try:
         yield
     except OSError as error:
@@ -323,7 +323,7 @@ def on_disk(what: str, remedy: str, kind: type[FedkmeError] = ConfigError) -> It
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:
-    """Name the extra that has a package which is not installed; None for any other module."""
+    """Make the error for a missing package of an extra; None for any other module."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return None
@@ -332,13 +332,13 @@ def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:
 
 
 def error_of(code: int, cause: str, remedy: str) -> FedkmeError | None:
-    """Make the error that a number of docs/errors.md stands for; None where it stands for none."""
+    """Make the error of a code in docs/errors.md; None for an unknown code."""
     kind = next((kind for kind in _kinds(FedkmeError) if kind.code == code), None)
     return None if kind is None else kind(cause, remedy)
 
 
 def _kinds(base: type[FedkmeError]) -> Iterator[type[FedkmeError]]:
-    """Classes of errors, each before what is made of it with the same number."""
+    """Classes of errors, each before its subclasses, which may share its code."""
     for kind in base.__subclasses__():
         yield kind
         yield from _kinds(kind)

@@ -1,16 +1,16 @@
-"""Extensions: auctions, release methods, mechanisms and feature maps that other packages bring.
+"""Extensions: auctions, release methods, mechanisms, feature maps and verbs of other packages.
 
 A package registers each by an entry point of its distribution, in one of five groups:
 
 - `fedkme.auctions` and `fedkme.releases`: the value is a row of the table of protocols (fedkme/protocols.py).
-  It names the classes that stand behind it by strings, which only the role that runs them imports.
+  The row names its classes by strings, which only the role that runs them imports.
 - `fedkme.mechanisms` and `fedkme.feature_maps`: the value is the class of settings, or of the map's spec.
 - `fedkme.verbs`: the value is the typer application of a verb; the name is what is typed after `fedkme`, such
   as `audit attack`.
 
-The name of the entry point is the kind by which settings, owners' policies and ledgers know it. What this
-package brings itself is found by the same code, through tables of the same form. docs/extending.md shows each
-kind of extension.
+The name of the entry point is the extension's kind in settings, owners' policies and ledgers. The same code
+finds this package's own auctions, releases and so on, through tables of the same form. docs/extending.md
+shows each kind of extension.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INSTRUMENTS: Mapping[str, tuple[str, str]] = {
     "sim reproduce": ("fedkme-lab", "Compute a figure or table of the papers."),
     "sim schedule": ("fedkme-audit", "Play one schedule of faults again, with its story."),
 }
-"""Verbs of this repository's other distributions: which, and what the verb does."""
+"""Verbs of this repository's other distributions: name of the distribution, and help of the verb."""
 
 _MEND = "Correct the package that brings it, or uninstall it."
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -50,7 +50,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 @cache
 def registered(group: str) -> Mapping[str, Any]:
-    """Values of the entry points of a group, by name, sorted; they are imported once, at the first use.
+    """Values of a group's entry points, sorted by name; each is imported once, on first use.
 
     Raises:
         ExtensionError: a value cannot be imported, or two packages register the same name.
@@ -59,7 +59,7 @@ def registered(group: str) -> Mapping[str, Any]:
 
 
 def entries(group: str) -> Mapping[str, EntryPoint]:
-    """Entry points of a group, by name, sorted; none is imported.
+    """Entry points of a group, sorted by name, without importing them.
 
     Raises:
         ExtensionError: two packages register the same name.
@@ -75,10 +75,10 @@ def entries(group: str) -> Mapping[str, EntryPoint]:
 
 
 def merged(own: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """The rows of a table of this package, and after them what other packages register in a group.
+    """Rows of a table of this package, followed by the rows that other packages register in a group.
 
     Raises:
-        ExtensionError: a registered name is one of this package's own, or see `registered`.
+        ExtensionError: a registered name is this package's own, or see `registered`.
     """
     others = registered(group)
     if taken := sorted(own.keys() & others.keys()):
@@ -87,7 +87,7 @@ def merged(own: Mapping[str, Any], group: str) -> dict[str, Any]:
 
 
 def implementation(where: str, what: str) -> Any:
-    """The object at `module:name`, by which a row of a table calls it.
+    """Import the object at `module:name`.
 
     Raises:
         ExtensionError: there is no such module or object, or its import fails.
@@ -95,7 +95,7 @@ def implementation(where: str, what: str) -> Any:
     module, _, name = where.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as error:  # code of others: whatever it raises is one line here
+    except Exception as error:  # another package's code: any exception becomes one line here
         raise ExtensionError(
             f"'{what}' is registered, and {where or 'its implementation'} cannot be imported: {_line(error)}",
             _MEND,
@@ -104,14 +104,14 @@ def implementation(where: str, what: str) -> Any:
 
 @dataclass(frozen=True)
 class Registry(Generic[ModelT]):
-    """The classes of which a table of settings names one by a key; annotates such a field of settings.
+    """Registry of settings classes by kind; annotates a field of settings whose table has a key for the kind.
 
     Attributes:
-        base: of all the classes.
-        noun: what each of them is, for errors.
-        key: the key that names the kind.
-        table: each class, or `module:Class` of it, by kind.
-        default: the kind of a table that names none; empty: it has to.
+        base: base class of all the classes.
+        noun: noun for a kind, for errors.
+        key: key that names the kind.
+        table: classes, or their paths `module:Class`, by kind.
+        default: kind of a table without the key; empty: the key is required.
     """
 
     base: type[Any]
@@ -124,10 +124,10 @@ class Registry(Generic[ModelT]):
         """The class of a kind.
 
         Raises:
-            ExtensionError: the class is not what its registration says.
+            ExtensionError: the class contradicts its registration.
         """
-        found = self.table()[kind]
-        chosen: Any = implementation(found, kind) if isinstance(found, str) else found
+        entry = self.table()[kind]
+        chosen: Any = implementation(entry, kind) if isinstance(entry, str) else entry
         if self.base not in getattr(chosen, "__mro__", ()):
             raise ExtensionError(
                 f"the class that is registered as '{kind}' is no subclass of {self.base.__name__}", _MEND
@@ -136,22 +136,22 @@ class Registry(Generic[ModelT]):
             raise ExtensionError(
                 f"the {self.noun} '{kind}' calls itself '{named}' in '{self.key}' of its settings", _MEND
             )
-        made: type[ModelT] = chosen
-        return made
+        cls: type[ModelT] = chosen
+        return cls
 
     def classes(self) -> list[type[ModelT]]:
         """The classes of all kinds."""
         return [self[kind] for kind in self.table()]
 
     def model_validate(self, values: Any) -> ModelT:
-        """An instance of the class that values name; one that is there already is taken as it is.
+        """Make an instance of the class that values name; an existing instance is returned unchanged.
 
         Raises:
             ValidationError: the kind is unknown, or the class refuses the values.
         """
         if isinstance(values, self.base):
-            made: ModelT = values
-            return made
+            instance: ModelT = values
+            return instance
         if not isinstance(values, Mapping):
             raise self._wrong((), values, f"it is no table. Write one with a '{self.key}'.")
         kind = values.get(self.key, self.default)
@@ -170,7 +170,7 @@ class Registry(Generic[ModelT]):
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Describe a table of any of the kinds."""
+        """Describe a table of any kind."""
         return {"anyOf": [handler(each.__pydantic_core_schema__) for each in self.classes()]}
 
     def _wrong(self, where: tuple[str, ...], given: object, message: str = "") -> ValidationError:
@@ -180,19 +180,19 @@ class Registry(Generic[ModelT]):
 
 @cache
 def installed() -> EntryPoints:
-    """Entry points of all packages: to find those of one group takes a file of each package, too."""
-    return cast(EntryPoints, entry_points())  # typed so from Python 3.12 on
+    """Entry points of all packages, cached: finding one group's reads a file of every package."""
+    return cast(EntryPoints, entry_points())  # has this type from Python 3.12 on
 
 
 def load(entry: EntryPoint) -> Any:
     """Import the value of an entry point.
 
     Raises:
-        ExtensionError: it cannot be imported.
+        ExtensionError: the value cannot be imported.
     """
     try:
         return entry.load()
-    except Exception as error:  # code of others: whatever it raises is one line here
+    except Exception as error:  # another package's code: any exception becomes one line here
         raise ExtensionError(
             f"{_package(entry)} registers '{entry.name}' in {entry.group}, and {entry.value} cannot be "
             f"imported: {_line(error)}",

@@ -1,4 +1,4 @@
-"""Settings that all parties' configurations have in common: identity, randomness, time limits."""
+"""Settings common to all parties' configurations: identity, randomness, time limits."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}
 
 
 def fault_of_name(name: str, role: Role) -> str:
-    """Reason why a party cannot have a name, in a line; empty where it can.
+    """Reason why a party cannot have a name, in a line; empty for a valid name.
 
-    A name is that of a certificate and of a folder, and what ledgers call the party: it may be no word that
-    stands there for something else.
+    A party's name is also the name of its certificate and its folder, and the party's name in ledgers, where
+    some words are reserved.
     """
     if not _NAME.fullmatch(name):
         return f"{name[:64]!r} is no name: 1 to 63 of a-z, 0-9 and '-', which does not come first"
@@ -42,7 +42,7 @@ def fault_of_name(name: str, role: Role) -> str:
 
 
 def fits_ledgers(run: str) -> bool:
-    """Check whether a run's name, as another party gives it, fits in stores, logs and ledgers."""
+    """Check whether a run's name from another party fits in stores, logs and ledgers."""
     return len(run) <= _RUN_LETTERS and run.isprintable()
 
 
@@ -79,11 +79,11 @@ class PartySettings(Settings):
     """File of log lines; none: standard error."""
 
     def check_address(self, address: str) -> None:
-        """Refuse what is fit only for one machine when the host:port is of another one.
+        """Refuse settings for a single machine if the host:port is off loopback.
 
         Raises:
-            ConfigError: not an address; plaintext or seeded randomness off loopback; neither identity nor
-                plaintext.
+            ConfigError: the address is malformed; plaintext or seeded randomness is used off loopback; or not
+                exactly one of identity and plaintext is given.
         """
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
@@ -109,7 +109,7 @@ class PartySettings(Settings):
         return noise_for(self.simulation_seed, party)
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
-        """The paths of these settings, resolved against the folder of the file that they stand in."""
+        """Paths of these settings, resolved against the folder of their file."""
         return {name: placed(value, directory) for name, value in self if isinstance(value, Path | DataFile)}
 
 
@@ -123,7 +123,7 @@ class StoredPartySettings(PartySettings):
     """`power` waits for the disk before anything leaves; `process` survives the process, not the machine."""
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
-        """Make paths absolute as for any party, and that of a journal that is a file too."""
+        """Make paths absolute as for any party, also the path of a journal in a file."""
         changes: dict[str, Any] = dict(super().relative_to(directory))
         if "://" not in self.journal and self.journal != ":memory:":
             changes["journal"] = str(directory / self.journal)
@@ -140,7 +140,7 @@ class ServicePartySettings(StoredPartySettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Check whether a host, as an address has it, is this machine and no name of another one."""
+    """Check whether the host of an address is this machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -148,7 +148,7 @@ def is_loopback(host: str) -> bool:
 
 
 def noise_for(simulation_seed: int | None, party: str) -> NoiseFor:
-    """Private randomness of a party, repeatable only when there is a seed."""
+    """Private randomness of a party, repeatable only with a seed."""
     if simulation_seed is None:
         return lambda purpose: SecureNoise()
     return lambda purpose: simulated(simulation_seed, party, purpose)
@@ -161,7 +161,7 @@ def load_settings(kind: type[PartyT], file: Path) -> PartyT:
     """Read a party's configuration; paths in it are made absolute.
 
     Raises:
-        ConfigError: it cannot be read, or is not valid.
+        ConfigError: the file cannot be read, or is not valid.
     """
     return resolve_paths(validate(kind, load_toml(file), file.name), file)
 

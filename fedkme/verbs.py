@@ -1,4 +1,4 @@
-"""Parts that every verb has alike: examples in its help, and results for people or, as JSON, for programs."""
+"""Parts common to all verbs: examples in the help, and results for people or, as JSON, for programs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from fedkme.extensions import INSTRUMENTS, VERBS, entries, load
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from rich.console import Console  # not before something is printed: a party's process starts without it
+    from rich.console import Console  # imported at the first print: a party's process starts without it
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value alone, for programs.")]
-"""The option of every verb that prints a result; `epilog` says the shape of the value."""
+"""Option of every verb that prints a result; the help's `epilog` gives the shape of the value."""
 _WIDTH = 110
-"""Columns of tables that do not go to a terminal."""
+"""Width in columns of tables that do not go to a terminal."""
 
 
 VerbT = TypeVar("VerbT", bound=Callable[..., object])
 
 
 class Verbs(typer.Typer):
-    """Verbs of a command line; without a text about them, one verb, which is not typed.
+    """Verbs of a command line; without `about`, a single verb whose name is not typed.
 
     Example: `app = Verbs("Check ledgers.", place="audit")`.
     """
@@ -40,8 +40,8 @@ class Verbs(typer.Typer):
         """Make a command line.
 
         Args:
-            about: what the verbs are for.
-            place: what is typed before them, where other packages may register verbs beside them.
+            about: help of the command line.
+            place: words before the verb, if other packages may register verbs here.
         """
         group = type("Extended", (_ExtendedGroup,), {"place": place}) if place else None
         super().__init__(
@@ -53,12 +53,12 @@ class Verbs(typer.Typer):
     def verb(
         self, *examples: str, json: str = "", name: str | None = None, **how: Any
     ) -> Callable[[VerbT], VerbT]:
-        """Add a verb, by default of the function's name, whose help ends with examples; see `epilog`."""
+        """Add a verb, by default with the function's name; its help ends with examples, see `epilog`."""
         return self.command(name, epilog=epilog(*examples, json=json), **how)
 
 
 class _ExtendedGroup(TyperGroup):
-    """A group whose verbs are its own and those registered as `PLACE VERB`, imported when they are used."""
+    """Group of its own verbs and of verbs registered as `PLACE VERB`, which are imported when used."""
 
     place = ""
 
@@ -81,10 +81,10 @@ class _ExtendedGroup(TyperGroup):
 
 
 def registered_verb(verb: str) -> typer.Typer | None:
-    """Import the command line that an installed package registers for a verb; None where none does.
+    """Import the command line that an installed package registers for a verb; None without one.
 
     Raises:
-        ExtensionError: it cannot be imported.
+        ExtensionError: the command line cannot be imported.
     """
     entry = entries(VERBS).get(verb)
     return None if entry is None else cast(typer.Typer, load(entry))
@@ -118,14 +118,14 @@ def epilog(*examples: str, json: str = "") -> str:
 
     Args:
         examples: command lines, which a test parses.
-        json: shape of what `--json` prints.
+        json: shape of the value that `--json` prints.
     """
     lines = ["Examples:", *examples]
     return "\n\n".join([*lines, f"With --json: {json}."] if json else lines)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, and nothing else, to standard output; strictly: infinity is "inf", NaN null."""
+    """Print a value as strict JSON, and nothing else, to standard output: infinity is "inf", NaN null."""
     typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -138,7 +138,7 @@ def print_result(result: DataclassInstance, as_json: bool) -> None:
 
 
 def console(*, for_people: bool = True) -> Console:
-    """Return where tables and lines for people go: standard output, or standard error beside a JSON value."""
+    """Return the console for people: standard output, or standard error if a JSON value is printed."""
     from rich.console import Console
 
     stream = sys.stdout if for_people else sys.stderr

@@ -1,1 +1,1 @@
-"""Drafts of schemas from public rows, and checks of files against a schema, before anything is run."""
+"""Drafts of schemas from public rows, and checks of files against a schema, before any run."""

@@ -1,6 +1,6 @@
-"""Check of files against a schema: every fault with its lines, and what the schema swallows.
+"""Check of files against a schema: every fault with its lines, and the cells that settings replace.
 
-What is reported are names of columns, lines and counts. Cells are private: they are read only on demand.
+Reports contain names of columns, line numbers and counts. Cells are private: they are shown only on demand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fedkme.tables.files import examine, read_parts_of
 from fedkme.tables.schema import Schema
 
 MOST_VALUES = 10
-"""Different cells that are shown of a fault, where they are."""
+"""Distinct cells that a fault shows, at most, if cells are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class FileFault:
     """Fault of a file.
 
     Attributes:
-        code: number of docs/errors.md.
-        column: that has it; "" for a fault of the file.
-        what: what is wrong.
-        remedy: what to do.
-        unit: what `lines` count: line or row.
-        lines: all that have it.
-        values: the cells, each with how often it stands there; empty unless asked for.
+        code: number of the error in docs/errors.md.
+        column: name of the faulty column; "" for a fault of the file.
+        what: description of the fault.
+        remedy: remedy.
+        unit: unit of `lines`: line or row.
+        lines: numbers of all faulty lines.
+        values: distinct cells with their counts; empty unless requested.
     """
 
     code: int
@@ -57,12 +57,12 @@ class FileReport:
     """Findings of one file.
 
     Attributes:
-        file: its path.
-        rows: that it has; None if it could not be read.
-        faults: all of them.
-        swallowed: cells that `missing`, `clip` and `unknown` replace: column, what they are, how many.
-        hints: settings by which the file would be read, as far as can be seen.
-        left: faults that are left where the file is read by these settings.
+        file: path of the file.
+        rows: number of rows; None if the file could not be read.
+        faults: all faults.
+        swallowed: cells that `missing`, `clip` and `unknown` replace: column, description, number.
+        hints: settings that may make the file readable.
+        left: faults that remain with these settings.
     """
 
     file: str
@@ -83,58 +83,60 @@ def check_file(
     beside: Path | None = None,
     key: str = "data",
 ) -> FileReport:
-    """Find every fault of a file; a file that cannot be read has one.
+    """Report every fault of a file; an unreadable file has one fault.
 
     Args:
-        source: the file, and how to read it.
-        schema: what its columns are to be.
-        party: whose it is, for errors.
-        of_persons: whether it has the schema's column of persons.
-        show_values: keep faulty cells, which are private.
-        beside: folder at which the paths of hints start, that of the configuration which names the file;
-            none: the current one.
-        key: of the configuration, by which hints name the file.
+        source: the file, and its settings.
+        schema: schema that the file should match.
+        party: party that the file belongs to, for errors.
+        of_persons: whether the file has the schema's person column.
+        show_values: include faulty cells, which are private.
+        beside: folder of the configuration that names the file: paths in hints are relative to it; None: the
+            current folder.
+        key: key of the configuration by which hints name the file.
     """
     file = as_file(source)
     report = _checked(file, schema, party, of_persons=of_persons, show_values=show_values)
-    found = settings_seen(file, schema) if report.faults else {}
-    if not found:
+    hinted = settings_seen(file, schema) if report.faults else {}
+    if not hinted:
         return report
-    said = file.model_dump(by_alias=True, exclude_unset=True)
-    read = validate(type(file), said | found, str(file.path))
-    left = _checked(read, schema, party, of_persons=of_persons, show_values=show_values).faults
+    own_settings = file.model_dump(by_alias=True, exclude_unset=True)
+    read = validate(type(file), own_settings | hinted, str(file.path))
+    remaining = _checked(read, schema, party, of_persons=of_persons, show_values=show_values).faults
     path = os.path.relpath(file.path, beside) if beside else str(file.path)
-    settings = {name: value for name, value in said.items() if name != "name"} | {"path": path} | found
+    settings = (
+        {name: value for name, value in own_settings.items() if name != "name"} | {"path": path} | hinted
+    )
     hint = f"this may read it: {key} = {toml_text(settings)}"
-    return replace(report, hints=[hint], left=left)
+    return replace(report, hints=[hint], left=remaining)
 
 
 def _checked(
     file: DataFile, schema: Schema, party: str, *, of_persons: bool, show_values: bool
 ) -> FileReport:
-    """Find every fault of a file as it is read by its settings."""
+    """Report every fault of a file that is read with the given settings."""
     try:
-        found = examine(file, schema, party, of_persons=of_persons)
+        examined = examine(file, schema, party, of_persons=of_persons)
     except FedkmeError as error:
         fault = FileFault(error.code, "", error.cause.removeprefix(f"{party}: "), error.remedy)
         return FileReport(os.path.normpath(file.path), None, [fault])
     faults = []
-    if found.ragged:
+    if examined.ragged:
         remedy = "Put a cell that holds the separator in double quotes."
         what = "more or fewer cells than the header has"
-        faults.append(FileFault(DataError.code, "", what, remedy, found.unit, list(found.ragged)))
-    for cells in found.faults:
-        lines = found.lines[cells.rows].tolist()
+        faults.append(FileFault(DataError.code, "", what, remedy, examined.unit, list(examined.ragged)))
+    for cells in examined.faults:
+        lines = examined.lines[cells.rows].tolist()
         values = _values(file, cells.column, set(lines)) if show_values else ()
         faults.append(
-            FileFault(DataError.code, cells.column, cells.what, cells.remedy, found.unit, lines, values)
+            FileFault(DataError.code, cells.column, cells.what, cells.remedy, examined.unit, lines, values)
         )
-    swallowed = [(column, what, count) for (column, what), count in found.swallowed.items()]
-    return FileReport(os.path.normpath(file.path), len(found.lines), faults, swallowed)
+    swallowed = [(column, what, count) for (column, what), count in examined.swallowed.items()]
+    return FileReport(os.path.normpath(file.path), len(examined.lines), faults, swallowed)
 
 
 def report_lines(report: FileReport) -> Iterator[str]:
-    """A report for people: a line for the file, then one for each finding."""
+    """Lines of a report for people: a line for the file, then one for each finding."""
     rows = "not read" if report.rows is None else f"{report.rows} rows"
     number = len(report.faults)
     yield f"{report.file}: {rows}, " + (f"kinds of faults: {number}" if number else "no faults")
@@ -149,7 +151,7 @@ def report_lines(report: FileReport) -> Iterator[str]:
 
 
 def spans(numbers: Sequence[int], most: int = 8) -> str:
-    """Ascending numbers with neighbours drawn together: 3, 7 to 9 and 5 more."""
+    """Ascending numbers as text, with consecutive ones joined: 3, 7 to 9 and 5 more."""
     groups: list[list[int]] = []
     for number in numbers:
         if groups and number == groups[-1][-1] + 1:
@@ -157,12 +159,12 @@ def spans(numbers: Sequence[int], most: int = 8) -> str:
         else:
             groups.append([number])
     shown = ", ".join(" to ".join(map(str, group)) for group in groups[:most])
-    left = len(numbers) - sum(group[-1] - group[0] + 1 for group in groups[:most])
-    return f"{shown} and {left} more" if left else shown
+    remaining = len(numbers) - sum(group[-1] - group[0] + 1 for group in groups[:most])
+    return f"{shown} and {remaining} more" if remaining else shown
 
 
 def _values(file: DataFile, column: str, lines: set[int]) -> Sequence[tuple[str, int]]:
-    """The most frequent cells of a column in some lines."""
+    """Most frequent cells of a column in the given lines."""
     name = file.column(column).source or column
     counts: Counter[str] = Counter()
     for part in read_parts_of(file, file.path.name) if file.path.suffix != ".npz" else ():

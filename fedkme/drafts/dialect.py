@@ -1,4 +1,4 @@
-"""Detection of how a .csv file is written: encoding, separator, decimal sign, dates, words for nothing."""
+"""Detection of a .csv file's dialect: encoding, separator, decimal sign, dates, words for empty cells."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ NOTHING = frozenset(
         *("inf", "+inf", "-inf", "infinity", "-infinity"),
     )
 )
-"""Words that stand for an empty cell, in small letters."""
+"""Words for an empty cell, in small letters."""
 CODES = frozenset((-1, -7, -8, -9, -99, -999, -9999, 99, 999, 9999, 99999))
-"""Numbers that may: where no other value of a column is like them."""
+"""Numbers that may stand for an empty cell, if all other values of the column are far from them."""
 NOT_MEASURED = frozenset(("nd", "n.d.", "n/d", "bdl", "lod", "<lod", "..", "*"))
-"""Words that do so beside numbers alone: ND is a state, too."""
+"""Words for an empty cell in columns of numbers alone: elsewhere ND may be a state."""
 _DAYS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 DATE_FORMS = tuple(day + time for time in _TIMES for day in _DAYS)
-"""Forms of dates that are told apart, the first that fits all cells is taken; the first is ISO 8601."""
+"""Forms of dates; a column has the first form that fits all of its cells. The first is ISO 8601."""
 
 _SEPARATORS = ",;\t|"
 _LINES = 200
@@ -54,15 +54,15 @@ _GROUPED = {
     " ": re.compile(r"[+-]?\d{1,3}([ \u00a0\u202f]\d{3})+([.,]\d+)?"),
     "'": re.compile(r"[+-]?\d{1,3}(['\u2019]\d{3})+([.,]\d+)?"),
 }
-"""Numbers with signs between their thousands, by the sign."""
+"""Patterns of numbers with signs between thousands, by the sign."""
 _UNIT = re.compile(r"(\(?[+-]?) ?([$€£¥₹])? ?([+-]?\d[\d.,'\u2019\u00a0\u202f ]*?)\s?([$€£¥₹%])?\)?")
-"""A number with a unit before or behind it, or in parentheses."""
-_PLAINLY = re.compile(r".*\d\D\d{3}\D\d.*")
-"""A number with two signs, which are not both before its decimals."""
+"""Pattern of a number with a unit before or after it, or in parentheses."""
+_TWO_SIGNS = re.compile(r".*\d\D\d{3}\D\d.*")
+"""Pattern of a number with two signs: the first of them is between thousands."""
 
 
 def detect_file(path: Path) -> DataFile:
-    """Encoding, separator and signs of numbers of a .csv; other files say everything themselves.
+    """Detect encoding, separator and signs of numbers of a .csv; other files need no settings.
 
     Raises:
         DataError: the file cannot be read.
@@ -75,9 +75,9 @@ def detect_file(path: Path) -> DataFile:
             lines = list(islice(text, _LINES))
     sep = _separator(lines)
     cells = [cell.strip() for row in _rows(lines, sep) for cell in row]
-    numbers = [found for found in map(_UNIT.fullmatch, cells) if found]
-    decimal, thousands = _signs([found[3] for found in numbers], sep)
-    units = tuple(sorted({found[place] for found in numbers for place in (2, 4)} - {None}))
+    numbers = [match for match in map(_UNIT.fullmatch, cells) if match]
+    decimal, thousands = _signs([match[3] for match in numbers], sep)
+    units = tuple(sorted({match[place] for match in numbers for place in (2, 4)} - {None}))
     name = "utf-8" if encoding == "utf-8-sig" else encoding
     return DataFile(path=path, sep=sep, decimal=decimal, thousands=thousands, units=units, encoding=name)
 
@@ -85,23 +85,23 @@ def detect_file(path: Path) -> DataFile:
 def _signs(cells: Sequence[str], sep: str) -> tuple[Literal[".", ","], Literal["", ",", ".", " ", "'"]]:
     """Sign before decimals, and sign between thousands.
 
-    1,234 may be either where a file has no other number with a comma; it is then taken for a decimal, but for
-    a file whose cells are separated by commas.
+    1,234 is ambiguous if the file has no other number with a comma. It is then read as a decimal number,
+    unless commas separate the file's cells.
     """
     commas, points = (sum(bool(_DECIMAL[each].fullmatch(cell)) for cell in cells) for each in ",.")
     decimal: Literal[".", ","] = "," if sep != "," and commas > points else "."
     pairs: tuple[tuple[Literal[".", ","], Literal[",", "."]], ...] = ((".", ","), (",", "."))
     for point, mark in pairs:
         grouped = [cell for cell in cells if _GROUPED[mark].fullmatch(cell)]
-        told = _has_decimals(cells, point) or any(map(_PLAINLY.fullmatch, grouped)) or mark == sep
-        if grouped and told and point != sep and not _has_decimals(cells, mark):
+        unambiguous = _has_decimals(cells, point) or any(map(_TWO_SIGNS.fullmatch, grouped)) or mark == sep
+        if grouped and unambiguous and point != sep and not _has_decimals(cells, mark):
             return point, mark
     signs: tuple[Literal[" ", "'"], ...] = (" ", "'")
     return decimal, next((each for each in signs if any(map(_GROUPED[each].fullmatch, cells))), "")
 
 
 def _has_decimals(cells: Iterable[str], point: Literal[".", ","]) -> bool:
-    """Tell whether a sign stands before decimals, and not between thousands."""
+    """Check whether a sign stands before decimals in some cell, and surely not between thousands."""
     return any(_DECIMAL[point].fullmatch(cell) and not _GROUPED[point].fullmatch(cell) for cell in cells)
 
 
@@ -128,7 +128,7 @@ def _encoding(path: Path) -> str:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """The character by which most lines have as many cells as the first, and that more than one."""
+    """Separator for which most lines have as many cells as the first line, and more than one."""
 
     def fit(sep: str) -> tuple[float, int]:
         widths = [len(row) for row in _rows(lines, sep) if row]
@@ -147,7 +147,7 @@ def _rows(lines: Sequence[str], sep: str) -> list[list[str]]:
 
 
 def form_of_dates(texts: Iterable[str]) -> str | None:
-    """The first form of dates that all texts have; None if there is none, or no text."""
+    """First form of dates that fits all texts; None if no form fits, or without texts."""
     fitting = list(DATE_FORMS)
     some = False
     for text in texts:
@@ -176,9 +176,9 @@ def words_for_nothing(
     """Texts of a column that stand for an empty cell.
 
     Args:
-        counts: how often each text is there.
-        read: of numbers.
-        public: the texts may be shown: the only word in a column of numbers is taken, whatever it says.
+        counts: number of cells with each text.
+        read: reads a text as a number.
+        public: the texts may be shown: a single word in a column of numbers counts, whatever the word is.
     """
     words = {text for text in counts if text.lower() in NOTHING}
     others = [text for text in counts if text and text not in words and not is_number(text, read)]
@@ -189,7 +189,7 @@ def words_for_nothing(
 
 
 def is_number(text: str, read: Callable[[str], float]) -> bool:
-    """Tell whether a cell is read as a number."""
+    """Check whether a cell can be read as a number."""
     try:
         read(text)
     except ValueError:
@@ -198,11 +198,11 @@ def is_number(text: str, read: Callable[[str], float]) -> bool:
 
 
 def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
-    """Numbers of a column that are codes for a gap: far from all others, or the only ones below zero."""
+    """Numbers of a column that are codes for a gap: far from all others, or the only negative numbers."""
     values = sorted(set(numbers))
-    found = [value for value in values if value in CODES]
-    others = [value for value in values if value not in found]
+    codes = [value for value in values if value in CODES]
+    others = [value for value in values if value not in codes]
     if not others or len(others) < 3:
         return []
     low, high = others[0], others[-1]
-    return [value for value in found if (value < 0 <= low) or value > high + 2 * (high - low)]
+    return [value for value in codes if (value < 0 <= low) or value > high + 2 * (high - low)]

@@ -1,6 +1,6 @@
-"""Data dictionaries: a .csv with a line for each column, as a code book or REDCap has it, or a Table Schema.
+"""Drafts from data dictionaries: a .csv with a line for each column (code book, REDCap), or a Table Schema.
 
-They say what is possible, without rows: nothing of a draft that is made of one comes from data.
+A dictionary describes possible values without rows: no part of its draft comes from data.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _WHOLE = ("integer", "int", "count", "year")
 
 
 def keys_of(header: Sequence[str]) -> dict[str, str]:
-    """Columns of a dictionary by what they tell; empty where a header is that of rows."""
+    """Columns of a dictionary by their meaning; empty if the header belongs to a file of rows."""
     plain = {name.lower().strip(): name for name in header}
-    found = {what: plain[word] for what, words in _WORDS.items() for word in words if word in plain}
-    tells = "name" in found and ({"low", "high"} <= set(found) or "values" in found)
-    return found if tells else {}
+    keys = {what: plain[word] for what, words in _WORDS.items() for word in words if word in plain}
+    is_dictionary = "name" in keys and ({"low", "high"} <= set(keys) or "values" in keys)
+    return keys if is_dictionary else {}
 
 
 def draft_of_dictionary(columns: Mapping[str, Sequence[str]], file: DataFile, label: str) -> Draft:
@@ -49,19 +49,19 @@ def draft_of_dictionary(columns: Mapping[str, Sequence[str]], file: DataFile, la
 
 def draft_of_table_schema(values: Mapping[str, Any], file: DataFile, label: str) -> Draft:
     """Draft of a schema from a Table Schema of Frictionless."""
-    made = from_table_schema(values)
-    columns = [DraftColumn(str(spec["name"]), spec) for spec in made["columns"]]
-    columns += [DraftColumn(name, {}, "the primary key") for name in made.get("ignore", [])]
+    schema = from_table_schema(values)
+    columns = [DraftColumn(str(spec["name"]), spec) for spec in schema["columns"]]
+    columns += [DraftColumn(name, {}, "the primary key") for name in schema.get("ignore", [])]
     return Draft(tuple(columns), file, label, False)
 
 
 def draft_files(paths: Sequence[Path], label: str | None = None) -> Draft:
-    """Draft a schema from a data dictionary, if the only path is one, else from files of rows.
+    """Draft a schema from a data dictionary if the only path leads to one, else from files of rows.
 
     Raises:
         DataError: see `draft_schema`.
         ConfigError: a .json file is no JSON.
-        SchemaError: it is no Table Schema that a schema can hold.
+        SchemaError: the Table Schema is malformed, or a schema cannot hold it.
     """
     first = paths[0]
     if first.suffix == ".json":
@@ -74,9 +74,9 @@ def draft_files(paths: Sequence[Path], label: str | None = None) -> Draft:
     return draft_of_files(paths, label or "")
 
 
-def _column(said: Mapping[str, str]) -> DraftColumn:
-    name, low, high = said["name"], said.get("low", ""), said.get("high", "")
-    kind = said.get("type", "").lower()
+def _column(entry: Mapping[str, str]) -> DraftColumn:
+    name, low, high = entry["name"], entry.get("low", ""), entry.get("high", "")
+    kind = entry.get("type", "").lower()
     if "date" in kind and low and high:
         return DraftColumn(name, {"kind": "date", "name": name, "bounds": [low, high]})
     if _is_number(low) and _is_number(high):
@@ -84,7 +84,7 @@ def _column(said: Mapping[str, str]) -> DraftColumn:
         bounds = [int(low), int(high)] if whole else [float(low), float(high)]
         spec = {"kind": "numeric", "name": name, "bounds": bounds}
         return DraftColumn(name, {**spec, **({"integer": True} if whole else {})})
-    listed = _choices(said.get("values", ""))
+    listed = _choices(entry.get("values", ""))
     if "yes" in kind or "bool" in kind:
         listed = listed or ["0", "1"]
     if listed:
@@ -93,7 +93,7 @@ def _column(said: Mapping[str, str]) -> DraftColumn:
 
 
 def _choices(text: str) -> list[str]:
-    """Codes of `1, male | 2, female`, or of names between semicolons, bars or commas."""
+    """Codes in `1, male | 2, female`, or in names between semicolons, bars or commas."""
     parts = re.split(r"[|;\n]", text) if re.search(r"[|;\n]", text) else text.split(",")
     codes = [re.split(r"\s*[=,]\s*", part.strip(), maxsplit=1)[0] for part in parts]
     return list(dict.fromkeys(code for code in codes if code))

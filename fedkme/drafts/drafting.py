@@ -1,6 +1,6 @@
-"""Draft of a schema from public rows: kinds, bounds and names of columns as they are seen.
+"""Draft of a schema from public rows: kinds, bounds and names of columns are taken from the rows.
 
-Bounds and names that come from rows disclose those rows without any epsilon: each is marked `FROM_DATA`.
+Bounds and names that come from rows disclose these rows without any epsilon: each is marked `FROM_DATA`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from fedkme.tables.files import read_parts_of
 from fedkme.tables.schema import Schema, schema_from
 
 MOST_NAMES = 50
-"""Different names of a column that is drafted as a category."""
+"""Distinct names in a column that is drafted as a category, at most."""
 _FEW_NUMBERS = 6
 _OFTEN = 5
-"""Rows of each of a few numbers that are drafted as names."""
+"""Least number of rows of each number, if a few numbers are drafted as categories."""
 _TAIL = 0.1
-"""Share of rows below which the largest number, if it is the rarest, says that larger ones may come."""
+"""Share of rows below which the largest number, if it is the rarest, suggests that larger numbers exist."""
 _MANY_NUMBERS = 33
-"""Different numbers of a column for which atoms and a scale are proposed."""
+"""Least count of distinct numbers in a column for which atoms and a scale are proposed."""
 _MOST_ATOMS = 3
 _ATOM = 0.1
-"""Least share of rows of an atom."""
+"""Least share of rows that have an atom."""
 _SKEWED = 0.1
-"""Part of the range below which half of the rows lie, where a scale is logarithmic."""
+"""Part of the range that holds half of the rows, at most, for a logarithmic scale."""
 _ID = re.compile(r"(^|[_\W])(id|uuid|key|nr|no|number|code|mrn|name|email|phone)$|Id$|ID$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})*([.,]\d+)?")
 _CODE = re.compile(r"0\d+")
-"""Digits that a number does not begin with: a postal code, a key of a register."""
+"""Pattern of digits that are no number: a postal code, a key of a register."""
 _LONG = 1e10
-"""Least whole number that, another in every row, tells rows apart and measures nothing."""
+"""Whole numbers from here on that differ in every row are identifiers, not measurements."""
 _HALVES = ["low", "high"]
 """Classes of a label that is a number."""
 _PERSON = re.compile(r"(^|[_\W])(id|uuid|mrn|person|patient|subject)([_\W]|$)|Id$|ID$", re.IGNORECASE)
@@ -55,12 +55,12 @@ class DraftColumn:
     """A column of the draft.
 
     Attributes:
-        name: of the column.
+        name: name of the column.
         spec: keys of the schema file; empty for a column that is left out.
-        why: remark for whoever reads the draft.
+        why: remark for readers of the draft.
         na: texts of the file that mean an empty cell.
-        format: form of its dates in the file; "" where they are as the schema has them.
-        most: rows of one value, where each seems to be a person; else 0.
+        format: form of the dates in the file; "" for the schema's form.
+        most: largest number of rows with one value, if values seem to be persons; else 0.
     """
 
     name: str
@@ -73,13 +73,13 @@ class DraftColumn:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Draft of a schema, and of how the file that it was made from says it.
+    """Draft of a schema, with the settings of the file that it was made from.
 
     Attributes:
-        columns: in the order of the file.
-        file: encoding, separator, decimal sign.
+        columns: columns in the order of the file.
+        file: encoding, separator and decimal sign of the file.
         label: column that a model learns to predict; "" for none.
-        from_data: bounds and names were seen in rows.
+        from_data: bounds and names come from rows.
     """
 
     columns: tuple[DraftColumn, ...]
@@ -94,19 +94,19 @@ class Draft:
     def reading(self) -> DataFile:
         """Settings by which the file is read through the schema."""
         own = {
-            each.name: {k: v for k, v in (("na", each.na), ("format", each.format or None)) if v}
-            for each in self.columns
-            if each.spec and (each.na or each.format)
+            column.name: {k: v for k, v in (("na", column.na), ("format", column.format or None)) if v}
+            for column in self.columns
+            if column.spec and (column.na or column.format)
         }
         return DataFile.model_validate({**self.file.model_dump(), "columns": own})
 
     def classes(self) -> dict[str, Any]:
-        """Keys of [label], of a number with the place where it is cut in two; empty where there is none.
+        """Keys of [label]; for a number, with the threshold of its two classes. Empty without a label.
 
         Raises:
             DataError: the label is a date.
         """
-        spec = next((each.spec for each in self.columns if each.name == self.label), {})
+        spec = next((column.spec for column in self.columns if column.name == self.label), {})
         if spec.get("kind") == "date":
             raise DataError(f"column '{self.label}' is a date and cannot be the label", "Name another.")
         if "bounds" in spec:  # of a dictionary
@@ -117,37 +117,38 @@ class Draft:
         return {"name": self.label, "classes": spec["categories"], **cut}
 
     def _values(self) -> dict[str, Any]:
-        kept = [each for each in self.columns if each.spec]
-        values: dict[str, Any] = {"columns": [each.spec for each in kept if each.name != self.label]}
+        used = [column for column in self.columns if column.spec]
+        values: dict[str, Any] = {"columns": [column.spec for column in used if column.name != self.label]}
         if label := self.classes():
             values["label"] = label
-        if left := [each.name for each in self.columns if not each.spec]:
-            values["ignore"] = left
+        if ignored := [column.name for column in self.columns if not column.spec]:
+            values["ignore"] = ignored
         return values
 
 
 def draft_schema(rows: Any, label: str | None = None) -> Schema:
     """Draft a schema from public rows: a pandas DataFrame, columns by name, or .csv or .parquet files.
 
-    Bounds are rounded outwards and names are those seen; both disclose the rows: give public ones.
+    Bounds are rounded outwards, and names are taken from the rows; both disclose the rows, so give public
+    rows.
 
     Args:
         rows: the sample; a path or a sequence of paths for files.
         label: column that a model learns to predict; it is left out of model space.
 
-    A `FedkmeWarning` names the columns that it leaves out, and why.
+    A `FedkmeWarning` names the columns that the schema ignores, with reasons.
 
     Raises:
         DataError: there are no rows, no column can be used, or a file cannot be read.
     """
-    made = draft(rows, label)
-    if left := [f"{each.name} ({each.why})" for each in made.columns if not each.spec]:
-        warnings.warn(f"columns that the schema ignores: {', '.join(left)}", FedkmeWarning, stacklevel=2)
-    return made.schema()
+    new_draft = draft(rows, label)
+    if ignored := [f"{column.name} ({column.why})" for column in new_draft.columns if not column.spec]:
+        warnings.warn(f"columns that the schema ignores: {', '.join(ignored)}", FedkmeWarning, stacklevel=2)
+    return new_draft.schema()
 
 
 def draft(rows: Any, label: str | None = None) -> Draft:
-    """Draft a schema as `draft_schema` does, with remarks and with how the files say it.
+    """Draft a schema as `draft_schema` does, with remarks and with the files' settings.
 
     Raises:
         DataError: see `draft_schema`.
@@ -199,12 +200,14 @@ def _of_samples(samples: Mapping[str, ColumnSample], file: DataFile, label: str)
 
 
 def _with_gaps(columns: Sequence[DraftColumn], label: str) -> Iterable[DraftColumn]:
-    """Let every number have gaps where half of them do: other files have them in the others, too."""
-    numbers = [each for each in columns if each.spec.get("kind") == "numeric" and each.name != label]
-    gaps = [each for each in numbers if "nullable" in each.spec]
+    """Make every number nullable if half of the numbers have gaps: other files may have gaps in the rest."""
+    numbers = [column for column in columns if column.spec.get("kind") == "numeric" and column.name != label]
+    gaps = [column for column in numbers if "nullable" in column.spec]
     most = len(numbers) >= _FEW_NUMBERS and 2 * len(gaps) >= len(numbers)
-    for each in columns:
-        yield replace(each, spec={**each.spec, "nullable": True}) if most and each in numbers else each
+    for column in columns:
+        yield (
+            replace(column, spec={**column.spec, "nullable": True}) if most and column in numbers else column
+        )
 
 
 def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> DraftColumn:
@@ -248,9 +251,10 @@ def _column(name: str, sample: ColumnSample, file: DataFile, label: bool) -> Dra
 
 
 def _are_names(counts: Counter[str], file: DataFile) -> bool:
-    """Tell few whole numbers that stand for names, as 0 and 1 do, from counts, of which others may come.
+    """Check whether a column's few whole numbers stand for names, as 0 and 1 do, rather than counts.
 
-    Of 20 tables' samples of 300 rows this leaves one whose other files have further values, and six without.
+    Counts may have further values in other files. In samples of 300 rows of 20 tables, seven such columns are
+    taken for names: one of them has further values in the table's other files, six have none.
     """
     read = file.number_reader()
     often = {read(text): count for text, count in counts.items()}
@@ -263,7 +267,7 @@ def _are_names(counts: Counter[str], file: DataFile) -> bool:
 
 
 def _classes(name: str, sample: ColumnSample, counts: Counter[str], file: DataFile) -> dict[str, Any]:
-    """Classes of a label: its names, or two of a number, which is cut at its median."""
+    """Classes of a label: its names; for a number, two classes divided at the median."""
     listed = _sorted_names(counts)
     few = not sample.many and len(listed) <= MOST_NAMES
     if sample.numbers >= counts.total() and len(listed) > 2 and not (few and sample.whole):
@@ -325,10 +329,10 @@ def _number(
 
 
 def _shape(point: Counter[float], high: float, whole: bool) -> dict[str, Any]:
-    """Atoms, and a log scale with its lower bound, of values as often as they were seen.
+    """Propose atoms, and a log scale with its lower bound, from values and their counts.
 
-    An atom is one that many rows have, among many values, or half of all rows among a few that a sample
-    shows; a column is skewed where half of its other rows lie in a small part of its range, at the lower end.
+    An atom is a value that many rows have among many distinct values, or half of all rows have among few. A
+    column is skewed if half of its other rows lie in a small part of its range, at the lower end.
     """
     if not point or not all(map(math.isfinite, point)):
         return {}
@@ -348,7 +352,7 @@ def _shape(point: Counter[float], high: float, whole: bool) -> dict[str, Any]:
 
 
 def _outwards(low: float, high: float) -> tuple[float, float]:
-    """Bounds rounded outwards, to the power of ten of their distance; from zero if that is near."""
+    """Bounds rounded outwards, to the power of ten of their distance; the lower bound is 0 if 0 is near."""
     step = 10.0 ** (math.floor(math.log10(high - low)) if high > low else 0)
     lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
     if 0 < low < high - low:

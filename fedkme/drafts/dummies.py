@@ -1,4 +1,4 @@
-"""Rows for a rehearsal, from the public schema alone: each column at random in its domain."""
+"""Random rows for a rehearsal, drawn from the public schema alone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def dummy_rows(schema: Schema, rows: int, rng: np.random.Generator) -> Table:
 
 
 def dummy_columns(schema: Schema, rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Cells of dummy rows, as a file has them; a person has as many rows as the schema lets count."""
+    """Cells of dummy rows as text; each person has the schema's largest number of rows."""
     columns = text_columns(dummy_rows(schema, rows, rng), schema)
     if schema.person is not None:
-        each = schema.person.rows
-        columns = {schema.person.column: [f"person-{row // each + 1}" for row in range(rows)], **columns}
+        most = schema.person.rows
+        columns = {schema.person.column: [f"person-{row // most + 1}" for row in range(rows)], **columns}
     return columns
 
 

@@ -1,6 +1,6 @@
-"""Settings by which a .csv that is written another way would be read, by what its text shows.
+"""Detection of the settings that a .csv in another dialect needs, from its text.
 
-Only public words are named: of the schema and of the header, and words for nothing, for yes and for no.
+Only public words appear in them: words of the schema and of the header, and words for empty, yes and no.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NO = frozenset(("no", "n", "false", "f", "0", "nein", "non", "nao", "não"))
 
 
 def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
-    """Settings that would make a difference to how a .csv is read; none for other files and unreadable ones.
+    """Detect settings that change how a .csv is read; none for other files and unreadable files.
 
     Args:
-        file: it, with the settings that it has already.
-        schema: what its columns are to be.
+        file: the file, with its current settings.
+        schema: schema that the file should match.
 
     Returns:
         Keys of `DataFile`, without the path.
@@ -44,7 +44,7 @@ def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
 
 def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     seen = detect_file(file.path)
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         key: getattr(seen, key)
         for key in ("sep", "decimal", "thousands", "units", "encoding")
         if getattr(seen, key) != getattr(file, key)
@@ -53,11 +53,11 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
     lists = _lists(schema)
     names = {name: _name_in(counts, name, file) for name in (*needed_names(schema, of_persons=False), *lists)}
     cells = {name: counts.get(own, Counter()) for name, own in names.items()}
-    listed = {each for own in lists.values() for each in own}
+    listed = {word_list for own in lists.values() for word_list in own}
     read = seen.number_reader()
-    words = {word for each in cells.values() for word in words_for_nothing(each, read)} - listed
+    words = {word for word_list in cells.values() for word in words_for_nothing(word_list, read)} - listed
     if words - set(file.na):
-        found["na"] = sorted(words | set(file.na))
+        settings["na"] = sorted(words | set(file.na))
     columns: dict[str, dict[str, Any]] = {
         name: {"from": own} for name, own in names.items() if own not in (name, file.column(name).source)
     }
@@ -74,51 +74,55 @@ def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
         if meant := meanings(unknown, own_list):
             columns.setdefault(name, {})["map"] = {**column.map, **meant}
     unused = set(counts) - {*names.values(), *allowed_names(schema), *file.ignore}
-    if unused and set(names.values()) <= set(counts):  # else one of them may be a column under another name
-        found["ignore"] = sorted({*file.ignore, *unused})
+    if unused and set(names.values()) <= set(
+        counts
+    ):  # otherwise an unused column may be a missing one under another name
+        settings["ignore"] = sorted({*file.ignore, *unused})
     if columns:
-        said = {
+        own_columns = {
             name: column.model_dump(by_alias=True, exclude_unset=True)
             for name, column in file.columns.items()
         }
-        found["columns"] = said | {name: said.get(name, {}) | own for name, own in sorted(columns.items())}
-    return found
+        settings["columns"] = own_columns | {
+            name: own_columns.get(name, {}) | own for name, own in sorted(columns.items())
+        }
+    return settings
 
 
 def _codes(cells: Iterable[str], spec: Numeric, read: Callable[[str], float]) -> set[str]:
-    """Cells that are outside the bounds and usual codes for nothing, such as -9 and 999."""
-    if spec.missing is None:  # a gap would be refused where `clip` may take the number
+    """Cells outside the bounds that are usual codes for an empty cell, such as -9 and 999."""
+    if spec.missing is None:  # the schema would refuse a gap, while `clip` may accept the number
         return set()
     low, high = spec.bounds
-    found = set()
+    codes = set()
     for cell in cells:
         try:
             number = read(cell)
         except ValueError:
             continue
         if not low <= number <= high and number in CODES and number not in (*spec.missing_codes, *spec.atoms):
-            found.add(cell)
-    return found
+            codes.add(cell)
+    return codes
 
 
 def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Say which names cells stand for: the same word in other letters; or each is a word for yes or no.
+    """Match cells to names: the same word in other case, or words for yes and no.
 
     Args:
-        cells: different cells of a column, none of which is a name.
+        cells: distinct cells of a column; none is a name.
         names: categories or classes of the schema.
 
     Returns:
-        Names by cell, of the cells that plainly stand for one. A column with yes, no and other words is
-        left alone: 1 and 2 may be any two things.
+        Names by cell, for cells that clearly stand for a name. Words for yes and no are matched only if all
+        other cells are such words: 1 and 2 may mean anything.
     """
     by_word = {name.lower(): name for name in names}
-    found = {cell: by_word[cell.lower()] for cell in sorted(cells) if cell.lower() in by_word}
-    others = {cell: cell.lower() for cell in sorted(cells) if cell not in found}
+    by_cell = {cell: by_word[cell.lower()] for cell in sorted(cells) if cell.lower() in by_word}
+    others = {cell: cell.lower() for cell in sorted(cells) if cell not in by_cell}
     yes, no = ([name for word, name in by_word.items() if word in words] for words in (YES, NO))
     if len(yes) == len(no) == 1 and set(others.values()) <= YES | NO:
-        found |= {cell: yes[0] if word in YES else no[0] for cell, word in others.items()}
-    return found
+        by_cell |= {cell: yes[0] if word in YES else no[0] for cell, word in others.items()}
+    return by_cell
 
 
 def _counts(file: DataFile) -> Mapping[str, Counter[str]]:
@@ -130,7 +134,7 @@ def _counts(file: DataFile) -> Mapping[str, Counter[str]]:
 
 
 def _lists(schema: Schema) -> Mapping[str, tuple[str, ...]]:
-    """Names that cells of a column may have, by column; the label, too."""
+    """Categories by column, and the label's classes."""
     lists = {
         spec.name: spec.categories
         for spec in schema.columns
@@ -140,7 +144,7 @@ def _lists(schema: Schema) -> Mapping[str, tuple[str, ...]]:
 
 
 def _name_in(header: Iterable[str], name: str, file: DataFile) -> str:
-    """Name that a file gives a column: that of its settings, its own, or one that is much like it."""
+    """Name of a schema's column in a file: from the file's settings, the same name, or a similar one."""
     own = file.column(name).source or name
     plain = {each.lower(): each for each in header}
     if own in plain.values():

@@ -1,4 +1,4 @@
-"""Samples of columns, as a draft sees them: a pass over the rows, in memory that does not grow with them."""
+"""Samples of columns for a draft, collected in one pass over the rows and in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _MOST_TEXTS = 5000
 
 @dataclass(slots=True)
 class ColumnSample:
-    """Cells of one column as they were seen.
+    """Statistics of one column's cells.
 
     Attributes:
-        rows: cells, empty ones too.
-        counts: how often each text was seen, until there were too many different ones.
-        many: there were.
-        numbers: cells that are numbers; `low`, `high`: the bounds of these; `whole`: all are whole numbers.
+        rows: number of cells, empty cells included.
+        counts: number of cells with each text, until there are too many distinct texts.
+        many: there were too many distinct texts.
+        numbers: number of cells that are numbers.
+        low: smallest number.
+        high: largest number.
+        whole: all numbers are whole.
     """
 
     rows: int = 0
@@ -36,10 +39,10 @@ class ColumnSample:
     whole: bool = True
 
     def add(self, cells: Cells, read: Callable[[str], float]) -> None:
-        """Count more cells, of which some may be read as numbers."""
-        said = texts(cells)
-        self.rows += len(said)
-        for text, count in Counter(said).items():
+        """Count more cells; `read` reads a text as a number, or raises ValueError."""
+        words = texts(cells)
+        self.rows += len(words)
+        for text, count in Counter(words).items():
             if len(self.counts) < _MOST_TEXTS or text in self.counts:
                 self.counts[text] += count
             else:
@@ -73,5 +76,5 @@ def _cells(cells: Any) -> Cells:
 
 
 def _is_gap(cell: Any) -> bool:
-    # pandas.NA is equal to nothing, and says so by a value that has no truth
+    # comparisons with pandas.NA give pandas.NA, which has no truth value
     return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)

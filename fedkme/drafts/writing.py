@@ -1,4 +1,4 @@
-"""Text of a draft: a schema file with remarks for whoever edits it."""
+"""Text of a draft: a schema file with remarks for its editor."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from fedkme.tables.data_file import DataFile
 
 FROM_DATA = "# FROM DATA: replace if private"
 _SEEN = ("bounds", "categories", "atoms", "scale", "decimals")
-"""Keys whose values were seen in rows."""
+"""Keys whose values come from rows."""
 
 
-def text_of(made: Draft) -> str:
-    """The text of a schema file with remarks, which `load_schema` reads."""
-    return "\n".join(_lines(made)) + "\n"
+def text_of(draft: Draft) -> str:
+    """Text of a schema file with remarks, which `load_schema` can read."""
+    return "\n".join(_lines(draft)) + "\n"
 
 
-def _lines(made: Draft) -> Iterator[str]:
-    mark = f"  {FROM_DATA}" if made.from_data else ""
+def _lines(draft: Draft) -> Iterator[str]:
+    mark = f"  {FROM_DATA}" if draft.from_data else ""
     yield "# Draft of a public schema, through which all parties read their rows: agree on it in public."
-    if made.from_data:
+    if draft.from_data:
         yield "# Bounds and names marked FROM DATA were seen in rows. If these are private, put in their"
         yield "# place what is known without looking at them: a form, a code book, what is possible at all."
         yield "# clip: a number beyond its bounds is moved to the nearest; `fedkme schema check` counts them."
-    if left := [each for each in made.columns if not each.spec]:
+    if ignored := [column for column in draft.columns if not column.spec]:
         yield ""
         yield "ignore = [ # columns that are not used"
-        yield from (f"    {toml_text(each.name)}, # {each.why}" for each in left)
+        yield from (f"    {toml_text(column.name)}, # {column.why}" for column in ignored)
         yield "]"
-    for each in made.columns:
-        if each.spec and each.name != made.label:
+    for column in draft.columns:
+        if column.spec and column.name != draft.label:
             yield ""
-            yield "[[columns]]" + (f" # {each.why}" if each.why else "")
-            for key, value in each.spec.items():
+            yield "[[columns]]" + (f" # {column.why}" if column.why else "")
+            for key, value in column.spec.items():
                 yield f"{key} = {toml_text(value)}{mark if key in _SEEN else ''}"
-            if each.spec.get("nullable"):
+            if column.spec.get("nullable"):
                 yield "# an empty cell is told apart; `missing` in place of `nullable` fills it"
-    if label := made.classes():
+    if label := draft.classes():
         yield from ("", "[label]")
         cut = "positive_above" in label
         if cut:
@@ -47,29 +47,29 @@ def _lines(made: Draft) -> Iterator[str]:
         for key, value in label.items():
             learnt = key == ("positive_above" if cut else "classes")
             yield f"{key} = {toml_text(value)}{mark if learnt else ''}"
-    if not made.label:
+    if not draft.label:
         yield from (
             "",
             "# [label] # a column that a model learns to predict: take it out of the columns above",
         )
         yield from ('# name = "ill"', '# classes = ["no", "yes"]')
-    yield from _person_lines(made)
-    yield from _reading_lines(made)
+    yield from _person_lines(draft)
+    yield from _reading_lines(draft)
 
 
-def _person_lines(made: Draft) -> Iterator[str]:
-    persons = [each for each in made.columns if each.most and each.name != made.label]
-    for each in persons[:1]:
+def _person_lines(draft: Draft) -> Iterator[str]:
+    persons = [column for column in draft.columns if column.most and column.name != draft.label]
+    for column in persons[:1]:
         yield from (
             "",
             "# [person] # whose a row is: privacy is then of persons, not of rows. Take it out of ignore",
         )
-        yield f"# column = {toml_text(each.name)}"
-        yield f"# rows = {each.most}  {FROM_DATA}"
+        yield f"# column = {toml_text(column.name)}"
+        yield f"# rows = {column.most}  {FROM_DATA}"
 
 
-def _reading_lines(made: Draft) -> Iterator[str]:
-    file = made.reading()
+def _reading_lines(draft: Draft) -> Iterator[str]:
+    file = draft.reading()
     lines = [
         f"{key} = {toml_text(value)}"
         for key in ("sep", "decimal", "thousands", "units", "encoding")

@@ -1,7 +1,7 @@
-"""Files of heads, beside the file of a ledger: what an auditor holds it against (docs/formats.md).
+"""Files of heads, beside a ledger's file: an auditor checks the ledger against them (docs/formats.md).
 
-One JSON object a line: openings of the party's own leaves, leaves of every log that it knows, notes, its own
-with others' signatures below and those of others, and certificates of who signed.
+One JSON object a line: openings of the party's own leaves; leaves of every log of which the party has some;
+its own notes with others' signatures, and others' notes; and the signers' certificates.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SUFFIX = ".heads"
 
 @dataclass(slots=True)
 class KeptHeads:
-    """Heads that one party keeps.
+    """Heads that one party stores.
 
     Attributes:
-        where: the file.
-        openings: of the party's own leaves, in order.
-        leaves: of every log that it knows, by origin.
-        notes: of its own log and of others'.
+        where: path of the file.
+        openings: openings of the party's own leaves, in order.
+        leaves: leaves of logs, by origin.
+        notes: notes of the party's own log and of others'.
         chains: certificates of signers, PEM.
     """
 
@@ -46,25 +46,25 @@ class KeptHeads:
 
     @property
     def origin(self) -> str:
-        """Name of the party's own log, of the last if its certificate was once another's; empty for none."""
+        """Name of the party's own log, by its last opening; empty without openings."""
         return str(self.openings[-1]["origin"]) if self.openings else ""
 
 
 def lines_of(store: Store) -> list[str]:
-    """Lines of a file of heads, of what a store keeps."""
+    """Lines of a file of heads, from a store."""
 
-    def kept(prefix: str) -> list[tuple[str, bytes]]:
+    def facts(prefix: str) -> list[tuple[str, bytes]]:
         return [(key.removeprefix(prefix), store.get(key) or b"") for key in store.keys(prefix)]
 
-    lines: list[object] = [{"opening": json.loads(opening)} for _, opening in kept(OPENINGS)]
-    lines += [{"leaves": base64.b64encode(all_).decode(), "origin": origin} for origin, all_ in kept(LEAVES)]
-    lines += [{"note": note.decode()} for _, note in kept(NOTES)]
-    lines += [{"certificates": chain.decode()} for _, chain in kept(CERTIFICATES)]
+    lines: list[object] = [{"opening": json.loads(opening)} for _, opening in facts(OPENINGS)]
+    lines += [{"leaves": base64.b64encode(all_).decode(), "origin": origin} for origin, all_ in facts(LEAVES)]
+    lines += [{"note": note.decode()} for _, note in facts(NOTES)]
+    lines += [{"certificates": chain.decode()} for _, chain in facts(CERTIFICATES)]
     return [canonical(line).decode("ascii") for line in lines]
 
 
 def write_heads(store: Store, ledger: Path) -> None:
-    """Write a party's heads beside the file of its ledger; no file where it has none.
+    """Write a party's heads beside its ledger's file; no file if there are no heads.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -80,9 +80,9 @@ class ExportedLedger:
     """A ledger that was written to a file.
 
     Attributes:
-        file: the file.
-        party: whose ledger it is.
-        lines: how many it has.
+        file: path of the file.
+        party: party whose ledger it is.
+        lines: number of lines.
     """
 
     file: Path
@@ -98,11 +98,11 @@ def export(journal: str, party: str, file: Path) -> ExportedLedger:
     """Write a party's ledger to a file and its heads beside it, also while the party runs.
 
     Returns:
-        What was written, and as text a line about it.
+        Description of the written ledger; its `str` is a line for the terminal.
 
     Raises:
         ConfigError: see `export_ledger`.
-        LedgerError: likewise.
+        LedgerError: see `export_ledger`.
         StoreError: there is no such store, or it cannot be read.
     """
     with contextlib.closing(read_store(journal, party)) as store:
@@ -112,44 +112,44 @@ def export(journal: str, party: str, file: Path) -> ExportedLedger:
 
 
 def read_heads(path: Path) -> KeptHeads:
-    """Heads in a file, or in the store of a party that may be running.
+    """Read heads from a file, or from the store of a party that may be running.
 
     Raises:
-        LedgerError: the file cannot be read, or a line is none of a file of heads.
+        LedgerError: the file cannot be read, or a line does not belong in a file of heads.
     """
-    found = KeptHeads(str(path))
+    heads = KeptHeads(str(path))
     for number, line in enumerate(lines_in(path), start=1):
         try:
             match json.loads(line):
                 case {
                     "opening": {"entries": int(), "hash": str(), "heads": list(), "origin": str()} as opening
                 }:
-                    found.openings.append(opening)
+                    heads.openings.append(opening)
                 case {"leaves": str(text), "origin": str(origin)}:
                     leaves = base64.b64decode(text, validate=True)
                     if len(leaves) % LEAF_BYTES:
                         raise ValueError("a part of a leaf")
-                    found.leaves[origin] = split(leaves)
+                    heads.leaves[origin] = split(leaves)
                 case {"note": str(note)}:
-                    found.notes.append(note)
+                    heads.notes.append(note)
                 case {"certificates": str(chain)}:
-                    found.chains += chains_of(chain.encode("ascii"))
+                    heads.chains += chains_of(chain.encode("ascii"))
                 case _:
                     raise ValueError("another object")
         except (ValueError, binascii.Error, RecursionError):
             raise LedgerError(
-                f"{path}, line {number}: it is none of a file of heads", "Keep the file as evidence."
+                f"{path}, line {number} is no line of a file of heads", "Keep the file as evidence."
             ) from None
-    return found
+    return heads
 
 
 def heads_beside(ledger: Path) -> Path:
-    """File of the heads of the party whose ledger a file or store holds; there may be none."""
+    """Path of the heads that belong to a ledger in a file or store; the file need not exist."""
     return ledger if ledger.suffix == ".db" else ledger.with_suffix(SUFFIX)
 
 
 def lines_in(path: Path) -> list[str]:
-    """Lines of a file of heads, or those that a store would make.
+    """Lines of a file of heads, or the same lines from a store.
 
     Raises:
         LedgerError: the file cannot be read.

@@ -1,9 +1,9 @@
-"""Log of a party's heads, and what it keeps of the logs of others.
+"""Log of a party's heads, with copies of other parties' heads.
 
-A leaf of the log stands for the ledger as it was at one time, and for the heads of others that came since the
-leaf before. It is a commitment, SHA-256 of an opening with 32 random bytes in it: the number of a ledger's
-lines follows from private rows, so what is shown to others says nothing until the opening is given, to an
-auditor. The counter that others see is that of leaves: it grows by 1 a run at most, and never becomes less.
+A leaf of the log stands for the ledger at one time, and for the other parties' heads that came since the
+previous leaf. The leaf is a commitment: SHA-256 of an opening that contains 32 random bytes. The number of a
+ledger's lines follows from private rows, so a leaf reveals nothing until an auditor gets the opening. Other
+parties see the number of leaves alone: it grows by 1 a run at most, and never falls.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fedkme.privacy.ledger import LedgerSink
 from fedkme.store import Store
 
 HEADS = "head/"
-"""Begin of the names of facts in which a store keeps heads."""
+"""Prefix of the keys under which a store keeps heads."""
 LEAVES, OPENINGS, NOTES, CERTIFICATES = (f"{HEADS}{kind}/" for kind in ("leaves", "opening", "note", "chain"))
 EXCHANGE = "/heads"
-"""End of the name under which directives of a run's exchange of heads go."""
+"""Suffix of the name under which the directives of a run's exchange of heads are sent."""
 MOST_EVIDENCE = 64
-"""Heads of one log that do not follow, and are kept."""
+"""Heads of one log kept as evidence although they contradict earlier heads, at most."""
 _KEEP = "Keep the stores of both sides as evidence; `fedkme audit verify` says which lines are gone or other."
 _RESYNC = (
     "Run `fedkme owner resync` with the curator's ledger (docs/deploy.md, Backup), which gives it back what "
@@ -50,12 +50,12 @@ _RESYNC = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A party's head as it is shown to another.
+    """A party's head as another party sees it.
 
     Attributes:
         note: the signed note; without signatures in plaintext.
-        leaves: of the log, those that the other does not know, 32 bytes each.
-        known: leaves of the other's log that this party knows.
+        leaves: leaves of the log that the other party does not have yet, 32 bytes each.
+        known: number of leaves of the other party's log that this party has.
         certificates: PEM, the signer's first; empty in plaintext.
     """
 
@@ -67,10 +67,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Cosignature:
-    """Word of a party that a head follows from those that it saw before.
+    """Signature by which a party confirms that another party's head follows from the earlier heads.
 
     Attributes:
-        line: for the note; empty in plaintext.
+        line: line of the note; empty in plaintext.
         certificates: PEM, the signer's first; empty in plaintext.
     """
 
@@ -90,15 +90,15 @@ class HeadLog:
         identity: Callable[[], Identity | None] = lambda: None,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        """Go on with what the store holds.
+        """Continue the log in the store.
 
         Args:
-            role: the party's.
-            name: the party's, where it has no certificate.
-            ledger: whose heads are logged.
-            store: keeps the log.
-            identity: the party's own as it is now; None in plaintext.
-            entropy: random bytes.
+            role: role of the party.
+            name: name of the party if it has no certificate.
+            ledger: ledger whose heads are logged.
+            store: store of the log.
+            identity: returns the party's current identity; None in plaintext.
+            entropy: returns random bytes.
         """
         self._role = role
         self._name = name
@@ -115,16 +115,16 @@ class HeadLog:
         return origin_of(self._role, self._name if own is None else name_of(own.leaf.subject))
 
     def known(self, origin: str) -> int:
-        """Number of leaves of a log that this party knows, its own or another's."""
+        """Number of leaves that this party has of a log, its own or another's."""
         return len(self._store.get(LEAVES + origin) or b"") // LEAF_BYTES
 
     def advance(self, run: str = "") -> None:
         """Add a leaf for the ledger as it is now, and sign the head over it.
 
-        That is done once an exchange, whether anything was written since or not: the counter is public.
+        Call this once an exchange, whether the ledger has new lines or not: the counter is public.
 
         Args:
-            run: at whose end heads are exchanged; its party cannot deny later that there was such a run.
+            run: run at whose end heads are exchanged; the party cannot deny the run later.
 
         Raises:
             LedgerError: the key is not one of `fedkme pki`.
@@ -150,15 +150,15 @@ class HeadLog:
         self._heard.clear()
 
     def show(self, known: int, other: str) -> Head:
-        """The last head, for a party that knows some leaves.
+        """The last head, for a party that has the log's first leaves.
 
         Args:
-            known: leaves that it knows.
-            other: origin of its log.
+            known: number of leaves that the other party has.
+            other: origin of the other party's log.
 
         Raises:
-            LedgerError: it knows more leaves than there are: this store was restored from a backup; or it has
-                no name.
+            LedgerError: the other party has more leaves than this log, whose store was restored from a
+                backup; or the other party has no name.
             StoreError: the store fails.
         """
         check_origin(other)
@@ -173,9 +173,9 @@ class HeadLog:
         return replace(self.last() or Head(""), leaves=leaves, known=self.known(other))
 
     def last(self) -> Head | None:
-        """The last head, without leaves and without others' signatures; None before the first.
+        """The last head, without leaves and without others' signatures; None before the first head.
 
-        It may be from before this party's key was replaced: then it comes with the certificate of that time.
+        A head that was signed before this party's key was replaced has the certificate of that time.
 
         Raises:
             StoreError: the store fails.
@@ -191,62 +191,63 @@ class HeadLog:
         return Head("".join(shown), certificates=chain_of_signer(note.decode(), origin, self._chains(own)))
 
     def _chains(self, own: Identity) -> Iterator[bytes]:
-        """This party's chain, then all that are kept, one for each owner: listed for an older key alone."""
+        """This party's chain, then every stored chain: read only if an older key signed the head."""
         yield own.certificate
         for key in self._store.keys(CERTIFICATES):
             yield self._store.get(key) or b""
 
     def check(self) -> None:
-        """Hold the ledger to the last head that was made of it.
+        """Check the ledger against its last head.
 
         Raises:
-            LedgerError: lines that the head stands for are gone, or others.
+            LedgerError: lines that the head stands for are missing, or were changed.
             StoreError: the store fails.
         """
         origin = self.origin
-        kept = self._store.get(f"{OPENINGS}{origin}/{self.known(origin):012}")
-        if kept is None:  # none was made, or `fedkme owner resync` gave it back without its opening
+        fact = self._store.get(f"{OPENINGS}{origin}/{self.known(origin):012}")
+        if fact is None:  # there is no head, or `fedkme owner resync` restored it without its opening
             return
-        opening = json.loads(kept)
+        opening = json.loads(fact)
         lines = self._store.ledger(opening["entries"] - 1) if opening["entries"] else []
         if opening["entries"] and not (lines and f'"hash":"{opening["hash"]}"' in lines[0].line):
-            raise LedgerError(f"the ledger of {origin} is not that of which its last head was made", _KEEP)
+            raise LedgerError(f"the ledger of {origin} does not match its last head", _KEEP)
 
     def recall(self, head: Head, whose: str) -> None:
-        """Hold the head that a party comes with to those that it showed before; nothing is kept.
+        """Check a joining party's head against its earlier heads; store nothing.
 
         Args:
-            head: its last, without leaves; with an empty note where it has none.
-            whose: origin of the party.
+            head: the party's last head, without leaves; its note is empty if the party has no head.
+            whose: origin of the party's log.
 
         Raises:
-            LedgerError: it has fewer heads than before, or others: its store is not the one that it had.
+            LedgerError: the party has fewer heads than before, or different ones: its store was replaced.
             StoreError: this party's store fails.
         """
-        if not (known := self.known(whose)):
+        if not (earlier := self.known(whose)):
             return
         size = 0
         if head.note:
-            checkpoint = self._signed(head, whose)
+            checkpoint = self._checkpoint_of(head, whose)
             leaves = self._store.get(LEAVES + whose) or b""
             size = checkpoint.size
-            if size > known or (size == known and checkpoint.root == root_of(split(leaves))):
+            if size > earlier or (size == earlier and checkpoint.root == root_of(split(leaves))):
                 return
-        cause = f"{whose} comes with {size} of its ledger's heads and showed {known}, or others"
+        cause = f"{whose} comes with {size} of its ledger's heads and showed {earlier}, or others"
         raise LedgerError(f"{cause}: its journal is gone, older, or another's", _RESYNC)
 
     def keep(self, head: Head, whose: str) -> Checkpoint:
-        """Keep another party's head, if it follows from those that came before.
+        """Store another party's head if it follows from that party's earlier heads.
 
         Args:
-            head: as it was shown.
-            whose: origin of the party that it should be of, or its beginning up to the name.
+            head: the head that the party showed.
+            whose: expected origin of the head, or the origin's beginning up to the name.
 
         Raises:
-            LedgerError: it is another's, is not signed, or does not follow: it is kept as evidence.
+            LedgerError: the head is another party's, is not signed, or does not follow from the earlier
+                heads; then it is stored as evidence.
             StoreError: the store fails.
         """
-        checkpoint = self._signed(head, whose)
+        checkpoint = self._checkpoint_of(head, whose)
         origin = checkpoint.origin
         before = self._store.get(LEAVES + origin) or b""
         leaves = before + head.leaves
@@ -260,33 +261,33 @@ class HeadLog:
         return checkpoint
 
     def keep_note(self, head: Head, whose: str) -> None:
-        """Keep another party's head that comes without leaves, for an auditor to hold its log against.
+        """Store another party's head that comes without leaves; an auditor compares the log with it.
 
         Args:
-            head: as it was shown.
+            head: the head that the party showed.
             whose: see `keep`.
 
         Raises:
-            LedgerError: it is another's, is not signed, or has fewer leaves than one before or another root
-                over as many: it is kept as evidence.
+            LedgerError: the head is another party's or is not signed; or it has fewer leaves than an earlier
+                head, or as many and another root: then it is stored as evidence.
             StoreError: the store fails.
         """
-        checkpoint = self._signed(head, whose)
-        before, fault = self._noted(checkpoint.origin), ""
+        checkpoint = self._checkpoint_of(head, whose)
+        before, fault = self._last_note(checkpoint.origin), ""
         if before is not None and checkpoint.size < before.size:
             fault = f"has {checkpoint.size} heads and had {before.size}"
         elif before is not None and checkpoint.size == before.size and checkpoint.root != before.root:
             fault = f"has two heads of {before.size} leaves"
         self._keep(head, checkpoint, fault)
 
-    def _noted(self, origin: str) -> Checkpoint | None:
-        """The latest head of a log of which notes alone are kept; evidence is at places below."""
+    def _last_note(self, origin: str) -> Checkpoint | None:
+        """Latest head of a log whose leaves are not stored; keys of evidence have one more part."""
         prefix = f"{NOTES}{origin}/"
-        kept = [key for key in self._store.keys(prefix) if "/" not in key.removeprefix(prefix)]
-        return read_note((self._store.get(max(kept)) or b"").decode())[0] if kept else None
+        places = [key for key in self._store.keys(prefix) if "/" not in key.removeprefix(prefix)]
+        return read_note((self._store.get(max(places)) or b"").decode())[0] if places else None
 
-    def _signed(self, head: Head, whose: str) -> Checkpoint:
-        """The checkpoint of a head, of whom it should be and with its signature."""
+    def _checkpoint_of(self, head: Head, whose: str) -> Checkpoint:
+        """Checkpoint of a head whose origin and signature were checked."""
         checkpoint, signatures = read_note(head.note)
         own, origin = self._identity(), checkpoint.origin
         if origin != whose and not (whose.endswith("/") and origin.startswith(whose)):
@@ -296,10 +297,10 @@ class HeadLog:
         return checkpoint
 
     def _keep(self, head: Head, checkpoint: Checkpoint, fault: str, leaves: bytes = b"") -> None:
-        """Keep a head with the leaves of its log, or as evidence where it has a fault.
+        """Store a head with the leaves of its log, or as evidence if it has a fault.
 
         Raises:
-            LedgerError: it has.
+            LedgerError: the head has a fault.
         """
         origin = checkpoint.origin
         place = f"{origin}/{checkpoint.size:012}"
@@ -316,7 +317,7 @@ class HeadLog:
             raise LedgerError(f"{origin} {fault}: its ledger was cut, changed or restored", _KEEP)
 
     def cosign(self, checkpoint: Checkpoint) -> Cosignature:
-        """Sign a head of another that was kept.
+        """Sign another party's head that was stored.
 
         Raises:
             LedgerError: the key is not one of `fedkme pki`.
@@ -326,14 +327,14 @@ class HeadLog:
             return Cosignature()
         return Cosignature(signature_line(checkpoint, self.origin, own), own.certificate)
 
-    def add(self, said: Mapping[str, Cosignature]) -> dict[str, LedgerError]:
-        """Keep others' signatures below this party's last head, all at once: a note may have thousands.
+    def add(self, cosignatures: Mapping[str, Cosignature]) -> dict[str, LedgerError]:
+        """Add others' signatures to this party's last head, all at once: a note may have thousands.
 
         Args:
-            said: what others gave for this head, by the origins of their logs.
+            cosignatures: signatures of this head, by the origins of the signers' logs.
 
         Returns:
-            Why those are not kept that are not of this head, or not of this party, by origin.
+            Errors about the refused signatures (of another head or party), by origin.
 
         Raises:
             StoreError: the store fails.
@@ -344,21 +345,23 @@ class HeadLog:
         place = f"{NOTES}{self.origin}/{self.known(self.origin):012}"
         note = (self._store.get(place) or b"").decode()
         checkpoint, _ = read_note(note)
-        lines, kept = dict.fromkeys(note.splitlines(keepends=True)), []
-        for origin, one in said.items():
+        lines, chains = dict.fromkeys(note.splitlines(keepends=True)), []
+        for origin, cosignature in cosignatures.items():
             try:
-                _, signatures = read_note(f"{checkpoint.text}\n{one.line}")
+                _, signatures = read_note(f"{checkpoint.text}\n{cosignature.line}")
                 check_signature(
-                    checkpoint, signatures[-1:], origin, chains_of(one.certificates), own.authority
+                    checkpoint, signatures[-1:], origin, chains_of(cosignature.certificates), own.authority
                 )
             except LedgerError as error:
                 refused[origin] = error
                 continue
-            lines |= dict.fromkeys(one.line.splitlines(keepends=True)[-1:])  # it may have sent others' too
-            kept.append(one.certificates)
+            lines |= dict.fromkeys(
+                cosignature.line.splitlines(keepends=True)[-1:]
+            )  # the last line alone is the signer's
+            chains.append(cosignature.certificates)
         with self._store.transaction():
             self._store.put(place, "".join(lines).encode())
-            for chain in kept:
+            for chain in chains:
                 self._put_chain(chain)
         return refused
 
@@ -372,15 +375,15 @@ class HeadLog:
 
 
 def split(leaves: bytes) -> list[bytes]:
-    """Leaves one by one."""
+    """Split concatenated leaves."""
     return [leaves[start : start + LEAF_BYTES] for start in range(0, len(leaves), LEAF_BYTES)]
 
 
 def canonical(opening: object) -> bytes:
-    """The one spelling of an opening."""
+    """Canonical JSON of an opening."""
     return json.dumps(opening, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def commitment(opening: bytes) -> bytes:
-    """The leaf that an opening is of."""
+    """Leaf that commits to an opening."""
     return sha256(opening).digest()

@@ -7,7 +7,8 @@
     — fedkme.ledger/owner/owner-1 <base64 of the key's number and the signature>
 
 Certificates of `fedkme pki` hold keys on P-256, so signatures are ECDSA with SHA-256, type 0x02: the number
-of a key is the first four bytes of SHA-256 of its DER form. In plaintext nobody has a key: no line follows.
+of a key is the first four bytes of SHA-256 of its DER form. In plaintext no party has a key, so a note has no
+signatures.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from fedkme.pki.identity import Identity
 PREFIX = "fedkme.ledger/"
 LEAF_BYTES = 32
 MOST_LINES = 2**17
-"""Signatures of one note: more than there are owners, and than a message has room for."""
+"""Limit of signatures in one note: above the number of owners, and above what a message has room for."""
 MOST_BYTES = 2**14
-"""Bytes of a chain of certificates: a leaf and two authorities of `fedkme pki` have 2,000."""
+"""Limit of bytes in a chain of certificates: a leaf and two authorities of `fedkme pki` have 2,000."""
 _ORIGIN = r"fedkme\.ledger/(?:owner|curator|consumer)/[A-Za-z0-9._-]{1,63}"
 _TEXT = re.compile(rf"({_ORIGIN})\n(0|[1-9]\d{{0,15}})\n([A-Za-z0-9+/]{{43}}=)\n")
 _LINE = re.compile(rf"— ({_ORIGIN}) ([A-Za-z0-9+/]+={{0,2}})")
@@ -49,7 +50,7 @@ class Checkpoint:
 
     Attributes:
         origin: the log, `fedkme.ledger/ROLE/NAME`.
-        size: number of leaves; it never becomes smaller.
+        size: number of leaves; it never falls.
         root: of RFC 6962, 32 bytes.
     """
 
@@ -69,21 +70,21 @@ def origin_of(role: Role, name: str) -> str:
 
 
 CURATORS = origin_of(Role.CURATOR, "")
-"""Begin of the names of curators' logs."""
+"""Prefix of the names of curators' logs."""
 
 
 def check_origin(origin: str) -> None:
-    """Refuse what is no name of a log.
+    """Check the name of a log.
 
     Raises:
-        LedgerError: it is none.
+        LedgerError: no log has such a name.
     """
     if re.fullmatch(_ORIGIN, origin) is None:
         raise _refused("is asked for by a party without a name")
 
 
 def roots_of(leaves: Iterable[bytes]) -> Iterator[bytes]:
-    """Roots of the Merkle tree of RFC 6962, section 2.1, over no leaf, one, two, and so on."""
+    """Roots of the Merkle trees of RFC 6962, section 2.1, over the first 0, 1, 2, ... leaves."""
     full: _Trees = []
     yield _root(full)
     for leaf in leaves:
@@ -92,7 +93,7 @@ def roots_of(leaves: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
-    """Root over all leaves; two hashes for each."""
+    """Root over all leaves, at two hashes a leaf."""
     full: _Trees = []
     for leaf in leaves:
         _add(full, leaf)
@@ -100,7 +101,7 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
 
 
 _Trees = list[tuple[int, bytes]]
-"""Roots of trees of as many leaves as a power of two, from the left, with that number."""
+"""Complete subtrees from the left: number of leaves (a power of two), and root."""
 
 
 def _add(full: _Trees, leaf: bytes) -> None:
@@ -120,7 +121,7 @@ def _root(full: _Trees) -> bytes:
 
 
 def signature_line(checkpoint: Checkpoint, origin: str, identity: Identity) -> str:
-    """A party's signature of a checkpoint, its own or another's, with the line's end.
+    """Sign a checkpoint, the party's own or another's: a line of a note with its line end.
 
     Raises:
         LedgerError: the identity's key is not one of `fedkme pki`.
@@ -134,15 +135,15 @@ def signature_line(checkpoint: Checkpoint, origin: str, identity: Identity) -> s
 
 
 def read_note(note: str) -> tuple[Checkpoint, list[tuple[str, bytes]]]:
-    """The checkpoint of a note, and its signatures by the names of their keys; nothing is verified.
+    """Parse a note into its checkpoint and its signatures with the names of their keys; verify nothing.
 
     Raises:
-        LedgerError: it is no note of a ledger.
+        LedgerError: the text is no note of a ledger.
     """
-    text, found, below = note.partition("\n\n")
+    text, separator, below = note.partition("\n\n")
     match = _TEXT.fullmatch(f"{text}\n")
     lines = [_LINE.fullmatch(line) for line in below.splitlines()]
-    if not found or match is None or len(lines) > MOST_LINES or (below and not below.endswith("\n")):
+    if not separator or match is None or len(lines) > MOST_LINES or (below and not below.endswith("\n")):
         raise _refused("is no checkpoint of a ledger")
     signatures = []
     for line in lines:
@@ -165,18 +166,19 @@ def check_signature(
     chains: Iterable[bytes],
     authority: bytes,
 ) -> None:
-    """Hold a note to the certificate of a party that should have signed it.
+    """Verify a party's signature of a note by the party's certificate.
 
     Args:
-        checkpoint: of the note.
-        signatures: of the note.
-        signer: origin of the party.
-        chains: PEM, each with a party's certificate first. One may have expired since: it counts as of its
-            first day.
+        checkpoint: checkpoint of the note.
+        signatures: signatures of the note.
+        signer: origin of the signing party's log.
+        chains: PEM, each with a party's certificate first. A certificate is checked as of its first day, so
+            that it may have expired since.
         authority: PEM of the authorities that the verifier trusts.
 
     Raises:
-        LedgerError: it has no such signature, or the certificate is another's, or not of the authority.
+        LedgerError: the signature is missing or wrong, or the certificate is another party's, or not of the
+            authority.
     """
     wanted = [signature for name, signature in signatures if name == signer]
     for chain in chains:
@@ -193,14 +195,14 @@ def check_signature(
 
 
 def chain_of_signer(note: str, signer: str, chains: Iterable[bytes]) -> bytes:
-    """Find the chain whose key signed a note for a party; b"" where it is none of them."""
+    """Find the chain whose key signed a note for a party; b"" if there is none."""
     numbers = {signature[:4] for name, signature in read_note(note)[1] if name == signer}
     keys = ((chain, x509.load_pem_x509_certificate(chain).public_key()) for chain in chains)
     return next((chain for chain, key in keys if _key_number(key) in numbers), b"")
 
 
 def chains_of(pem: bytes) -> list[bytes]:
-    """The chain that a peer sent; none where it is no certificate, or longer than any chain."""
+    """List with the chain that a peer sent; empty if it is no certificate, or too long."""
     if len(pem) > MOST_BYTES:
         return []
     try:
@@ -210,12 +212,12 @@ def chains_of(pem: bytes) -> list[bytes]:
     return [pem]
 
 
-@functools.lru_cache(256)  # most notes have the signers of the one before, and a check costs a millisecond
+@functools.lru_cache(256)  # most notes have the signers of the previous note; a check costs a millisecond
 def public_key(signer: str, chain: bytes, authority: bytes) -> ec.EllipticCurvePublicKey:
-    """The key of a party's certificate, whenever it was valid: it does not depend on the time.
+    """Key of a party's certificate, checked as of the certificate's first day, whatever the time is now.
 
     Raises:
-        LedgerError: the certificate is another's, or not of the authority.
+        LedgerError: the certificate is another party's, or not of the authority.
     """
     role, _, name = signer.removeprefix(PREFIX).partition("/")
     try:

@@ -1,4 +1,4 @@
-"""Archiving of runs that are over, with the ledger's lines until then (docs/decisions/012-archives.md)."""
+"""Archiving of ended runs, with the ledger's lines of their time (docs/decisions/012-archives.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedkme.privacy.ledger import ARCHIVED_LINES, GENESIS, costs, disclosures_in
 from fedkme.store import LedgerLine, Store
 
 RUNS = 100
-"""Runs in one archive; so many more that are over stay in the journal."""
+"""Ended runs in one archive; as many later ones stay in the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Leaving:
     """Parts of a journal that are about to be archived.
 
     Attributes:
-        runs: names of runs that are over.
-        lines: of the ledger, with those of other runs among them.
-        last: number of the last of them, or of the archive before.
+        runs: names of ended runs.
+        lines: lines of the ledger, also those of other runs.
+        last: number of the last line; without lines, the previous archive's last line.
     """
 
     runs: Sequence[str]
@@ -30,7 +30,7 @@ class Leaving:
 
 
 Facts = Mapping[str, bytes | None]
-"""Facts of a store; None: deleted."""
+"""Facts of a store by key; None deletes the fact."""
 
 
 def archive_finished(
@@ -39,48 +39,49 @@ def archive_finished(
     settle: Callable[[Leaving], Facts] = lambda leaving: {},
     runs: int = RUNS,
 ) -> int:
-    """Archive runs while twice as many are over as an archive has; any thread may call this, one at a time.
+    """Make archives while at least 2 `runs` ended runs are in the journal; one thread at a time.
 
     Args:
-        store: the party's.
-        shorten: makes of a run's document what is left of it in the store, for lists.
-        settle: makes of what leaves the facts that the party's budgets read from then on.
-        runs: in one archive.
+        store: the party's store.
+        shorten: shortens a run's document to the part that stays in the store, for lists.
+        settle: computes the facts that the party's budgets read in place of the archived lines.
+        runs: number of runs in one archive.
 
     Returns:
-        How many archives were made.
+        Number of archives made.
 
     Raises:
-        StoreError: one could not be written; the store is as it was.
+        StoreError: an archive could not be written; the store is as it was.
         LedgerError: a line is no entry of a ledger.
     """
     from fedkme.ledgers.compaction import (
         condensed,  # it imports accountants: only where something is archived
     )
 
-    made = 0
+    count = 0
     while len(over := store.finished()) >= 2 * runs:
         leaving, before = _leaving(store, over[:runs], over[runs]), tip(store)
         mark, written = (before.mark, before.written) if before else (GENESIS, 0.0)
         if leaving.lines:
             mark, written = hash_of(leaving.lines[-1].line), leaving.lines[-1].written
-        told = [*costs(store)[0], *disclosures_in(line.line for line in leaving.lines)]
-        lines = json.dumps(lines_to_json(condensed(told)), separators=(",", ":")).encode("ascii")
+        disclosures = [*costs(store)[0], *disclosures_in(line.line for line in leaving.lines)]
+        lines = json.dumps(lines_to_json(condensed(disclosures)), separators=(",", ":")).encode("ascii")
         facts = {ARCHIVED_LINES: lines, **settle(leaving)}
         archive = store.pack(leaving.last, mark, written, leaving.runs)
         documents = {run: shorten(store.document(run) or b"") for run in leaving.runs}
         store.archive(archive, documents, facts)
-        made += 1
-    return made
+        count += 1
+    return count
 
 
-def _leaving(store: Store, runs: Sequence[str], kept: str) -> Leaving:
-    """Lines from before a run that stays was opened, up to one whose clock was ahead of all before it.
+def _leaving(store: Store, runs: Sequence[str], next_run: str) -> Leaving:
+    """Collect the lines written before a run that stays was opened, up to a line of the largest time so far.
 
-    With those that were written together with it: then whatever happened before happened before that time, or
-    while the clock was behind a time before it (fedkme/ledgers/windows.py).
+    Lines that were written together with that line are included. So whatever happened before the archive's
+    end happened before that line's time, or while the clock was behind an earlier time
+    (fedkme/ledgers/windows.py).
     """
-    row, readings = store.run(kept), Readings(store)
+    row, readings = store.run(next_run), Readings(store)
     lines = store.ledger(readings.last)
     old = [place for place, line in enumerate(lines[:-1], start=1) if row and line.written < row.opened]
     last, count = readings.last, 0

@@ -1,4 +1,4 @@
-"""Places of ledgers in the folder of a run."""
+"""Paths of the ledgers in a run's folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedkme.store.reading import party_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A ledger on disk, by the party that it should be of."""
+    """A ledger on disk, with the party that its path stands for."""
 
     party: str
     path: Path
@@ -24,26 +24,26 @@ class Found:
 
 
 def following_once() -> Follow:
-    """Make a `follow_chain` that reads each file once, and gives the same again."""
+    """Make a `follow_chain` that reads each file once."""
     return functools.cache(follow_chain)
 
 
 def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list[tuple[str, Path]]:
-    """All ledgers of a run, with the parties that they should be of; the curator's first.
+    """Find all ledgers of a run, each with the party that its path stands for; the curator's first.
 
     Args:
-        directory: the folder.
-        follow: reads a ledger that does not say by its place whose it is.
-        others: ledgers that are kept elsewhere.
+        directory: the folder of the run.
+        follow: reads a ledger whose path does not name its party.
+        others: ledgers in other places.
 
     Raises:
         ConfigError: the folder holds no curator's ledger.
     """
-    curator = directory / "journal.db"  # of a deployment; its ledger.jsonl is as of when it last stopped
+    curator = directory / "journal.db"  # a deployment's; its ledger.jsonl dates from the curator's last stop
     named = {directory / "ledger.jsonl", *others}
     more = [
         path for path in sorted(directory.glob("*ledger*.jsonl")) if path not in named
-    ]  # as of payouts once
+    ]  # for example of payouts, as earlier releases wrote them
     stated = [(party, path) for path in (*others, *more) if (party := _party(path, follow))]
     if not curator.is_file() and not (curator := directory / "ledger.jsonl").is_file():
         raise ConfigError(f"{directory} holds no ledger.jsonl", "Give the folder of a run.")
@@ -58,7 +58,7 @@ def locate(directory: Path, follow: Follow, others: Sequence[Path] = ()) -> list
 
 
 def _party(ledger: Path, follow: Follow) -> str:
-    """Name of the party whose ledger a file holds; the file's if no line is whole, empty if there is none."""
+    """Name of a ledger's party; the file's stem if no line is whole, empty if there is no line."""
     if ledger.suffix == ".db":
         return party_of(ledger)
     entries, fault = follow(ledger)
@@ -66,5 +66,5 @@ def _party(ledger: Path, follow: Follow) -> str:
 
 
 def folder_of(curator: Found) -> Path | None:
-    """The folder in which a curator keeps its records, unless its ledger was taken out of it."""
+    """Folder of a curator's records; None if the ledger was copied out of it."""
     return curator.path.parent if curator.path.name in ("journal.db", "ledger.jsonl") else None

@@ -1,7 +1,8 @@
-"""Figures of privacy that a run's folder states, held against its ledgers: metrics.json and cards of data.
+"""Check of a run's stated privacy figures (metrics.json and cards of data) against its ledgers.
 
-Ledgers are the source of every epsilon. What was computed of them when the run ended is repeated in other
-files, which nothing binds: here it is computed again. Reasons are words, and of a release's version.
+Ledgers are the source of every epsilon. Other files repeat the figures that were computed from the ledgers
+when the run ended, and nothing protects these files: here the figures are computed again. Reasons are text
+that may differ between releases of fedkme, so they are not compared.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from fedkme.privacy.events import event_from_json
 
 METRICS = "metrics.json"
 _EQUAL = 1e-6
-"""Relative difference of two epsilons that two versions of the libraries beneath may make."""
+"""Relative difference of two epsilons that two versions of the libraries may cause."""
 _DELTA = 1e-5
 _WORDS = ("reason", "whole_set")
 
 
 def check_figures(folder: Path) -> list[Verdict]:
-    """Hold the figures of a run's folder against its ledgers, whose chains are whole.
+    """Check the figures in a run's folder against its ledgers, whose chains were verified before.
 
     Args:
-        folder: of one run; one without metrics.json, as of a deployment's curator, states nothing.
+        folder: folder of one run. Without metrics.json, as for a deployment's curator, there are no figures.
 
     Raises:
         LedgerError: a ledger cannot be read.
@@ -47,10 +48,10 @@ def check_figures(folder: Path) -> list[Verdict]:
 
 
 def check_stated(folder: Path) -> None:
-    """Refuse figures that are not of the ledgers beside them; without ledgers nothing can be told.
+    """Refuse a run's folder whose figures contradict its ledgers; without ledgers nothing is checked.
 
     Raises:
-        LedgerError: there is one.
+        LedgerError: a figure contradicts the ledgers.
     """
     stated = check_figures(folder) if (folder / "ledger.jsonl").is_file() else []
     for verdict in stated:
@@ -61,7 +62,7 @@ def check_stated(folder: Path) -> None:
 
 
 def differs(stated: Sequence[Mapping[str, Any]], true: Sequence[Mapping[str, Any]]) -> str:
-    """The first of some statements, as JSON has them, that is another than it should be; empty for none."""
+    """Describe the first stated figure that differs from the true one; statements as JSON, empty for none."""
     for have, want in zip(stated, true, strict=False):
         for key in want.keys() - set(_WORDS):
             if not _equal(have.get(key), want[key]):
@@ -79,17 +80,19 @@ def _readable(check: Any, path: Path, books: LedgerSet) -> str:
 
 
 def _metrics_fault(metrics: Mapping[str, Any], books: LedgerSet) -> str:
-    """Reason why no delta makes the statements those of the ledgers; a true one at any delta is true."""
+    """Reason why the statements match the ledgers at no delta; statements at any one delta are fine."""
     stated = metrics["privacy"]
     fault = ""
-    for delta in sorted({float(each["delta"]) for each in stated if float(each["delta"]) > 0} or {_DELTA}):
-        if not (fault := differs(stated, [each.to_json() for each in statements(books, delta)])):
+    for delta in sorted(
+        {float(statement["delta"]) for statement in stated if float(statement["delta"]) > 0} or {_DELTA}
+    ):
+        if not (fault := differs(stated, [statement.to_json() for statement in statements(books, delta)])):
             return ""
     return fault
 
 
 def _card_fault(card: Mapping[str, Any], books: LedgerSet) -> str:
-    """Reason why a card says less than the release cost towards its consumer."""
+    """Reason why a card states less than the release cost towards its consumer."""
     privacy = card["privacy"]
     event = None if privacy["event"] is None else event_from_json(privacy["event"])
     for name, figure in privacy["epsilon"].items():
@@ -97,15 +100,20 @@ def _card_fault(card: Mapping[str, Any], books: LedgerSet) -> str:
         true = math.inf if event is None else Sound().epsilon([event], delta).epsilon
         if name == Sound.name and not _equal(stated, true):
             return f"epsilon is {stated:g}, and {true:g} by its own event"
-        told = [each for each in statements(books, delta) if is_consumer(each.observer)]
-        cost = max((each.epsilon for each in told if each.accountant == Sound.name), default=0.0)
+        figures_of_books = [
+            statement for statement in statements(books, delta) if is_consumer(statement.observer)
+        ]
+        cost = max(
+            (statement.epsilon for statement in figures_of_books if statement.accountant == Sound.name),
+            default=0.0,
+        )
         if stated < cost * (1 - _EQUAL):
             return f"epsilon is {stated:g}, and {cost:g} by the ledgers"
     return ""
 
 
 def _text_fault(card: Path) -> str:
-    """Reason why a card in Markdown has other figures of privacy than the one in JSON beside it."""
+    """Reason why a card in Markdown has other figures of privacy than the card in JSON beside it."""
     try:
         figures = json.loads(card.read_text(encoding="utf-8"))["privacy"]["epsilon"]
         text = card.with_suffix(".md").read_text(encoding="utf-8")

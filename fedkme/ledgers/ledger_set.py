@@ -1,7 +1,7 @@
-"""Several ledgers as one: what runs cost together, over files of many parties and many runs.
+"""Ledgers of many parties and many runs, read as one set.
 
-Outside of simulations a run's name is unique and tells it apart in every ledger. Simulations call every run
-alike: there a run is one only within one folder, and is called FOLDER/RUN where there are several.
+Outside of simulations a run's name is unique in all ledgers. Simulations give every run the same name: there,
+a name identifies a run only within one folder, and the run is called FOLDER/RUN if there are several folders.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SIMULATED = re.compile(r"run-\d+")
 
 @dataclass(frozen=True, slots=True)
 class LedgerSet:
-    """Disclosures and runs that some ledgers hold.
+    """Disclosures and runs in a set of ledgers.
 
     Attributes:
-        lines: every draw with the run that it belongs to, see `merged`; lines of two draws may be equal.
-        rosters: owners of a run, where a run's folder has the ledger of each.
-        lifetimes: runs of an owner, where its own ledger was given.
-        group: rows that one person may have in all, by the schemas of the runs; 1 where they name nobody.
+        lines: every draw with its run, see `merged`; lines of two draws may be equal.
+        rosters: owners of a run, if the run's folder has the ledger of each owner.
+        lifetimes: runs of an owner, if its own ledger was given.
+        group: rows that one person may have in all, by the schemas of the runs; 1 without a person column.
     """
 
     lines: Sequence[tuple[str, Disclosure]]
@@ -43,24 +43,24 @@ class LedgerSet:
         return list(dict.fromkeys(run for run, _ in self.lines))
 
     def of(self, run: str) -> LedgerSet:
-        """The part that is about one run.
+        """The part of the set that concerns one run.
 
         Raises:
             ConfigError: no run has that name.
         """
         if run not in self.runs:
-            known = ", ".join(self.runs[:8]) + (", ..." if len(self.runs) > 8 else "")
-            raise ConfigError(f"no ledger holds a run {run!r}", f"Runs that are there: {known or 'none'}.")
+            names = ", ".join(self.runs[:8]) + (", ..." if len(self.runs) > 8 else "")
+            raise ConfigError(f"no ledger holds a run {run!r}", f"Runs that are there: {names or 'none'}.")
         return replace(self, lines=[line for line in self.lines if line[0] == run])
 
     def disclosures(self) -> list[Disclosure]:
-        """Every draw, with runs called as they are here."""
+        """Every draw, with the run names of this set."""
         return [about for _, about in self.lines]
 
     def present(self, owner: str, run: str) -> bool:
-        """Check whether an owner took part in a run; where no ledger says that it did not, it did.
+        """Check whether an owner took part in a run; True unless a ledger shows the contrary.
 
-        An owner writes something down in each run in which anything was computed of its rows.
+        An owner writes a line in each run in which anything was computed from its rows.
         """
         if run in self.rosters:
             return owner in self.rosters[run]
@@ -117,12 +117,12 @@ def read_ledgers(paths: Sequence[Path]) -> LedgerSet:
 
 
 def _files(path: Path, follow: Follow) -> list[Path]:
-    """The ledgers of a run's folder, or a ledger."""
+    """Ledgers in a run's folder, or a single ledger."""
     return [path] if path.is_file() else [file for _, file in locate(path, follow)]
 
 
 def _home(file: Path) -> Path:
-    """The folder of the run that a ledger stands in."""
+    """Folder of the run that a ledger's file belongs to."""
     folder = file.resolve().parent
     inner = folder.name in ("owners", "consumer") and (folder.parent / "ledger.jsonl").is_file()
     return folder.parent if inner else folder

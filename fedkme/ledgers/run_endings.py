@@ -1,4 +1,4 @@
-"""Ends of a curator's runs, from the records in its folder, and which runs go on, from its store."""
+"""Ends of a curator's runs, from the records in its folder, and its open runs, from its store."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Ends:
     """Ends of a curator's runs.
 
     Attributes:
-        stayed: owners that were in a run of a round or more to its end, by run.
-        lost: owners that a run lost, by run, with the round in which it did.
-        under_way: runs that are open.
-        begun: runs of which some party has what no plan alone gives: a line about owners' rows, or a head
-            made at its end; each has a record. None: records were not looked for.
+        stayed: owners that took part to the end, by run (of runs with at least one round).
+        lost: owners that were lost, by run, each with the round of the loss.
+        under_way: open runs.
+        begun: runs that surely began, because some party has a line about owners' rows or a head made at the
+            run's end; each of these has a record. None: records were not looked for.
     """
 
     stayed: Mapping[str, Set[str]]
@@ -34,7 +34,7 @@ class Ends:
 
     @staticmethod
     def of(ledger: Path, directory: Path | None = None) -> Ends:
-        """Read what a curator's ledger or store says, and the records in its folder, where it is known."""
+        """Read a curator's ledger or store, and the records in its folder if the folder is given."""
         records = [] if directory is None else _records(directory)
         names = open_runs(ledger) if ledger.suffix == ".db" else []
         return Ends(
@@ -48,51 +48,56 @@ class Ends:
 
     @property
     def recorded(self) -> Set[str]:
-        """Names of the runs that are over, also of those of which the curator wrote down nothing."""
+        """Names of the ended runs, also of runs without a line in the curator's ledger."""
         return self.lost.keys()
 
     def explains(self, party: str, about: Disclosure) -> bool:
-        """Check whether what a party wrote may be on its way to the curator, or was lost with the party."""
+        """Check whether a party's disclosure may be on its way to the curator, or was lost with the party."""
         lost = self.lost.get(about.run, {}).get(party)
         gone = lost is not None and about.round >= lost
         return about.run in self.under_way or gone or self._came_to_nothing(about.run)
 
     def _came_to_nothing(self, name: str) -> bool:
-        """Check whether it is the sketch of a run that did not begin, of which there is no record.
+        """Check for the sketch of a run that never began and so has no record.
 
-        A curator that removes the record of a run is found out by any line of it, in whosever ledger, and by
-        its own head, which others keep.
+        A curator that removes the record of a run is exposed by any line of the run in any ledger, and by its
+        own head, which others store.
         """
         run, _, part = name.partition("/")
         return bool(part) and self.begun is not None and run not in (self.lost.keys() | self.begun)
 
 
 def runs_with_heads(curator: Path, parties: Iterable[Path]) -> frozenset[str]:
-    """Runs at whose end a curator made a head, or a party whose head it took up into its own.
+    """Runs at whose end the curator made a head, or a party made a head that the curator's head refers to.
 
-    Neither can take that back, since others keep the leaves.
+    Neither can deny the head later, since others store the leaves.
 
     Args:
-        curator: its ledger or store.
-        parties: those of others, which may have been in runs of other curators, too.
+        curator: path of the curator's ledger or store.
+        parties: paths of other parties' ledgers or stores; they may have runs of other curators too.
 
     Raises:
         LedgerError: a file of heads cannot be read.
     """
     own, *others = (_openings(path) for path in (curator, *parties))
     heard = {(origin, size) for opening in own for origin, size, _ in opening["heads"]}
-    met = (each for kept in others for each in kept if (each["origin"], each.get("number")) in heard)
-    return frozenset(str(run) for each in (*own, *met) if (run := each.get("run")))
+    met = (
+        opening
+        for openings in others
+        for opening in openings
+        if (opening["origin"], opening.get("number")) in heard
+    )
+    return frozenset(str(run) for opening in (*own, *met) if (run := opening.get("run")))
 
 
 def _openings(ledger: Path) -> list[dict[str, Any]]:
-    """Openings of the leaves of a party's own log, as far as they are beside its ledger."""
+    """Openings of the leaves of a party's own log, if they are beside its ledger."""
     heads = heads_beside(ledger)
     return read_heads(heads).openings if heads.is_file() else []
 
 
 def emptied(ledger: Path, entries: Sequence[object]) -> str:
-    """Describe what heads say that an empty ledger had: an emptied file looks like a new one.
+    """Describe a ledger that is empty although its heads count lines: an emptied file looks like a new one.
 
     Raises:
         LedgerError: the file of heads cannot be read.
@@ -103,10 +108,10 @@ def emptied(ledger: Path, entries: Sequence[object]) -> str:
 
 
 def gone(directory: Path, there: Set[str]) -> list[tuple[str, str]]:
-    """Files of heads in a run's folder whose ledgers are gone from beside them, each with its fault.
+    """Files of heads in a run's folder whose ledgers are missing, each with a description of the fault.
 
     Args:
-        directory: the folder.
+        directory: the folder of the run.
         there: parties whose ledgers were given.
 
     Raises:
@@ -123,12 +128,12 @@ def gone(directory: Path, there: Set[str]) -> list[tuple[str, str]]:
 
 
 def _lines_at_heads(ledger: Path) -> int:
-    """Number of lines that the heads beside a ledger say it had; 0 where there are none."""
+    """Number of a ledger's lines by the heads beside it; 0 without heads."""
     return max((int(opening["entries"]) for opening in _openings(ledger)), default=0)
 
 
 def owner_of(ledger: Path) -> str:
-    """Name of the party whose empty ledger a file is: by its store or its heads, else by its own name."""
+    """Name of the party of an empty ledger: by its store or its heads, else the file's stem."""
     if ledger.suffix == ".db":
         return party_of(ledger) or ledger.stem
     origin = read_heads(heads).origin if (heads := heads_beside(ledger)).is_file() else ""
@@ -137,7 +142,7 @@ def owner_of(ledger: Path) -> str:
 
 
 def consumer_of(directory: Path) -> str:
-    """Name of the consumer that asked for the run in a folder, as the curator's record.json has it."""
+    """Name of the consumer that asked for the run in a folder, from the curator's record.json."""
     return str(read_record(directory).get("consumer", CONSUMER))
 
 
@@ -147,22 +152,23 @@ def rows_of_person(directory: Path) -> int:
 
 
 def read_record(directory: Path) -> Mapping[str, Any]:
-    """The curator's record of the run in a folder; empty where there is none."""
+    """The curator's record of the run in a folder; empty without a record."""
     path = directory / "record.json"
-    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    record: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return record
 
 
 def _records(directory: Path) -> list[Mapping[str, Any]]:
-    """Records of a curator's runs that are over."""
-    found = [read_record(folder) for folder in (directory, *directory.glob("run-*"))]
-    return [record for record in found if "run" in record]
+    """Records of a curator's ended runs."""
+    records = [read_record(folder) for folder in (directory, *directory.glob("run-*"))]
+    return [record for record in records if "run" in record]
 
 
 def _lost(record: Mapping[str, Any]) -> dict[str, int]:
-    """Owners of which the curator heard no more, each with the round from which on.
+    """Owners that the curator lost, each with the first round without it.
 
-    One that came back without the keys of its sealed rows had died; what it wrote may never have left.
+    An owner that came back without the keys of its sealed rows had died; its last lines may never have been
+    sent.
     """
     faults = record.get("faults", ())
     died = (OwnerLostError.code, SealedBoxError.code)

@@ -1,7 +1,8 @@
-"""Privacy statements: what each observer can learn of each data set, by what ledgers say was disclosed.
+"""Privacy statements: what each observer can learn of each data set, by the disclosures in ledgers.
 
-The one source of the figures in metrics.json, on the terminal, on the page of a run and in `fedkme audit
-ledger`. Settings say what a run may cost at most; these say what it has cost so far, also where it failed.
+They are the single source of the figures in metrics.json, on the terminal, on the page of a run and in
+`fedkme audit ledger`. Settings bound the cost of a run in advance; statements give its cost so far, also of a
+run that failed.
 """
 
 from __future__ import annotations
@@ -27,39 +28,39 @@ from fedkme.privacy.accounting import ONE_ROW, PrivacyStatement, person_of, with
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, VALIDATION, is_validation, validation_of
 
 EACH_OWNER = "each owner"
-"""Words in place of owners' names, where an observer saw no row and can learn the same of each of several."""
+"""Name in place of several owners' names, if an observer saw no row and can learn the same of each owner."""
 _OBSERVERS = ("owners and curator", "owners", "other owners", CURATOR)
 """The order of statements; consumers come last."""
 
 
 def statements(books: LedgerSet, delta: float) -> list[PrivacyStatement]:
-    """Compose everything that ledgers hold, by both accountants; `published` where the paper has arithmetic.
+    """Compose all disclosures in ledgers by both accountants; `published` only if the paper has a formula.
 
-    Owners stand under their names where figures or reasons differ, or where rows of theirs were seen. An
-    owner of which an observer was told nothing costs epsilon 0, where the books have each owner's ledger.
-    Where a person may have several rows, a finite bound is stated for a row and for a person.
+    Owners appear by name if their figures or reasons differ, or if rows of theirs were seen. An owner of
+    which an observer learned nothing has epsilon 0, if the set has each owner's ledger. If a person may have
+    several rows, a finite bound is stated for a row and for a person.
 
     Args:
         books: ledgers of one run or of several.
-        delta: at which epsilons are stated.
+        delta: delta of the stated epsilons.
     """
     cells = with_coalition(by_owner(_with_silent(cells_of(books.disclosures()), books), books.present))
     rows = zip(composed(cells, Sound(), delta), composed(cells, Published(), delta), strict=True)
-    found: dict[str, dict[str, list[PrivacyStatement]]] = {}
+    by_observer: dict[str, dict[str, list[PrivacyStatement]]] = {}
     for sound, published in rows:
-        kept = found.setdefault(sound.observer, {})
-        kept[sound.protected] = [_statement(sound, "sound")]
+        by_owner_name = by_observer.setdefault(sound.observer, {})
+        by_owner_name[sound.protected] = [_statement(sound, "sound")]
         if sound.relation and published.figure.method != "none":
-            kept[sound.protected].insert(0, _statement(published, "published"))
+            by_owner_name[sound.protected].insert(0, _statement(published, "published"))
     for sound in composed(cells, Sound(), delta, books.group) if books.group > 1 else ():
-        of_row = found[sound.observer][sound.protected]
+        of_row = by_observer[sound.observer][sound.protected]
         if math.isfinite(of_row[-1].epsilon):  # else a person's would say the same
             of_row.append(_statement(sound, "sound", person_of(books.group)))
-    return sorted(_joined(found), key=_place)
+    return sorted(_joined(by_observer), key=_place)
 
 
 def _with_silent(cells: Cells, books: LedgerSet) -> Cells:
-    """Add an empty cell for each owner and each observer that was told nothing of it."""
+    """Add an empty cell for each owner and each observer that learned nothing of the owner."""
     owners = {owner for run in books.runs for owner in books.rosters.get(run, ())}
     observers = {CURATOR, OWNERS, *(observer for _, observer in cells if is_consumer(observer))}
     return {**{(owner, observer): [] for owner in owners for observer in observers}, **cells}
@@ -82,21 +83,21 @@ def _statement(
     )
 
 
-def _joined(found: Mapping[str, Mapping[str, list[PrivacyStatement]]]) -> Iterator[PrivacyStatement]:
-    """Put one statement in place of several that say the same of all owners, or of D_v to all parties."""
-    owners = {name for told in found.values() for name in told if not is_validation(name)}
-    for observer, told in found.items():
-        named = [told[owner] for owner in sorted(owners & told.keys())]
+def _joined(by_observer: Mapping[str, Mapping[str, list[PrivacyStatement]]]) -> Iterator[PrivacyStatement]:
+    """Replace several statements by one if they are equal for all owners, or for D_v to all parties."""
+    owners = {name for by_name in by_observer.values() for name in by_name if not is_validation(name)}
+    for observer, by_name in by_observer.items():
+        named = [by_name[owner] for owner in sorted(owners & by_name.keys())]
         rows = any(each.raw_points for one in named for each in one)
         alike = len(owners) == len(named) > 1 and len({_nameless(one) for one in named}) == 1 and not rows
         for one in named[:1] if alike else named:
             yield from (replace(each, protected=EACH_OWNER) if alike else each for each in one)
-        for about in (name for name in told if is_validation(name)):
-            other = found.get({CURATOR: OWNERS, OWNERS: CURATOR}.get(observer, ""), {}).get(about)
-            if other is None or _nameless(other) != _nameless(told[about]):
-                yield from told[about]
+        for about in (name for name in by_name if is_validation(name)):
+            other = by_observer.get({CURATOR: OWNERS, OWNERS: CURATOR}.get(observer, ""), {}).get(about)
+            if other is None or _nameless(other) != _nameless(by_name[about]):
+                yield from by_name[about]
             elif observer == CURATOR:
-                yield from (replace(each, observer="owners and curator") for each in told[about])
+                yield from (replace(each, observer="owners and curator") for each in by_name[about])
 
 
 def _nameless(about: Sequence[PrivacyStatement]) -> tuple[PrivacyStatement, ...]:
@@ -104,7 +105,7 @@ def _nameless(about: Sequence[PrivacyStatement]) -> tuple[PrivacyStatement, ...]
 
 
 def _place(about: PrivacyStatement) -> tuple[bool, str, int, str]:
-    """The place in the list: validation sets, then owners towards each observer."""
+    """Sort key: validation sets first, then owners towards each observer."""
     rank = _OBSERVERS.index(about.observer) if about.observer in _OBSERVERS else len(_OBSERVERS)
     validation = about.protected.startswith(VALIDATION)
     return not validation, about.protected if validation else "", rank, about.observer

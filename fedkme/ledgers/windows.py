@@ -1,14 +1,16 @@
-"""Windows of budgets: when something was disclosed at the latest, also where a clock was set back.
+"""Windows of budgets: the latest possible time of each disclosure, also if a clock was set back.
 
-A budget of `days` counts what may lie in the last so many days. A party's ledger has an order that no clock
-changes: what stands behind a line happened after it. A reading of the clock below an earlier one shows that
-the clock was set back (or had been ahead); such a reading is no time. What was written with it happened
-before the next reading that is above all readings so far, and that one is its time here; where there is none
-yet, it counts as of now. So no line leaves a window early because of a clock that was set back, whether it
-still is or was corrected. What begins the window is the clock as it is; one that is back begins it earlier.
+A budget of `days` counts all disclosures that may lie in the last `days` days. A party's ledger has an order
+that no clock changes: a line happened after the lines before it. A reading of the clock below an earlier
+reading shows that the clock was set back (or had been ahead); such a reading gives no time. A line with such
+a reading happened before the next reading that is above all readings so far, and that reading counts as the
+line's time; without such a reading, the line counts as of now. So no line leaves a window early because a
+clock was set back, whether the clock was corrected or not. The window begins by the clock as it is now; a
+clock that is behind begins it earlier.
 
-A clock that is *ahead* frees what the window then leaves behind: a party cannot tell that from time that
-passed. What is written after it was corrected counts until the wrong time is reached, and `doctor` says so.
+A clock that is *ahead* frees the disclosures that the window then leaves behind: a party cannot tell a wrong
+clock from time that passed. Lines that are written after the correction count until the wrong time is
+reached, and `doctor` says so.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from fedkme.store import Store
 
 DAY_S = 86400.0
 _READ = "clock/"
-"""Facts of a store: readings that came after a line, as the clock had been set back before it."""
+"""Prefix of the keys of readings after a line before which the clock had been set back."""
 
 
 class Readings:
-    """Readings of a party's clock that are above all before them, with their places in its ledger.
+    """Readings of a party's clock that exceed all earlier readings, with their places in the party's ledger.
 
     Attributes:
-        last: number of the last line that was taken in.
+        last: number of the last line that was added.
     """
 
     def __init__(self, store: Store) -> None:
         """Begin before the first line of the store's ledger that is in no archive.
 
-        An archive ends with a reading above all before it. What lies before is settled; where it is asked
-        for, that reading bounds it.
+        An archive ends with a reading above all earlier readings. This reading bounds the times of all
+        archived lines.
         """
         self._store = store
         self._after = {
@@ -49,11 +51,11 @@ class Readings:
 
     @property
     def largest(self) -> float:
-        """The largest time that was ever read, Unix seconds; -inf without any."""
+        """Largest reading so far, Unix seconds; -inf without a reading."""
         return self._times[-1]
 
     def add(self, line: int, at: float) -> None:
-        """Take in when a line was written; lines come in their order."""
+        """Add the time at which a line was written (Unix seconds); lines come in their order."""
         self.last = line
         if at > self.largest:
             self._add(line, at)
@@ -61,14 +63,14 @@ class Readings:
             self._add(line + 0.5, after)
 
     def latest(self, place: float, at: float) -> float:
-        """Bound from above on when something happened.
+        """Upper bound on the time of an event.
 
         Args:
-            place: number of the last line that stood there, or `place_in` of the store; its own for a line.
-            at: what the clock said, Unix seconds.
+            place: number of the last line at that time, or `place_in` of the store; for a line, its number.
+            at: the clock's reading at the event, Unix seconds.
 
         Returns:
-            Unix seconds; infinity where it may just have happened.
+            Unix seconds; infinity if the event may just have happened.
         """
         after = bisect_right(self._places, place)
         if not after:
@@ -81,7 +83,7 @@ class Readings:
         return math.inf
 
     def note(self, now: float) -> None:
-        """Keep a reading after the last line, where the clock is right again and no line says so yet."""
+        """Store a reading after the last line, if the clock is right again and no line shows that yet."""
         if self._behind and now >= self.largest and self.last not in self._after:
             self._after[self.last] = now
             self._store.put(f"{_READ}{self.last}", str(now).encode("ascii"))
@@ -94,10 +96,10 @@ class Readings:
 
 
 def place_in(store: Store, line: int) -> float:
-    """Place of what happens now, behind a store's last line: after a reading that was kept there."""
+    """Place of an event now, after a store's last line and after a reading stored there."""
     return line + (0.0 if store.get(f"{_READ}{line}") is None else 0.75)
 
 
 def begin_of(days: float | None, now: float) -> float:
-    """Begin of a window that ends now, Unix seconds."""
+    """Begin of a window that ends now, Unix seconds; -inf for a window without `days`."""
     return -math.inf if days is None else now - days * DAY_S

@@ -1,9 +1,9 @@
-"""Holding ledgers against every head that anybody keeps.
+"""Check of ledgers against all stored heads.
 
-A party that changed its ledger can make another log of heads, and sign it. It cannot change what others keep:
-their notes and leaves, and the leaves of other logs that stand for its heads. So each log must be one and the
-same wherever any of it is kept, its own openings must give all of its leaves, and its ledger must go through
-all of its openings.
+A party that changed its ledger can make another log of heads, and sign it. The party cannot change what other
+parties store: its notes and leaves, and the leaves of other logs that stand for its heads. So all copies of a
+log must agree, the party's openings must give all of its leaves, and its ledger must match all of its
+openings.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def check_files(
     authority: bytes | None = None,
     follow: Follow = follow_chain,
 ) -> list[Verdict]:
-    """Hold ledgers against the heads beside them, and against those of others.
+    """Check ledgers against the heads beside them, and against other parties' heads.
 
     Args:
-        ledgers: files of lines with heads in a file beside them, or stores.
+        ledgers: ledgers' files with files of heads beside them, or stores.
         others: files of heads whose ledgers were not given.
         authority: see `check_heads`.
         follow: reads a ledger.
 
     Raises:
-        LedgerError: a file cannot be read. A broken chain is left to `follow_chain`.
+        LedgerError: a file cannot be read. A ledger with a broken chain is skipped.
     """
     read, entries = [], {}
     for ledger in ledgers:
@@ -50,36 +50,36 @@ def check_files(
 
 
 def are_signed(ledgers: Sequence[Path], others: Sequence[Path] = ()) -> bool:
-    """Check whether any of the heads that `check_files` reads are signed."""
+    """Check whether any head that `check_files` reads is signed."""
     paths = [*map(heads_beside, ledgers), *others]
     return any(read_heads(path).chains for path in paths if path.is_file())
 
 
 def check_heads(
-    ledgers: Mapping[str, Sequence[Entry]], kept: Sequence[KeptHeads], authority: bytes | None = None
+    ledgers: Mapping[str, Sequence[Entry]], files: Sequence[KeptHeads], authority: bytes | None = None
 ) -> list[Verdict]:
-    """Hold ledgers against all heads.
+    """Check ledgers against all heads.
 
     Args:
-        ledgers: entries of the party whose heads a file has, by `KeptHeads.where`.
-        kept: of all parties whose files there are.
-        authority: PEM, for signatures; None: content alone is compared.
+        ledgers: entries of parties' ledgers, by `KeptHeads.where` of the party's heads.
+        files: contents of all files of heads.
+        authority: PEM, for signatures; None: compare contents alone.
     """
-    chains = [chain for each in kept for chain in each.chains]
-    told: dict[str, list[tuple[str, Checkpoint]]] = {}
+    chains = [chain for heads in files for chain in heads.chains]
+    claims: dict[str, list[tuple[str, Checkpoint]]] = {}
     verdicts = []
-    for each in kept:
-        for checkpoint, fault in (_verified(note, chains, authority) for note in each.notes):
+    for heads in files:
+        for checkpoint, fault in (_verified(note, chains, authority) for note in heads.notes):
             if fault:
-                verdicts.append(Verdict(each.where, fault))
+                verdicts.append(Verdict(heads.where, fault))
             else:
-                told.setdefault(checkpoint.origin, []).append((each.where, checkpoint))
-        for opening in each.openings:
+                claims.setdefault(checkpoint.origin, []).append((heads.where, checkpoint))
+        for opening in heads.openings:
             for origin, size, root in opening["heads"]:
-                said = Checkpoint(origin, size, base64.b64decode(root))
-                told.setdefault(origin, []).append((f"a head in {each.where}", said))
-    logs = sorted({*told, *(origin for each in kept for origin in each.leaves)})
-    return [*verdicts, *(_log(origin, told.get(origin, []), ledgers, kept) for origin in logs)]
+                checkpoint = Checkpoint(origin, size, base64.b64decode(root))
+                claims.setdefault(origin, []).append((f"a head in {heads.where}", checkpoint))
+    logs = sorted({*claims, *(origin for heads in files for origin in heads.leaves)})
+    return [*verdicts, *(_log(origin, claims.get(origin, []), ledgers, files) for origin in logs)]
 
 
 def _verified(note: str, chains: Sequence[bytes], authority: bytes | None) -> tuple[Checkpoint, str]:
@@ -95,21 +95,21 @@ def _verified(note: str, chains: Sequence[bytes], authority: bytes | None) -> tu
 
 def _log(
     origin: str,
-    told: Sequence[tuple[str, Checkpoint]],
+    claims: Sequence[tuple[str, Checkpoint]],
     ledgers: Mapping[str, Sequence[Entry]],
-    kept: Sequence[KeptHeads],
+    files: Sequence[KeptHeads],
 ) -> Verdict:
-    own = next((each for each in kept if each.origin == origin), None)
-    longest = max((each.leaves.get(origin, []) for each in kept), key=len)
+    own = next((heads for heads in files if heads.origin == origin), None)
+    longest = max((heads.leaves.get(origin, []) for heads in files), key=len)
     leaves = longest if own is None else own.leaves.get(origin, [])
     about = f"heads of {origin.partition('/')[2]}"
-    for each in kept:
-        theirs = each.leaves.get(origin, [])
+    for heads in files:
+        theirs = heads.leaves.get(origin, [])
         if theirs != leaves[: len(theirs)]:
-            return Verdict(about, _differs(each.where, len(theirs), len(leaves)))
+            return Verdict(about, _differs(heads.where, len(theirs), len(leaves)))
     roots = dict(enumerate(roots_of(leaves)))
-    for where, checkpoint in told:
-        if own is None:  # who keeps no leaves may know of later heads than who does
+    for where, checkpoint in claims:
+        if own is None:  # a party without the log's leaves may have later heads than one with leaves
             roots.setdefault(checkpoint.size, checkpoint.root)
         if roots.get(checkpoint.size) != checkpoint.root:
             return Verdict(about, _differs(where, checkpoint.size, max(roots)))
@@ -121,26 +121,26 @@ def _log(
     if entries is None:
         return Verdict(f"{about}: {len(leaves)}; its ledger was not given", absent=_party(origin))
     last = 0
-    for opening in (each for each in own.openings if each["origin"] == origin):
+    for opening in (heads for heads in own.openings if heads["origin"] == origin):
         last, digest = opening["entries"], opening["hash"]
         if last > len(entries):
             return Verdict(about, f"the ledger has {len(entries)} lines and head {opening['number']} {last}")
         if last and entries[last - 1].hash != digest:
             return Verdict(about, f"line {last} is another than that of head {opening['number']}")
-    others = len({where for where, _ in told if where != own.where})
+    others = len({where for where, _ in claims if where != own.where})
     return Verdict(
         f"{about}: {len(leaves)}, also with {others} others; {len(entries) - last} lines after the last"
     )
 
 
 def _party(origin: str) -> str:
-    """Name that the party of a log has in ledgers."""
+    """Name of a log's party in ledgers."""
     role, _, name = origin.partition("/")[2].partition("/")
     return CURATOR if role == Role.CURATOR else name
 
 
 def _opened(own: KeptHeads, origin: str, leaves: Sequence[bytes]) -> str:
-    """Reason why a party's openings are not those of its leaves, if they are not."""
+    """Reason why a party's openings do not match its leaves; empty if they match."""
     openings = [opening for opening in own.openings if opening["origin"] == origin]
     if [opening.get("number") for opening in openings] != list(range(1, len(leaves) + 1)):
         cause = "its store came from a backup, or it hides them"

@@ -1,10 +1,10 @@
-"""Post-processing of what was paid for: each step runs in one guard, fails alone, and can be taken again.
+"""Post-processing of released numbers: each step runs in one guard, fails alone, and can be repeated.
 
 Released first, computed later (DESIGN.md, decision 8): whoever makes a `Derivation` has the released numbers
-on disk. Everything that is computed from them runs in a `step`. A step that raises, for whatever reason (a
-number that no formula expected, an optimiser, a library, memory, a full disk), costs what that step makes and
-one line; the other steps are taken. Nothing else calls what may raise: a release method and a simulation get
-hold of a file's place, or of a figure, by a step alone.
+on disk. Every computation from these numbers runs in a `step`. A step that raises, for whatever reason (an
+unexpected number, an optimiser, a library, memory, a full disk), costs its own result and one line; the other
+steps run. Code that may raise is called in steps alone: a release method and a simulation get a file's path,
+or a figure, from a step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedkme.errors import CancelledRunError, FedkmeError, InterruptedRunError, N
 T = TypeVar("T")
 
 REMEDY = "The released numbers are on disk: `fedkme report DIR`, or asking again, makes the rest at no cost."
-"""Remedy of who has a folder with the numbers."""
+"""Remedy for a user who has a folder with the numbers."""
 _STOPS = (CancelledRunError, InterruptedRunError)
 _PACKAGES = frozenset({"fedkme", "curator", "consumer", "sim"})
 
@@ -29,7 +29,7 @@ class Derivation:
 
     Attributes:
         losses: errors of the steps that failed, in their order.
-        remedy: says in each how the rest is made.
+        remedy: remedy in each of these errors: how to make the rest.
     """
 
     def __init__(self, remedy: str = REMEDY) -> None:
@@ -41,15 +41,15 @@ class Derivation:
         """Take one step.
 
         Args:
-            what: thing that the step makes, for the line of its failure.
-            make: makes it.
+            what: result of the step, for the line of its failure.
+            make: computes the result.
 
         Returns:
-            What `make` returned; None where it failed, and `losses` has one error more.
+            Result of `make`; None if it failed, and then `losses` has one error more.
 
         Raises:
-            CancelledRunError: nobody waits for the rest.
-            InterruptedRunError: the user interrupted it.
+            CancelledRunError: the run was cancelled, and nobody waits for the rest.
+            InterruptedRunError: the user interrupted the step.
         """
         try:
             return make()
@@ -61,7 +61,7 @@ class Derivation:
 
 
 def total(losses: Sequence[NotMadeError]) -> NotMadeError | None:
-    """One error for all losses; None without any."""
+    """One error for all losses; None if there are none."""
     if len(losses) < 2:
         return losses[0] if losses else None
     first = losses[0]
@@ -69,7 +69,7 @@ def total(losses: Sequence[NotMadeError]) -> NotMadeError | None:
 
 
 def _why(error: Exception) -> str:
-    """Reason of a failure; of an unexpected one type and place, as its text may hold numbers of rows."""
+    """Reason of a failure; for an unexpected one, type and place: its text may hold private numbers."""
     match error:
         case FedkmeError():
             return error.cause
@@ -77,6 +77,8 @@ def _why(error: Exception) -> str:
             return "there is not enough memory"
         case OSError(strerror=str(text)):
             return text
-    frames = [each for each in extract_tb(error.__traceback__) if _PACKAGES & set(Path(each.filename).parts)]
+    frames = [
+        frame for frame in extract_tb(error.__traceback__) if _PACKAGES & set(Path(frame.filename).parts)
+    ]
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}"

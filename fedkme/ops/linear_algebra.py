@@ -1,4 +1,4 @@
-"""Limits linear algebra to one thread: with more the last bits of a product or a factor are others."""
+"""Limit of linear algebra to one thread: with several threads, the last bits of results differ."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 _lock = threading.Lock()
 _held: list[Any] = []
-"""The limit of this process, once for each who computes under it; the last to end lifts it."""
+"""Limit of this process, once for each context that is open; the last one to close lifts it."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let this process compute matrices in one thread, whoever else computes under the same limit.
+    """Limit matrix computations of this process to one thread; contexts may overlap.
 
-    Libraries that are loaded later are not held to it, so scipy's is loaded first.
+    The limit does not hold for libraries that are loaded later, so scipy's is loaded first.
     """
-    import scipy.linalg.lapack  # noqa: F401, a fifth of a second that a start need not wait for
+    import scipy.linalg.lapack  # noqa: F401, takes a fifth of a second, so not at start
     from threadpoolctl import threadpool_limits
 
     with _lock:

@@ -1,7 +1,7 @@
 """Log lines of a party: text, or one JSON object a line; never a private value.
 
-Events are the party's own words. What libraries log, and what nobody foresaw, is said by its place in the
-code and its type alone: the text of an exception may hold a row, a key or a passphrase.
+Events are the party's own words. Log lines of libraries and unexpected exceptions appear by type and place in
+the code alone: the text of an exception may hold a row, a key or a passphrase.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from fedkme.errors import FedkmeError, on_disk
 from fedkme.party import LogFormat
 
 OUR_LOGGERS = ("curator", "owner", "consumer", "fedkme")
-"""Loggers whose text is ours, and holds nothing private."""
-_OF_A_ROUND = ("round", "asked", "revealed", "accessed", "pool", "owners", "milliseconds")
-"""Fields of a line about a round; who won it, and with which bid, is not for every reader of a log."""
+"""Loggers of this project, whose text holds nothing private."""
+_ROUND_FIELDS = ("round", "asked", "revealed", "accessed", "pool", "owners", "milliseconds")
+"""Public fields of a line about a round; its winner and the winning bid are not for every reader of a log."""
 
 
 class Log:
-    """Log of a party, on standard error or in a file that may be moved away while it is written."""
+    """Log of a party, on standard error or in a file that may be rotated while the party runs."""
 
     def __init__(
         self, party: str, form: LogFormat = "text", file: Path | None = None, among: bool = False
     ) -> None:
         """Open a party's log, on standard error or at the end of a file of mode 0640.
 
-        `among` others in the same process, each line has the party's name, that of its failure too.
+        With `among`, several parties share the process, and every line has the party's name, also the line
+        of a failure.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -53,18 +54,18 @@ class Log:
         self._handler.handle(logging.makeLogRecord({"fedkme": (event, _public(fields))}))
 
     def fail(self, error: FedkmeError) -> None:
-        """Write the failure that ends the party; as every command does where a person may look."""
+        """Write the failure that ends the party; on a terminal, in the form that every command uses."""
         if self._form == "json" or self._file is not None or self._among:
             self.write("failed", {"code": error.code, "cause": error.cause, "remedy": error.remedy})
         if not self._among and (self._form == "text" or self._file is not None):
             sys.stderr.write(f"{error}\n")
 
     def capture(self) -> None:
-        """Take in what libraries log in this process, which has no other party."""
+        """Write the log lines of libraries too; only for a process with a single party."""
         logging.captureWarnings(True)
         logging.getLogger().handlers[:] = [self._handler]
         if self._form == "json":
-            # gRPC's core writes lines of its own to standard error; this is read when it first does anything
+            # gRPC's core writes lines of its own to standard error; it reads this variable on first use
             os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
@@ -78,7 +79,7 @@ def unforeseen(error: BaseException) -> dict[str, Any]:
 def _public(fields: Mapping[str, Any]) -> dict[str, Any]:
     flat = {key: value for key, value in fields.items() if key != "record"}
     if (record := fields.get("record")) is not None:
-        flat |= {key: record[key] for key in _OF_A_ROUND if key in record}
+        flat |= {key: record[key] for key in _ROUND_FIELDS if key in record}
     return flat
 
 
@@ -97,7 +98,7 @@ def _event_of(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """Standard error as it is when a line is written."""
+    """Handler that looks up `sys.stderr` for each line."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -108,7 +109,7 @@ class _Stderr(logging.StreamHandler[Any]):
 
 
 class _File(logging.handlers.WatchedFileHandler):
-    """A file that is not for everybody on the host, also when it is begun anew."""
+    """Log file of mode 0640, also after rotation."""
 
     def _open(self) -> Any:
         def private(path: str, flags: int) -> int:
@@ -144,9 +145,9 @@ class _TextLines(logging.Formatter):
 
 
 def text_of(value: Any) -> str:
-    """Write a value of a field as a person reads it, in one line: figures rounded, lists by commas.
+    """Format a field's value for people, in one line: figures rounded, lists with commas.
 
-    A peer's words cannot begin a line of their own: what cannot be printed is escaped, in quotes.
+    A peer's text cannot start a line of its own: text with unprintable characters is escaped and quoted.
     """
     match value:
         case None:

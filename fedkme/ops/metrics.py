@@ -1,7 +1,7 @@
-"""Metrics for Prometheus that every party with a store has, and the server at which they are read.
+"""Metrics for Prometheus of every party with a store, and the server that exports them.
 
-Reading happens in threads of its own. What a round pays is a few counters; what is heavy, epsilon, is
-computed in a thread when a run ends.
+The server has threads of its own. A round costs a few counters; epsilon, which is expensive, is computed in a
+thread when a run ends.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ FAST = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 2.0)
 
 @contextlib.contextmanager
 def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Iterator[str]:
-    """Let Prometheus read figures while inside.
+    """Serve metrics to Prometheus inside the context.
 
-    Yields the address, with the port that the system chose for 0.
+    Args:
+        address: host:port.
+        anywhere: allow an address off loopback.
+        registry: the metrics.
 
     Yields:
         the address, with the port that the system chose for 0.
 
     Raises:
-        ConfigError: it is no address, is off loopback without leave, or cannot be listened on.
+        ConfigError: the address is malformed, is off loopback without `anywhere`, or is not free.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
@@ -69,7 +72,7 @@ class TimedStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Open a transaction of the store, and measure it."""
+        """Open a transaction of the store, and measure its time."""
         begun = time.perf_counter()
         with self._store.transaction():
             yield
@@ -85,13 +88,13 @@ def timed(store: Store, registry: CollectorRegistry) -> Store:
 
 
 class Spending:
-    """Cost of the ledger's lines by protected set and observer, by the sound accountant."""
+    """Epsilon and raw rows of the ledger by protected set and observer, by the sound accountant."""
 
     def __init__(self, store: Store, registry: CollectorRegistry, say: Callable[[FedkmeError], None]) -> None:
-        """Begin, with what the ledger holds; `say` is told of one that cannot be read, in another thread."""
+        """Start with the ledger's lines; `say` gets errors of an unreadable ledger, in another thread."""
         self._store = store
         self._say = say
-        self._found, self._read = costs(store)
+        self._disclosures, self._read = costs(store)
         self._due = threading.Event()
         self._over = threading.Event()
         labels = ("protected", "observer")
@@ -100,17 +103,17 @@ class Spending:
         self._rows = Gauge(
             "fedkme_raw_rows", "Rows that an observer saw as they are", labels, registry=registry
         )
-        # a daemon: an accountant in the middle of its sums does not hold up the end of the process
+        # a daemon: an accountant in the middle of its computation does not delay the end of the process
         self._thread = threading.Thread(target=self._work, name="spending", daemon=True)
         self._thread.start()
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute again, soon and elsewhere."""
+        """Start a computation in the thread."""
         self._due.set()
 
     def close(self) -> None:
-        """Read the store no more."""
+        """Stop reading the store."""
         self._over.set()
         self._due.set()
 
@@ -133,8 +136,8 @@ class Spending:
         lines = self._store.ledger(self._read)
         if not lines:
             return
-        self._found += disclosures_in(kept.line for kept in lines)
+        self._disclosures += disclosures_in(line.line for line in lines)
         self._read = lines[-1].seq
-        for row in matrix(self._found, Sound(), DELTA):
+        for row in matrix(self._disclosures, Sound(), DELTA):
             self._epsilon.labels(row.protected, row.observer).set(row.figure.epsilon)
             self._rows.labels(row.protected, row.observer).set(row.raw_rows)

@@ -21,22 +21,24 @@ def span(seconds: float) -> str:
 
 
 def left(done: float, total: float, seconds: float) -> str:
-    """Words for how long the rest takes, if it goes on as it went for `seconds`."""
-    known = done > _LEAST_DONE * total  # a peer may say 5e-324
+    """Time left in words, at the average speed of the past `seconds`."""
+    measurable = done > _LEAST_DONE * total  # a peer may say 5e-324
     return (
-        f"about {span(seconds / done * (total - done))} left" if known else "the time left is not known yet"
+        f"about {span(seconds / done * (total - done))} left"
+        if measurable
+        else "the time left is not known yet"
     )
 
 
 class StageTime:
-    """Tells how long a stage takes from here, by how far it came since it was first told of."""
+    """Estimates the time left of a stage from its progress since its first report."""
 
     def __init__(self) -> None:
         self._stage = ""
         self._began = self._first = 0.0
 
     def left(self, stage: str, fraction: float, now: float) -> str:
-        """Words for the time that is left `now`, in seconds; none at a stage's begin and end."""
+        """Time left in words at the time `now` (seconds); empty at a stage's begin and end."""
         if stage != self._stage:
             self._stage, self._began, self._first = stage, now, fraction
         since = left(fraction - self._first, 1.0 - self._first, now - self._began)
@@ -44,14 +46,14 @@ class StageTime:
 
 
 def with_time_left(say: Callable[..., None]) -> Callable[..., None]:
-    """Reports with `left` beside how far a stage is: a clock's figure, hence no part of what a run says."""
+    """Add the time left to events of progress: a figure of a clock, so the run itself does not report it."""
     times: defaultdict[str, StageTime] = defaultdict(StageTime)
 
-    def told(event: str, **fields: Any) -> None:
+    def report(event: str, **fields: Any) -> None:
         if event == "progress":
             fields["left"] = times[fields["run"]].left(fields["stage"], fields["fraction"], time.monotonic())
         elif event == "ended":
             times.pop(fields["run"], None)
         say(event, **fields)
 
-    return told
+    return report

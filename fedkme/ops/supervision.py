@@ -1,8 +1,8 @@
-"""Process of a party: it reports what it does, and it is told to stop.
+"""Process of a party: its reports, its signals and its end.
 
-Alone, it writes log lines and stops on ctrl-C or SIGTERM. Under a launcher (`--supervised`) it writes one
-JSON object a line to standard output, reads what the launcher knows from standard input, and stops when that
-closes: no launcher, however it dies, leaves a party behind.
+A party on its own writes log lines, and stops on ctrl-C or SIGTERM. Under a launcher (`--supervised`) a party
+writes one JSON object a line to standard output, reads the launcher's lines from standard input, and stops
+when standard input closes: no launcher, however it dies, leaves a party behind.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,6 @@ import typer
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, InterruptedRunError
 from fedkme.ops.logs import Log, unforeseen
-from fedkme.ops.systemd import notify
 from fedkme.ops.threads import under_way
 from fedkme.party import LogFormat
 from fedkme.privacy.presets import warn_of_large
@@ -32,23 +32,23 @@ from fedkme.privacy.presets import warn_of_large
 Result = TypeVar("Result")
 
 Supervised = Annotated[bool, typer.Option("--supervised", hidden=True)]
-"""The option of a party's verb that says that a launcher started it."""
+"""Option of a party's verb, given by a launcher."""
 
 LINE_LIMIT = 2**20
 _MOST_HEAPS = -8
 """M_ARENA_MAX of glibc's malloc.h."""
 ENDS_S = 3.0
-"""Time that a party takes to finish what it is about when it is told to stop; the rest of 5 s is to end."""
+"""Time that a stopping party has to finish its current work; the rest of 5 s is for closing."""
 
 
 class StatusReporter:
-    """Reports what a party does, never a private value, and hears what it is told from outside.
+    """Reports a party's events, never a private value, and receives signals and the launcher's lines.
 
     Attributes:
-        on_terminate: called at the first SIGTERM in place of being cancelled; the next signal cancels.
+        on_terminate: called at the first SIGTERM, which then does not cancel the party; the next signal does.
         on_reload: called at SIGHUP.
-        on_ready: called each time that the party does what it is for.
-        told: the signal that it was first told to stop with, if one was.
+        on_ready: called each time that the party becomes ready to serve.
+        told: the first signal that told the party to stop; None before.
     """
 
     def __init__(self, party: str, supervised: bool, log: Log | None = None) -> None:
@@ -62,17 +62,17 @@ class StatusReporter:
         self._lines: asyncio.Queue[str] = asyncio.Queue()
 
     def of(self, party: str, log: Log) -> StatusReporter:
-        """Make the reporter of one of several parties in this process, which is told to stop as a whole."""
+        """Make a reporter for one of several parties in this process; signals stop the whole process."""
         return StatusReporter(party, self._supervised, log)
 
     def say(self, event: str, **fields: Any) -> None:
-        """Report an event; to a launcher with `at`, the machine's monotonic clock in seconds.
+        """Report an event; for a launcher with `at`, the machine's monotonic clock in seconds.
 
-        Any thread may call it.
+        Any thread may call this.
         """
         if self._supervised:
             line = {"event": event, "party": self._party, "at": time.monotonic(), **fields}
-            with contextlib.suppress(BrokenPipeError):  # no launcher hears: its input ends the party
+            with contextlib.suppress(BrokenPipeError):  # the launcher is gone: standard input ends the party
                 sys.stdout.write(json.dumps(line) + "\n")
                 sys.stdout.flush()
         elif event != "imported":
@@ -90,15 +90,15 @@ class StatusReporter:
         self._log.write("unforeseen", unforeseen(error))
 
     def ready(self) -> None:
-        """Tell the service manager that the party does what it is for."""
-        notify("READY=1")
+        """Tell the service manager that the party is ready to serve."""
+        _notify("READY=1")
         self.on_ready()
 
     async def hear(self) -> str:
-        """One line from the launcher.
+        """Wait for the launcher's next line.
 
         Raises:
-            ConnectionFailedError: nobody is there to say it.
+            ConnectionFailedError: the launcher is gone.
         """
         line = await self._lines.get()
         if not line:
@@ -106,10 +106,10 @@ class StatusReporter:
         return line
 
     async def run(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Do the party's work until it is done or somebody says stop.
+        """Do the party's work until it is done or the party is told to stop.
 
         Raises:
-            InterruptedRunError: it was told to stop, and `told` says by which signal.
+            InterruptedRunError: the party was told to stop; `told` is the signal.
         """
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(work())
@@ -117,7 +117,7 @@ class StatusReporter:
 
         def stop(number: signal.Signals) -> None:
             first, self.told = self.told is None, self.told or number
-            notify("STOPPING=1")
+            _notify("STOPPING=1")
             if first and number is signal.SIGTERM and self.on_terminate is not None:
                 self.on_terminate()
             else:
@@ -154,7 +154,7 @@ class StatusReporter:
         return result
 
     async def _listen(self, stop: Callable[[], None]) -> None:
-        """Take in the launcher's lines; when it hangs up, stop."""
+        """Queue the launcher's lines; call `stop` when the launcher closes the pipe."""
         reader = asyncio.StreamReader(limit=LINE_LIMIT)
         protocol = asyncio.StreamReaderProtocol(reader)
         await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
@@ -163,10 +163,21 @@ class StatusReporter:
         stop()
 
 
-async def to_the_end(work: Awaitable[Result], within_s: float = ENDS_S) -> Result:
-    """Finish a piece of work before being cancelled; but not for long, nor where it is cancelled twice.
+def _notify(state: str) -> None:
+    """Send the service manager a state such as `READY=1` (sd_notify(3)), if NOTIFY_SOCKET names one."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):  # the abstract namespace
+        address = "\0" + address[1:]
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.sendto(state.encode("ascii"), address)
 
-    Who is cancelled is cancelled, however the work fails meanwhile.
+
+async def to_the_end(work: Awaitable[Result], within_s: float = ENDS_S) -> Result:
+    """Finish a piece of work although the caller is cancelled, within a time and unless cancelled again.
+
+    The caller's cancellation is raised afterwards, even if the work fails meanwhile.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -176,13 +187,13 @@ async def to_the_end(work: Awaitable[Result], within_s: float = ENDS_S) -> Resul
         raise
     finally:
         if task.done():
-            task.cancelled() or task.exception()  # heard
+            task.cancelled() or task.exception()  # mark the exception as retrieved
         else:
             task.cancel()
 
 
 class RunnableSettings(Protocol):
-    """Settings of a party that has a name and a log."""
+    """Settings of a party: its name and its log."""
 
     @property
     def name(self) -> str:
@@ -207,19 +218,19 @@ def run_party(
     *,
     service: bool = False,
 ) -> int:
-    """Run a party's process to its end; files that it writes are its user's alone.
+    """Run a party's process to its end; files that the party writes are its user's alone.
 
     Args:
-        load: reads its settings.
-        supervised: whether a launcher started it.
-        work: what it does.
-        service: whether being stopped by SIGTERM is how it normally ends.
+        load: reads the party's settings.
+        supervised: whether a launcher started the party.
+        work: the party's work.
+        service: whether SIGTERM is the party's normal end.
 
     Returns:
-        Exit status: 0, or the number of the failure, which was said; 1 for a failure that nobody foresaw.
+        Exit status: 0, or the code of the failure, which was reported; 1 for an unexpected failure.
     """
     status = _run_party(load, supervised, work, service)
-    if under_way():  # in threads, whose libraries may not survive an interpreter that is taken down
+    if under_way():  # libraries in these threads may not survive the interpreter's shutdown
         logging.shutdown()
         sys.stdout.flush()
         os._exit(status)
@@ -241,7 +252,7 @@ def _run_party(
         log = Log(settings.name) if supervised else Log(settings.name, settings.log, settings.log_file)
         log.capture()
         reporter = StatusReporter(settings.name, supervised, log)
-        if not supervised:  # a launcher has said it
+        if not supervised:  # a launcher gives this warning itself
             warn_of_large(settings, lambda line: reporter.say("warning", line=line))
         asyncio.run(_main(settings, reporter, supervised, work))
     except InterruptedRunError as error:
@@ -254,7 +265,7 @@ def _run_party(
         reporter.fail(error)
         return error.code
     except ModuleNotFoundError:
-        raise  # an extra that is not installed: the command line says which
+        raise  # an extra is not installed: the command line names it
     except Exception as error:
         reporter.unforeseen(error)
         return 1
@@ -264,10 +275,10 @@ def _run_party(
 
 
 def _share_heap() -> None:
-    """Let all threads to come allocate from one heap.
+    """Let all later threads allocate from one heap.
 
-    glibc gives each of many threads a heap of its own, and what one frees is of no use to the others: what
-    a party held grew from run to run (docs/decisions/012).
+    By default glibc gives each thread a heap of its own, and memory freed in one heap does not serve another:
+    a party's memory grew from run to run (docs/decisions/012).
     """
     with contextlib.suppress(AttributeError):  # another system's library
         ctypes.CDLL(None).mallopt(_MOST_HEAPS, 1)

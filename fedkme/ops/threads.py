@@ -1,8 +1,8 @@
-"""Computing beside the event loop, in threads for which nobody waits once the party is told to stop.
+"""Computing in threads beside the event loop; a stopping party does not wait for these threads.
 
-A process joins the threads of `asyncio.to_thread` before it ends, whatever they compute; these are left where
-they are. What they would have said is not heard, and what a store was to keep of it is refused by the store,
-which is closed by then. A few threads wait for further work: a new one costs more than most answers.
+A process joins the threads of `asyncio.to_thread` before it ends, whatever they compute; the threads here are
+abandoned. Their results are dropped, and the store, closed by then, refuses their writes. A few threads stay
+idle for further work: a new thread costs more than most answers.
 """
 
 from __future__ import annotations
@@ -23,45 +23,45 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 turns: contextvars.ContextVar[asyncio.Semaphore | None] = contextvars.ContextVar("turns", default=None)
-"""Lets so many of a context's tasks compute at a time; None: any number."""
+"""Limits how many of a context's tasks compute at a time; None: any number."""
 
 
 class Compute(Protocol):
-    """Computes beside the loop."""
+    """Runs work outside the event loop."""
 
     def __call__(self, work: Callable[[], Result]) -> Awaitable[Result]:
-        """Give what the work gives, later."""
+        """Run the work, and return its result when awaited."""
 
 
 computes: contextvars.ContextVar[Compute | None] = contextvars.ContextVar("computes", default=None)
-"""Computes in place of a thread: in virtual time nothing waits for one. None: threads do."""
+"""Replaces threads in virtual time, where nothing waits for a thread; None: threads compute."""
 QUICK_S = 0.002
-"""Time of a computation below which a thread costs more than it spares."""
+"""Time of a computation below which a thread costs more than it saves."""
 MOST_IDLE = 4
-"""Threads that wait for work, at most."""
+"""Limit of threads that wait for work."""
 Work = Callable[[], object]
 _under_way: set[Work] = set()
 _idle: list[SimpleQueue[Work]] = []
-"""Ways to the threads that wait for work."""
-os.register_at_fork(after_in_child=_idle.clear)  # no thread comes along
+"""Queues of the threads that wait for work."""
+os.register_at_fork(after_in_child=_idle.clear)  # a fork has none of its parent's threads
 
 
 async def in_thread(
     work: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Result:
-    """Compute in a thread of its own, when it is the task's turn; one who is cancelled does not wait."""
+    """Compute in a thread when it is the task's turn; a cancelled caller does not wait for the thread."""
     async with turns.get() or contextlib.nullcontext():
-        return await (computes.get() or _beside)(partial(work, *arguments, **named))
+        return await (computes.get() or _run_in_thread)(partial(work, *arguments, **named))
 
 
 class AdaptiveThreads:
-    """Computes on the loop what was quick there or in a thread the last time, and all else beside it."""
+    """Computes on the event loop what was quick the last time, and everything else in threads."""
 
     def __init__(self) -> None:
         self._took: dict[str, float] = {}
 
     def quick(self, kind: str) -> bool:
-        """Tell whether the last of a kind was quick, and the next is to be computed on the loop."""
+        """Check whether the last computation of a kind was quick, so that the next may run on the loop."""
         return computes.get() is None and self._took.get(kind, math.inf) < QUICK_S
 
     async def compute(
@@ -71,7 +71,7 @@ class AdaptiveThreads:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Result:
-        """Compute something of a kind, of which the first is computed beside the loop."""
+        """Compute something of a kind; the first computation of a kind runs in a thread."""
 
         def timed() -> Result:
             began = time.perf_counter()
@@ -83,7 +83,7 @@ class AdaptiveThreads:
         return timed() if self.quick(kind) else await in_thread(timed)
 
 
-async def _beside(work: Callable[[], Result]) -> Result:
+async def _run_in_thread(work: Callable[[], Result]) -> Result:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Result] = loop.create_future()
     context = contextvars.copy_context()
@@ -97,7 +97,7 @@ async def _beside(work: Callable[[], Result]) -> Result:
         value: Any
         try:
             value = context.run(work)
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # goes to the caller
             method, value = answer.set_exception, error
         finally:
             _under_way.discard(compute)
@@ -110,7 +110,7 @@ async def _beside(work: Callable[[], Result]) -> Result:
 
 
 def _idle_thread() -> SimpleQueue[Work]:
-    """Take the way to a thread that waits for work, or to a new one."""
+    """Take the queue of an idle thread, or of a new one."""
     if _idle:
         return _idle.pop()
     tasks: SimpleQueue[Work] = SimpleQueue()
@@ -119,7 +119,7 @@ def _idle_thread() -> SimpleQueue[Work]:
 
 
 def _serve(tasks: SimpleQueue[Work]) -> None:
-    """Do what comes, until enough others wait."""
+    """Run tasks until enough other threads are idle."""
     while True:
         tasks.get()()
         if len(_idle) >= MOST_IDLE:
@@ -128,5 +128,5 @@ def _serve(tasks: SimpleQueue[Work]) -> None:
 
 
 def under_way() -> bool:
-    """Tell whether something is being computed for nobody."""
+    """Check whether a computation is still running in a thread."""
     return bool(_under_way)

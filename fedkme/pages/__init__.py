@@ -1,1 +1,1 @@
-"""Parts that all pages share: the style, and words explained in place."""
+"""Parts that all pages share: the style and the glossary."""

@@ -1,7 +1,7 @@
-"""Terms of a summary's page, explained in place: the first use of each links to its entry at the foot.
+"""Glossary of a page: the first use of each term links to the term's entry at the foot of the page.
 
-A term that the page does not use has no entry. Drawings, listings and headings are left as they are: what
-they say stands in a table or a line beside them.
+A term that the page does not use has no entry. Drawings, listings and headings get no links: a table or a
+line beside them has the same words.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NAME = "What the words mean"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word that a reader may meet here for the first time.
+    """Term of the field that a reader may not know.
 
     Attributes:
-        key: its place on the page, in letters and digits.
-        name: as the glossary has it.
-        forms: regular expressions of how the page writes it.
-        meaning: in a sentence or two, plain text.
+        key: anchor of the entry, letters and digits.
+        name: heading of the entry.
+        forms: regular expressions of the term's forms in a page's text.
+        meaning: explanation in a sentence or two, plain text.
     """
 
     key: str
@@ -43,7 +43,7 @@ _BY_KEY = {term.key: term for term in TERMS}
 
 
 def _pattern(terms: Iterable[Term]) -> re.Pattern[str]:
-    """Every form of the terms, the longest first, each in a group of its term's name."""
+    """Pattern of all forms of the terms, the longest first, each in a group named by its term's key."""
     forms = [(form, term.key) for term in terms for form in term.forms]
     longest = sorted(forms, key=lambda each: -len(each[0]))
     joined = "|".join(f"(?P<{key}_{at}>{form})" for at, (form, key) in enumerate(longest))
@@ -54,23 +54,23 @@ _FORMS = _pattern(TERMS)
 
 
 def terms_of(text: str) -> list[Term]:
-    """Terms that a plain text uses, and those by which they are explained, in the order of TERMS."""
-    found: set[str] = set()
+    """Terms that a plain text or these terms' explanations use, in the order of TERMS."""
+    keys: set[str] = set()
     texts = [text]
     while texts:
-        new = {_key(match) for match in _FORMS.finditer(texts.pop())} - found
-        found |= new
+        new = {_key(match) for match in _FORMS.finditer(texts.pop())} - keys
+        keys |= new
         texts += [_BY_KEY[key].meaning for key in sorted(new)]
-    return [term for term in TERMS if term.key in found]
+    return [term for term in TERMS if term.key in keys]
 
 
 def explained(head: str, sections: Sequence[Section]) -> tuple[str, list[Section]]:
-    """Link the first use of each term to its entry, and add the entries as a section; without one, none."""
+    """Link the first use of each term to its entry, and add a section with the entries."""
     linker = _Linker()
     linked = linker.link(head)
     body = [(name, linker.link(text)) for name, text in sections]
-    said = " ".join(linker.said)
-    return linked, [*body, (NAME, _entries(terms_of(said)))]
+    text = " ".join(linker.texts)
+    return linked, [*body, (NAME, _entries(terms_of(text)))]
 
 
 def _entries(terms: Sequence[Term]) -> str:
@@ -87,10 +87,10 @@ def _key(match: re.Match[str]) -> str:
 
 
 class _Linker:
-    """Links terms of one page after another piece of it, each once."""
+    """Linker of a page's terms: takes the page's pieces in order, and links each term once."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self._linked: set[str] = set()
 
     def link(self, html: str) -> str:
@@ -104,7 +104,7 @@ class _Linker:
             if piece.startswith("<") or silent:
                 yield piece
             else:
-                self.said.append(unescape(piece))
+                self.texts.append(unescape(piece))
                 yield _FORMS.sub(self._first, piece)
 
     def _first(self, match: re.Match[str]) -> str:

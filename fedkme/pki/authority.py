@@ -1,4 +1,4 @@
-"""Signing of certificates, alike for an authority on disk and one that lives as long as a simulation."""
+"""Signing of certificates, for an authority on disk and for a simulation's authority in memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fedkme.pki.certificates import ROLE, Role, general_name, now
 from fedkme.pki.identity import Identity
 
 SKEW = datetime.timedelta(minutes=5)
-"""Time that a certificate reaches back, for hosts whose clocks are late."""
+"""Time by which a certificate's validity is backdated, for hosts whose clocks are late."""
 
 _CLIENT, _SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 
 
 class Authority:
-    """A certificate authority; by default one that is never written down."""
+    """A certificate authority; its key is in memory alone unless a caller writes it to disk."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Authority:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self, passphrase: bytes | None) -> bytes:
-        """The authority's key, encrypted if there is a passphrase."""
+        """The authority's key as PEM, encrypted if there is a passphrase."""
         return _key_pem(self._key, passphrase)
 
     def issue(
@@ -69,13 +69,13 @@ class Authority:
         role: Role | None = None,
         lifetime: datetime.timedelta | None = None,
     ) -> Identity:
-        """A new key, and a certificate for it; see `sign`."""
+        """Make a key, and sign a certificate for it; see `sign`."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self.sign(key.public_key(), name, hosts, role, lifetime)
         return self.identity(certificate, _key_pem(key, None))
 
     def identity(self, certificate: x509.Certificate, key: bytes) -> Identity:
-        """A certificate of this authority with its key, PEM."""
+        """Join a certificate of this authority with the party's key (PEM) into an identity."""
         return Identity(certificate.public_bytes(serialization.Encoding.PEM), key, self.pem)
 
     def sign(
@@ -86,19 +86,19 @@ class Authority:
         role: Role | None = None,
         lifetime: datetime.timedelta | None = None,
     ) -> x509.Certificate:
-        """A certificate for a party. It never outlives the authority.
+        """Sign a certificate for a party. The certificate never outlives the authority.
 
         Args:
             key: the party's public key.
             name: the party's name, first among the alternative names.
-            hosts: host names and addresses under which it is called, for a server.
-            role: what it may act as. A curator's is fit for servers alone, an owner's or consumer's for
-                clients alone, and TLS holds them to it. None, in simulations: for clients, and for servers if
-                there are hosts.
-            lifetime: from now; None for as long as the authority.
+            hosts: a server's host names and addresses.
+            role: the role that the certificate allows. A curator's certificate is fit for servers alone, an
+                owner's or consumer's for clients alone, and TLS enforces this. None, in simulations: fit for
+                clients, and for servers if there are hosts.
+            lifetime: from now; None: as long as the authority's.
 
         Raises:
-            IdentityError: hosts for a party that is no server, or a host that is no name or address.
+            IdentityError: hosts were given for a party that is no server, or a host is no name or address.
         """
         if hosts and role not in (None, Role.CURATOR):
             raise IdentityError(
@@ -128,13 +128,13 @@ class Authority:
     def sign_list(
         self, revoked: Iterable[x509.RevokedCertificate], number: int, lifetime: datetime.timedelta
     ) -> x509.CertificateRevocationList:
-        """The list of certificates that are not to be accepted any more.
+        """Sign a list of revoked certificates.
 
         Args:
-            revoked: its entries.
-            number: larger than that of the list before.
-            lifetime: from now; whoever reads the list after that refuses everybody, as a list that is not
-                kept up says nothing.
+            revoked: the list's entries.
+            number: larger than the previous list's number.
+            lifetime: validity from now. A party with an expired list refuses every peer: the list no longer
+                shows who was revoked.
         """
         builder = (
             x509.CertificateRevocationListBuilder()
@@ -150,15 +150,15 @@ class Authority:
 
 
 def new_key() -> bytes:
-    """A key for a party, PEM."""
+    """Make a key for a party, PEM."""
     return _key_pem(ec.generate_private_key(ec.SECP256R1()), None)
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None) -> bytes:
-    how: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase is not None:
-        how = serialization.BestAvailableEncryption(passphrase)
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
+        encryption = serialization.BestAvailableEncryption(passphrase)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
 def _common_name(name: str) -> x509.Name:

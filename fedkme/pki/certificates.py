@@ -1,4 +1,4 @@
-"""Contents of a certificate, in the words of this project."""
+"""Reading of certificates: names, roles, hosts, fingerprints, expiry."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fedkme.errors import IdentityError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ROLE = "fedkme:role:"
-"""Begins the alternative name that says the role."""
+"""Prefix of the alternative name that gives the role."""
 
 WARN = datetime.timedelta(days=14)
-"""Time before the end of a certificate of a year from which it is warned about; see `due`."""
+"""Time before expiry at which warnings begin, for a certificate of a year; see `due`."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _HOST = re.compile(
@@ -29,7 +29,7 @@ _HOST = re.compile(
 
 
 class Role(StrEnum):
-    """Role that a certificate lets its party act in."""
+    """Role that a certificate allows its party."""
 
     OWNER = "owner"
     CURATOR = "curator"
@@ -37,10 +37,10 @@ class Role(StrEnum):
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no party's name.
+    """Check that a name can be a party's.
 
     Raises:
-        IdentityError: the name is not one that a party can have.
+        IdentityError: no party can have the name.
     """
     if not _NAME.fullmatch(name) or name in LOOPBACK:
         raise IdentityError(
@@ -50,10 +50,10 @@ def check_name(name: str) -> None:
 
 
 def general_name(host: str) -> x509.GeneralName:
-    """A host or address as an alternative name.
+    """Turn a host name or address into an alternative name.
 
     Raises:
-        IdentityError: it is neither; a wildcard is not, as it would stand for hosts nobody thought of.
+        IdentityError: the text is neither. A wildcard is refused: it would stand for unintended hosts.
     """
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
@@ -66,7 +66,7 @@ def general_name(host: str) -> x509.GeneralName:
 
 
 def alternative_names(certificate: x509.Certificate) -> Sequence[str]:
-    """All alternative names, the role's with them, in order."""
+    """All alternative names in order, with the one that gives the role."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -75,7 +75,7 @@ def alternative_names(certificate: x509.Certificate) -> Sequence[str]:
 
 
 def role_of(certificate: x509.Certificate) -> Role | None:
-    """The role; None for a certificate that names none."""
+    """The role that a certificate names; None without one."""
     for name in alternative_names(certificate):
         if name.startswith(ROLE) and name.removeprefix(ROLE) in set(Role):
             return Role(name.removeprefix(ROLE))
@@ -83,7 +83,7 @@ def role_of(certificate: x509.Certificate) -> Role | None:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Check whether a certificate may sign certificates and is signed by itself."""
+    """Check whether a certificate may sign certificates and is self-signed."""
     try:
         signs = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -112,14 +112,14 @@ def serial_of(certificate: x509.Certificate) -> str:
 
 
 def fingerprint(public: x509.Certificate | x509.CertificateSigningRequest) -> str:
-    """SHA-256 of the DER form as `openssl` writes it: 32 pairs of digits with colons between."""
+    """SHA-256 of the DER form as `openssl` writes it: 32 pairs of digits, separated by colons."""
     digest = hashes.Hash(hashes.SHA256())
     digest.update(public.public_bytes(serialization.Encoding.DER))
     return digest.finalize().hex(":").upper()
 
 
 def same_fingerprint(given: str, ours: str) -> bool:
-    """Check whether a typed fingerprint is this one, with or without colons, spaces and prefix."""
+    """Check whether a typed fingerprint equals ours, with or without colons, spaces and prefix."""
     digits = re.sub(r"[\s:]", "", given.strip().upper().removeprefix("SHA256"))
     return digits == ours.replace(":", "")
 
@@ -130,12 +130,12 @@ def now() -> datetime.datetime:
 
 
 def expiry(end: datetime.datetime) -> str:
-    """A date, and how far it is."""
+    """Expiry date, and the time left until then."""
     hours = (end - now()).total_seconds() / 3600
-    left = (
+    remainder = (
         "expired" if hours < 0 else f"{hours:.0f} hours left" if hours < 48 else f"{hours / 24:.0f} days left"
     )
-    return f"{end:%Y-%m-%d %H:%M} UTC ({left})"
+    return f"{end:%Y-%m-%d %H:%M} UTC ({remainder})"
 
 
 def due(certificate: x509.Certificate) -> bool:

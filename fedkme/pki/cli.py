@@ -96,7 +96,7 @@ def request(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key on the party's host, and ask for a certificate; the key stays."""
+    """Make a key and a request for a certificate on the party's host; the key stays there."""
     check_name(name)
     with explained():
         _refuse(out_request)
@@ -105,11 +105,11 @@ def request(
                 "a request needs either a new key or an old one", "Give one of --out-key and --key."
             )
         data = _key_in(key) if key is not None else new_key()
-        made = requests.make_request(name, data)
+        csr = requests.make_request(name, data)
         if out_key is not None:
             create(out_key, data, PRIVATE)
-        create(out_request, made.public_bytes(serialization.Encoding.PEM), PUBLIC)
-    _print([describe_request(made)], as_json)
+        create(out_request, csr.public_bytes(serialization.Encoding.PEM), PUBLIC)
+    _print([describe_request(csr)], as_json)
 
 
 @app.verb(
@@ -130,15 +130,19 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Sign a request whose fingerprint the party has confirmed."""
-    asked = requests.read_request(file)
-    name = name_of(asked.subject)
-    requests.check_fingerprint(fingerprint_said, asked, f"the request of {name!r}", "the party")
+    csr = requests.read_request(file)
+    name = name_of(csr.subject)
+    requests.check_fingerprint(fingerprint_said, csr, f"the request of {name!r}", "the party")
     folder = AuthorityFolder(authority)
     with explained(), folder.open(_passphrase(passphrase_file)) as signing:
         _refuse(out)
-        signed = signing.certify(asked.public_key(), name, host or (), role, _days(days), again=again)
+        signed = signing.certify(csr.public_key(), name, host or (), role, _days(days), again=again)
         pair = (signed, folder.certificate)
-        create(out, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in pair), PUBLIC)
+        create(
+            out,
+            b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in pair),
+            PUBLIC,
+        )
     _print([describe(signed), {"authority": fingerprint(folder.certificate)}], as_json)
 
 
@@ -153,7 +157,7 @@ def accept(
     over: Annotated[bool, typer.Option("--over", help="Replace the bundle, for a renewal.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put key and certificate together on the party's host, if the authority is the one meant."""
+    """Put key and certificate together on the party's host, after checking the authority's fingerprint."""
     with explained():
         identity = requests.accept(file, _key_in(key), fingerprint_said)
         identity.save_bundle(out, over=over)
@@ -172,7 +176,7 @@ def renew(
     passphrase_file: PassphraseOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Issue the same certificate for another while; a process that uses the bundle takes it up by itself."""
+    """Issue a party's certificate again; a process that uses the bundle takes up the new one by itself."""
     old = Identity.load(bundle, current=False)
     with explained(), AuthorityFolder(authority).open(_passphrase(passphrase_file)) as signing:
         if out is not None:
@@ -190,28 +194,31 @@ def revoke(
     authority: AuthorityOption,
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="Names, serial numbers, or files; none to sign the list for another while."),
+        typer.Argument(help="Names, serial numbers, or files; none: extend the list's validity."),
     ] = None,
     days: DaysOption = 90,
     passphrase_file: PassphraseOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put certificates on the list of those that count no longer, and sign it."""
+    """Add certificates to the revocation list, and sign the list."""
     folder = AuthorityFolder(authority)
-    found = [certificate for each in what or () for certificate in folder.find(each)]
+    certificates = [certificate for word in what or () for certificate in folder.find(word)]
     with explained(), folder.open(_passphrase(passphrase_file)) as signing:
-        signing.revoke(found, _days(days))
-    listed = authority / "revoked.pem"
-    revoked = [{"revoked": f"{name_of(each.subject)} {each.serial_number:x}"} for each in found]
-    _print([*revoked, *show_file(listed)], as_json)
-    typer.echo(f"Copy {listed} to where the curator's 'revoked' points.", err=as_json)
+        signing.revoke(certificates, _days(days))
+    file = authority / "revoked.pem"
+    revoked = [
+        {"revoked": f"{name_of(certificate.subject)} {certificate.serial_number:x}"}
+        for certificate in certificates
+    ]
+    _print([*revoked, *show_file(file)], as_json)
+    typer.echo(f"Copy {file} to where the curator's 'revoked' points.", err=as_json)
 
 
 @app.verb("fedkme pki show authority", "fedkme pki show north.pem --json", json=_SHAPE)
 def show(
     path: Annotated[Path, typer.Argument(help="A folder or file of `fedkme pki`.")], as_json: AsJson = False
 ) -> None:
-    """Say what is in a folder or file: names, roles, expiry, fingerprints; never a key."""
+    """Show a folder or file: names, roles, expiry, fingerprints; never a key."""
     _print(show_file(path), as_json)
 
 
@@ -228,7 +235,7 @@ def _days(days: int) -> datetime.timedelta:
 
 
 def _refuse(out: Path) -> None:
-    """Refuse an output that cannot be written, before anything is signed: signatures cannot be taken back."""
+    """Refuse an output file that cannot be written, before anything is signed: no signature can be undone."""
     if out.exists():
         raise FileExistsError(None, None, str(out))
     if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
@@ -243,7 +250,7 @@ def _key_in(path: Path) -> bytes:
 
 
 def _passphrase(file: Path | None, *, confirm: bool = False) -> Passphrase:
-    """Way to get at the passphrase, if it is needed."""
+    """Return a function that reads the passphrase when the key needs one."""
 
     def get() -> bytes:
         if file is None:

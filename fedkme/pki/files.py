@@ -1,4 +1,4 @@
-"""Files of identities: who may read them, how they are read, and how they are known to have changed."""
+"""Files of identities: their permissions, their PEM blocks, and stamps that show a change."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 PRIVATE, PUBLIC = 0o600, 0o644
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
-"""Time of change in ns, bytes and inode of each file; None for one that is not there."""
+"""Modification time (ns), size (bytes) and inode of each file; None for a missing file."""
 
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n.*?-----END \1-----", re.DOTALL)
 
 
 def stamp(*paths: Path) -> Stamp:
-    """Stamp of files that changes when one is written or replaced; one system call each, nothing is read."""
+    """Stamp that changes when a file is written or replaced: one system call a file, no file is read."""
     return tuple(_stamp(path) for path in paths)
 
 
 def pem_blocks(data: bytes) -> list[tuple[str, bytes]]:
-    """The label and text of each PEM block, in order; anything between them is ignored."""
+    """Label and text of each PEM block, in order; text between blocks is ignored."""
     return [(match[1].decode(), match[0] + b"\n") for match in _BLOCK.finditer(data)]
 
 

@@ -1,9 +1,9 @@
-"""An authority on disk: its key, what it issued, what it revoked.
+"""An authority on disk: its key, the certificates it issued, and its revocation list.
 
-authority.pem       its certificate, to be given to every party
-key.pem             its key; stays here, readable by its owner alone
-issued/             each certificate that it signed
-revoked.pem         the signed list of those that count no longer, to be given to the curator
+authority.pem       the authority's certificate, to be given to every party
+key.pem             the authority's key; stays here, readable by its user alone
+issued/             every certificate that the authority signed
+revoked.pem         the signed list of revoked certificates, to be given to the curator
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks
 from fedkme.pki.identity import Identity
 
 LIST_LIFETIME = datetime.timedelta(days=90)
-"""Time that a list of revoked certificates holds, unless another is given."""
+"""Default validity of a list of revoked certificates."""
 
 Passphrase = Callable[[], bytes]
 
@@ -48,10 +48,10 @@ Passphrase = Callable[[], bytes]
 def make_authority(
     directory: Path, name: str, lifetime: datetime.timedelta, passphrase: bytes | None
 ) -> Authority:
-    """Make an authority where there is nothing yet.
+    """Make an authority in a new or empty folder.
 
     Raises:
-        PkiError: there is something, or it cannot be written.
+        PkiError: the folder is not empty, or cannot be written.
     """
     with explained():
         if directory.exists() and any(directory.iterdir()):
@@ -69,13 +69,13 @@ def make_authority(
 
 
 class AuthorityFolder:
-    """An authority's folder, to be looked at; to sign, `open` it."""
+    """An authority's folder, for reading; `open` gives an authority that signs."""
 
     def __init__(self, directory: Path) -> None:
-        """Read what is public.
+        """Read the folder's public files.
 
         Raises:
-            PkiError: it is no authority's folder.
+            PkiError: the folder is no authority's.
         """
         self.directory = directory
         try:
@@ -88,13 +88,16 @@ class AuthorityFolder:
             ) from None
 
     def issued(self) -> list[x509.Certificate]:
-        """Certificates that were issued, in the order of names and then of time."""
+        """All issued certificates, ordered by name and then by time."""
         files = (self.directory / "issued").glob("*.pem")
         certificates = (x509.load_pem_x509_certificate(file.read_bytes()) for file in files)
-        return sorted(certificates, key=lambda each: (name_of(each.subject), each.not_valid_before_utc))
+        return sorted(
+            certificates,
+            key=lambda certificate: (name_of(certificate.subject), certificate.not_valid_before_utc),
+        )
 
     def revoked(self) -> x509.CertificateRevocationList:
-        """The list as it was signed last."""
+        """The revocation list that was signed last."""
         return x509.load_pem_x509_crl((self.directory / "revoked.pem").read_bytes())
 
     def is_revoked(self, certificate: x509.Certificate) -> bool:
@@ -102,31 +105,37 @@ class AuthorityFolder:
         return self.revoked().get_revoked_certificate_by_serial_number(certificate.serial_number) is not None
 
     def live(self, name: str) -> list[x509.Certificate]:
-        """Certificates of a name that still count."""
+        """A name's certificates that are neither expired nor revoked."""
         revoked = self.revoked()
         return [
-            each
-            for each in self.issued()
-            if name_of(each.subject) == name
-            and each.not_valid_after_utc > now()
-            and revoked.get_revoked_certificate_by_serial_number(each.serial_number) is None
+            certificate
+            for certificate in self.issued()
+            if name_of(certificate.subject) == name
+            and certificate.not_valid_after_utc > now()
+            and revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is None
         ]
 
     def find(self, what: str) -> list[x509.Certificate]:
         """Find certificates by a name, a serial number in hexadecimal digits, or a file with a certificate.
 
         Raises:
-            PkiError: nothing that this authority issued.
+            PkiError: this authority issued no such certificate.
         """
         issued = self.issued()
         digits = what.replace(":", "").lower()
-        named = [each for each in issued if name_of(each.subject) == what]
-        found = named or [each for each in issued if serial_of(each) == digits] or self._in_file(Path(what))
-        if not found:
-            close = difflib.get_close_matches(what, {name_of(each.subject) for each in issued}, n=1)
+        named = [certificate for certificate in issued if name_of(certificate.subject) == what]
+        matches = (
+            named
+            or [certificate for certificate in issued if serial_of(certificate) == digits]
+            or self._in_file(Path(what))
+        )
+        if not matches:
+            close = difflib.get_close_matches(
+                what, {name_of(certificate.subject) for certificate in issued}, n=1
+            )
             hint = f"Did you mean {close[0]!r}?" if close else f"See `fedkme pki show {self.directory}`."
             raise PkiError(f"this authority issued no certificate {what!r}", hint)
-        return found
+        return matches
 
     def _in_file(self, path: Path) -> list[x509.Certificate]:
         file = path / "certificate.pem" if path.is_dir() else path
@@ -135,7 +144,7 @@ class AuthorityFolder:
             certificates = (
                 x509.load_pem_x509_certificate(pem) for label, pem in blocks if label == "CERTIFICATE"
             )
-            return [each for each in certificates if self.signed(each)]
+            return [certificate for certificate in certificates if self.signed(certificate)]
         except (OSError, ValueError):
             return []
 
@@ -145,13 +154,13 @@ class AuthorityFolder:
 
     @contextlib.contextmanager
     def open(self, passphrase: Passphrase) -> Iterator[OpenAuthority]:
-        """Sign; one process at a time.
+        """Open the authority for signing, in one process at a time.
 
         Args:
-            passphrase: asked for only if the key has one.
+            passphrase: called only if the key is encrypted.
 
         Raises:
-            PkiError: the key cannot be read, or is not this authority's; or its time is over.
+            PkiError: the key cannot be read or is not this authority's, or the authority has expired.
         """
         if self.certificate.not_valid_after_utc < now():
             raise PkiError(f"the authority in {self.directory} has expired", "Make another one.")
@@ -185,7 +194,7 @@ class AuthorityFolder:
 
 
 class OpenAuthority:
-    """An authority that can sign; what it signs is written down before it is handed out."""
+    """An authority that can sign; each certificate is written to disk before it is returned."""
 
     def __init__(self, folder: AuthorityFolder, authority: Authority) -> None:
         self._folder = folder
@@ -201,7 +210,7 @@ class OpenAuthority:
         *,
         again: bool,
     ) -> Identity:
-        """A certificate for a key that is here.
+        """Issue a certificate for a private key on this host.
 
         Args:
             name: the party's.
@@ -209,7 +218,7 @@ class OpenAuthority:
             role: what it may act as.
             lifetime: from now.
             key: PEM.
-            again: the name has a certificate already, and is to have another one.
+            again: allow another certificate beside one that the name already has.
 
         Raises:
             PkiError: the name is taken.
@@ -231,7 +240,7 @@ class OpenAuthority:
         *,
         again: bool,
     ) -> x509.Certificate:
-        """A certificate for somebody's key; a curator's is good on its own host too.
+        """Issue a certificate for a public key; a curator's also names the loopback hosts.
 
         Raises:
             PkiError: the name is taken.
@@ -265,12 +274,12 @@ class OpenAuthority:
         """Issue another certificate to the same name, role and hosts.
 
         Args:
-            identity: what is to be renewed; it may have expired.
+            identity: the identity to renew; it may have expired.
             lifetime: from now.
             key: PEM, the same or another.
 
         Raises:
-            PkiError: this authority did not issue it, or revoked it.
+            PkiError: this authority did not issue the certificate, or revoked it.
         """
         old = identity.leaf
         name, role = name_of(old.subject), role_of(old)
@@ -285,11 +294,11 @@ class OpenAuthority:
         return self.issue(name, hosts_of(old), role, lifetime, key, again=True)
 
     def revoke(self, certificates: Sequence[x509.Certificate], lifetime: datetime.timedelta) -> None:
-        """Sign the list anew, with these on it too.
+        """Add certificates to the revocation list, and sign the list again.
 
         Args:
-            certificates: what is to count no longer; none to sign the list for another while.
-            lifetime: until when the list holds, from now.
+            certificates: the certificates to revoke; none only extends the list's validity.
+            lifetime: validity of the list, from now.
         """
         before = self._folder.revoked()
         entries = {entry.serial_number: entry for entry in before}
@@ -309,10 +318,10 @@ class OpenAuthority:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Say in our words why a file could not be read or written.
+    """Turn the system's errors about files into PkiError.
 
     Raises:
-        PkiError: why.
+        PkiError: a file could not be read or written.
     """
     try:
         yield

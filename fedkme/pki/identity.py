@@ -1,4 +1,4 @@
-"""A party's certificate, key and authority: on disk, checked, renewed while they are in use."""
+"""A party's certificate, key and authority: reading, checking, and renewal while in use."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certifi
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Identity:
-    """Credentials of a party: what it shows and what it trusts, all PEM."""
+    """Credentials that a party shows and the authorities that it trusts, all PEM."""
 
     certificate: bytes
-    """The party's own, first; certificates between it and the authority may follow."""
+    """The party's own certificate, then any certificates between it and the authority."""
     key: bytes
     authority: bytes
-    """One or more: while an authority gives way to another, both."""
+    """Certificates of one authority, or of two while one replaces the other."""
 
     @property
     def leaf(self) -> x509.Certificate:
@@ -36,7 +36,7 @@ class Identity:
         return x509.load_pem_x509_certificate(self.certificate)
 
     def server_configuration(self) -> grpc.ServerCertificateConfiguration:
-        """Configuration of a server: what it shows and what it trusts."""
+        """Configuration of a server: its own credentials and the authorities that it trusts."""
         return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], self.authority)
 
     def server_credentials(self) -> grpc.ServerCredentials:
@@ -50,7 +50,7 @@ class Identity:
         return grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
 
     def bundle(self) -> bytes:
-        """All in one file: key, certificate, authority."""
+        """Content of a bundle: key, certificate, authority."""
         return self.key + self.certificate + self.authority
 
     def save(self, directory: Path) -> None:
@@ -60,21 +60,22 @@ class Identity:
             replace(directory / name, data, PRIVATE if name == "key.pem" else PUBLIC)
 
     def save_bundle(self, path: Path, *, over: bool = False) -> None:
-        """Write one file that its owner alone may read.
+        """Write a bundle that its user alone may read.
 
-        One that exists is replaced, at once and whole, with `over` alone.
+        An existing file is replaced, atomically, only with `over`.
 
         Raises:
-            OSError: it exists, or cannot be written.
+            OSError: the file exists, or cannot be written.
         """
         (replace if over else create)(path, self.bundle(), PRIVATE)
 
     @staticmethod
     def load(path: Path, *, current: bool = True) -> Identity:
-        """Read what `save` or `save_bundle` wrote, and say now what is wrong: a peer would only hang up.
+        """Read an identity that `save` or `save_bundle` wrote, and check it: a peer would only hang up.
 
         Raises:
-            IdentityError: a file is missing, unreadable or expired, or the key is another certificate's.
+            IdentityError: a file is missing or unreadable, the certificate has expired, or the key is not the
+                certificate's.
         """
         try:
             identity = _from_folder(path) if path.is_dir() else _from_bundle(path)
@@ -94,34 +95,34 @@ class IdentityFile:
         self.identity = Identity.load(path)
 
     def renewed(self) -> bool:
-        """Read it again if a file changed; nothing is read if none did.
+        """Read the identity again if a file changed.
 
         Returns:
-            whether `identity` is now another one.
+            True if `identity` changed.
 
         Raises:
-            IdentityError: the files hold no identity now; `identity` stays as it was.
+            IdentityError: the files hold no valid identity now; `identity` stays as it was.
         """
         with self._lock:
-            seen = stamp(self._path, *(self._path / name for name in _FILES))
-            if seen == self._stamp:
+            current = stamp(self._path, *(self._path / name for name in _FILES))
+            if current == self._stamp:
                 return False
             before, self.identity = self.identity, Identity.load(self._path)
-            self._stamp = seen
+            self._stamp = current
             return before != self.identity
 
     def current(self) -> Identity:
         """The identity for a call that begins now.
 
         Raises:
-            IdentityError: the files hold no identity now.
+            IdentityError: the files hold no valid identity now.
         """
         self.renewed()
         return self.identity
 
 
 def expiry_warning(identity: Identity) -> str | None:
-    """One line when it is time to renew: in the last 14 days, or in the last third of a shorter life."""
+    """Warning in the last 14 days of a certificate, or in the last third of a shorter life; else None."""
     leaf = identity.leaf
     if not due(leaf):
         return None
@@ -146,7 +147,7 @@ def _from_bundle(path: Path) -> Identity:
                 else:
                     chain += block
     except ValueError:
-        raise _nonsense(path) from None
+        raise _unreadable(path) from None
     parts = {"key": key, "certificate of a party": chain, "authority's certificate": authority}
     for what, block in parts.items():
         if not block:
@@ -160,7 +161,7 @@ def _check(identity: Identity, path: Path, current: bool) -> None:
         key = serialization.load_pem_private_key(identity.key, password=None)
         x509.load_pem_x509_certificates(identity.authority)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise _nonsense(path) from None
+        raise _unreadable(path) from None
     if certificate.public_key() != key.public_key():
         raise IdentityError(f"the key in {path} is not its certificate's", "Issue both again.")
     if current and certificate.not_valid_after_utc < now():
@@ -172,5 +173,5 @@ def _check(identity: Identity, path: Path, current: bool) -> None:
         )
 
 
-def _nonsense(path: Path) -> IdentityError:
+def _unreadable(path: Path) -> IdentityError:
     return IdentityError(f"{path} holds a file that is no PEM certificate or key", "Issue it again.")

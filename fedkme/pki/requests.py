@@ -1,7 +1,7 @@
-"""The way on which the key never leaves its host: a request goes out, a certificate comes back.
+"""Certificates by request: the key never leaves its host; a request goes out, a certificate comes back.
 
-What goes in either direction is public. What matters is that nobody exchanged it on the way, hence the
-fingerprints, which the two ends compare by a way of their own: a call, a letter, a meeting.
+Both files are public. Nobody must be able to exchange them on the way: the two ends compare fingerprints over
+another channel, such as a call, a letter or a meeting.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fedkme.pki.certificates import check_name, fingerprint, is_issued_by, name_
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.identity import Identity
 
-_RSA_BITS = 3072  # fewer are less than the 128 bits of P-256
+_RSA_BITS = 3072  # as strong as P-256: 128 bits
 
 
 def make_request(name: str, key: bytes) -> x509.CertificateSigningRequest:
-    """Ask for a certificate; role, hosts and duration are the authority's to say.
+    """Make a request for a certificate; the authority decides on role, hosts and duration.
 
     Raises:
         IdentityError: no party can have the name, or the key is of a kind that cannot be used.
@@ -35,7 +35,7 @@ def make_request(name: str, key: bytes) -> x509.CertificateSigningRequest:
 
 
 def read_request(path: Path) -> x509.CertificateSigningRequest:
-    """Read a request that came from another party.
+    """Read another party's request.
 
     Raises:
         IdentityError: the file is no request, its key is weak, or it is not signed with that key.
@@ -59,30 +59,31 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
 def check_fingerprint(
     given: str, public: x509.Certificate | x509.CertificateSigningRequest, what: str, whose: str
 ) -> None:
-    """Compare what came with what was said by the other way.
+    """Compare a file's fingerprint with the one that its sender gave over another channel.
 
     Raises:
-        IdentityError: they differ, or nothing was said.
+        IdentityError: the fingerprints differ, or none was given.
     """
     if not given.strip():
         raise IdentityError(
             f"there is no fingerprint to compare; {what} here has {fingerprint(public)}",
-            f"Ask {whose} for it by a way that nobody else can write on, and give it as --fingerprint.",
+            f"Ask {whose} for the fingerprint over a channel that nobody else can write to, and give it as "
+            "--fingerprint.",
         )
     if not same_fingerprint(given, fingerprint(public)):
         raise IdentityError(
             f"the fingerprint given is not that of {what} here",
-            f"Ask {whose} again; if it differs still, somebody exchanged the file: do not go on.",
+            f"Ask {whose} again; if it still differs, somebody exchanged the file: do not go on.",
         )
 
 
 def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
-    """Put the reply of an authority together with the key that stayed here; all is PEM.
+    """Join an authority's reply with the key that stayed on this host; all PEM.
 
-    The fingerprint of the authority's certificate was learned by another way than the reply.
+    The fingerprint of the authority's certificate came over another channel than the reply.
 
     Raises:
-        IdentityError: it is another authority's, or not for this key.
+        IdentityError: the reply is another authority's, or for another key.
     """
     try:
         blocks = [block for label, block in pem_blocks(reply.read_bytes()) if label == "CERTIFICATE"]
@@ -91,7 +92,8 @@ def accept(reply: Path, key: bytes, authority_fingerprint: str) -> Identity:
         raise IdentityError(f"{reply} cannot be read: {error.strerror}", "Check the path.") from None
     except ValueError:
         raise IdentityError(
-            f"{reply} is no certificate with its authority's", "Use the file that `fedkme pki approve` wrote."
+            f"{reply} does not hold a certificate and its authority's",
+            "Use the file that `fedkme pki approve` wrote.",
         ) from None
     check_fingerprint(authority_fingerprint, authority, "the authority", "whoever runs the authority")
     if not is_issued_by(certificate, authority):
@@ -123,7 +125,7 @@ def _private(key: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
 
 
 def _strong(key: object) -> bool:
-    """Kinds that TLS of gRPC takes on both sides."""
+    """Check that a key is strong and of a kind that TLS of gRPC accepts on both sides."""
     if isinstance(key, ec.EllipticCurvePublicKey):
         return isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1)
     return isinstance(key, rsa.RSAPublicKey) and key.key_size >= _RSA_BITS

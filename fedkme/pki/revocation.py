@@ -1,4 +1,4 @@
-"""List of revoked certificates, signed by the authority and read again when its file changes."""
+"""Revocation lists, signed by authorities and read again when their file changes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _REMEDY = "Copy the authority's newest revoked.pem there (fedkme pki revoke sign
 
 
 class Revocation:
-    """The lists in a file, one for each authority that a party trusts.
+    """Revocation lists in a file, one for each authority that a party trusts.
 
-    Nothing polls: `check` looks whether the file changed, which is one call of the system. A list that is
-    expired, older than the one before or not signed by the authority refuses everybody. While the file is
-    missing or cut off, as in the middle of being copied, the list before holds until it expires.
+    Nothing polls: `check` asks the system whether the file changed, one call. With a list that is expired,
+    older than the previous one or not signed by the authority, every peer is refused. While the file is
+    missing or cut off, for example while it is being copied, the previous list holds until it expires.
     """
 
     def __init__(self, path: Path, authority: bytes) -> None:
-        """Begin with the file of lists as it is, and the authorities' certificates; both PEM.
+        """Read the file of lists, and the certificates of the authorities that sign them; both PEM.
 
         Raises:
-            IdentityError: the file cannot be relied on now.
+            IdentityError: the file is unreadable, or a list in it is expired or not signed by its authority.
         """
         self._path = path
         self._authorities = x509.load_pem_x509_certificates(authority)
@@ -39,16 +39,16 @@ class Revocation:
         self._lists: dict[x509.Certificate, CertificateRevocationList] = {}
         self._numbers: dict[x509.Certificate, int] = {}
         self._torn = ""
-        for kept in self._current().values():
-            self._check_date(kept)
+        for revocations in self._current().values():
+            self._check_date(revocations)
 
     def check(self, certificate_pem: bytes) -> None:
-        """Refuse a certificate (PEM) that was revoked.
+        """Refuse a revoked certificate (PEM).
 
-        Call it for whoever connects, and again for live sessions.
+        Call this for each peer that connects, and again for live sessions.
 
         Raises:
-            IdentityError: it was revoked, or the list cannot be relied on.
+            IdentityError: the certificate was revoked, or the list is no longer valid.
         """
         lists = self._current()
         try:
@@ -56,13 +56,15 @@ class Revocation:
         except ValueError:
             raise IdentityError("a party shows no certificate that can be read", "Issue it again.") from None
         name = name_of(certificate.subject)
-        kept = next((lists[each] for each in lists if is_issued_by(certificate, each)), None)
-        if kept is None:
+        revocations = next(
+            (lists[authority] for authority in lists if is_issued_by(certificate, authority)), None
+        )
+        if revocations is None:
             raise IdentityError(
                 f"{self._path} has no list of the authority that issued the certificate of {name!r}", _REMEDY
             )
-        self._check_date(kept)
-        entry = kept.get_revoked_certificate_by_serial_number(certificate.serial_number)
+        self._check_date(revocations)
+        entry = revocations.get_revoked_certificate_by_serial_number(certificate.serial_number)
         if entry is not None:
             raise IdentityError(
                 f"the certificate of {name!r} with serial number {serial_of(certificate)} was revoked on "
@@ -71,33 +73,33 @@ class Revocation:
             )
 
     def warning(self) -> str | None:
-        """One line when a list is about to expire; None when there is nothing to say.
+        """Warning when a list is about to expire or the file cannot be read; None otherwise.
 
         Raises:
-            IdentityError: the list cannot be relied on.
+            IdentityError: the list is no longer valid.
         """
         lists = self._current()
         if self._torn:
-            return f"{self._torn}; the list before it holds until it expires. {_REMEDY}"
-        for kept in lists.values():
-            self._check_date(kept)
-            end, start = kept.next_update_utc, kept.last_update_utc
+            return f"{self._torn}; the previous list holds until it expires. {_REMEDY}"
+        for revocations in lists.values():
+            self._check_date(revocations)
+            end, start = revocations.next_update_utc, revocations.last_update_utc
             if end is not None and end - now() < min(WARN, (end - start) / 3):
                 return f"the revocation list {self._path} expires on {end:%Y-%m-%d %H:%M} UTC. {_REMEDY}"
         return None
 
     def _current(self) -> dict[x509.Certificate, CertificateRevocationList]:
         with self._lock:
-            seen = stamp(self._path)
-            if seen != self._stamp:
-                self._stamp = stamp()  # until what is there now is known to be good, each check reads it
+            current = stamp(self._path)
+            if current != self._stamp:
+                self._stamp = stamp()  # each check reads the file until its lists are known to be good
                 if (lists := self._whole()) is not None:
                     self._lists = self._trusted(lists)
-                    self._stamp = seen
+                    self._stamp = current
             return self._lists
 
     def _whole(self) -> list[CertificateRevocationList] | None:
-        """Lists in the file; None where it holds none that can be read, and one before it was good."""
+        """Lists in the file; None if they cannot be read and earlier lists are still valid."""
         try:
             lists = self._parsed()
         except IdentityError as error:
@@ -126,32 +128,32 @@ class Revocation:
     def _trusted(
         self, lists: list[CertificateRevocationList]
     ) -> dict[x509.Certificate, CertificateRevocationList]:
-        known = {self._signer(each): each for each in lists}
-        for signer, kept in known.items():
-            number = _number(kept)
+        by_signer = {self._signer(revocations): revocations for revocations in lists}
+        for signer, revocations in by_signer.items():
+            number = _number(revocations)
             if number < self._numbers.get(signer, 0):
                 raise IdentityError(f"the revocation list {self._path} is older than the one before", _REMEDY)
             self._numbers[signer] = number
-        return known
+        return by_signer
 
-    def _signer(self, kept: CertificateRevocationList) -> x509.Certificate:
+    def _signer(self, revocations: CertificateRevocationList) -> x509.Certificate:
         for authority in self._authorities:
             key = cast(CertificateIssuerPublicKeyTypes, authority.public_key())  # it signed certificates
-            if authority.subject == kept.issuer and kept.is_signature_valid(key):
+            if authority.subject == revocations.issuer and revocations.is_signature_valid(key):
                 return authority
         raise IdentityError(
             f"the revocation list {self._path} is not signed by this party's authority", _REMEDY
         )
 
-    def _check_date(self, kept: CertificateRevocationList) -> None:
-        end = kept.next_update_utc
+    def _check_date(self, revocations: CertificateRevocationList) -> None:
+        end = revocations.next_update_utc
         if end is None or end < now():
             when = "never said until when it holds" if end is None else f"expired on {end:%Y-%m-%d %H:%M} UTC"
             raise IdentityError(f"the revocation list {self._path} {when}", _REMEDY)
 
 
-def _number(kept: CertificateRevocationList) -> int:
+def _number(revocations: CertificateRevocationList) -> int:
     try:
-        return kept.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+        return revocations.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
     except x509.ExtensionNotFound:
         return 0

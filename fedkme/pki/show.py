@@ -1,4 +1,4 @@
-"""Description of a file or folder of identities; of a key only that it is there."""
+"""Description of a file or folder of identities; never shows a key."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _IDENTITY = ("certificate.pem", "key.pem", "authority.pem")
 
 
 Facts = Mapping[str, str]
-"""Facts of one thing by name."""
+"""Facts of one certificate, request, key or list, by name."""
 _STATE = "state"
-"""Fact of a certificate in an authority's list alone: those stand in a line each."""
+"""Fact that only certificates in an authority's list have; each of these takes one line."""
 
 
 def show(path: Path) -> Iterator[Facts]:
-    """Describe an authority's folder, an identity's folder, or any file of PEM.
+    """Describe an authority's folder, an identity's folder, or any PEM file.
 
     Raises:
-        PkiError: there is nothing of that kind.
+        PkiError: the path is none of these.
     """
     if (path / "issued").is_dir():
         yield from _authority(AuthorityFolder(path))
@@ -37,7 +37,7 @@ def show(path: Path) -> Iterator[Facts]:
 
 
 def lines_of(things: Iterable[Facts]) -> Iterator[str]:
-    """Facts in lines, a line between things; certificates of a list in a line each."""
+    """Facts as lines, with an empty line between things; a list's certificates take one line each."""
     before: Facts = {}
     for facts in things:
         if before and not (_STATE in before and _STATE in facts):

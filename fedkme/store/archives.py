@@ -1,8 +1,9 @@
-"""Contents of an archive: the next lines of a ledger, when each was written, and documents of runs.
+"""Contents of an archive: lines of a ledger with the times at which they were written, and documents of runs.
 
-Text in gzip. The first line is an object: `first` and `last`, the numbers of the ledger's lines that follow,
-byte for byte; `written`, when, as [Unix seconds, number of lines] one after another. Then an object for each
-run, with `run` and `document` in base64. docs/formats.md has it for readers without our code.
+An archive is text in gzip. The first line is an object: `first` and `last` are the numbers of the ledger's
+lines that follow, byte for byte; `written` lists the times of these lines as pairs [Unix seconds, number of
+lines]. After the ledger's lines comes an object for each run, with `run` and `document` in base64.
+docs/formats.md describes the format for readers without our code.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ class Contents:
 
 
 def packed(first: int, lines: Sequence[LedgerLine], documents: Mapping[str, bytes]) -> bytes:
-    """Compress lines of a ledger, from number `first` on, and documents by run: always to the same bytes."""
+    """Compress lines of a ledger, the first of number `first`, and documents by run; deterministic."""
     times = [[at, len(list(some))] for at, some in itertools.groupby(line.written for line in lines)]
     head = {"first": first, "last": first + len(lines) - 1, "written": times}
-    rest = ({"document": base64.b64encode(each).decode(), "run": run} for run, each in documents.items())
+    rest = (
+        {"document": base64.b64encode(document).decode(), "run": run} for run, document in documents.items()
+    )
     text = [json.dumps(head), *(line.line for line in lines), *map(json.dumps, rest)]
     return gzip.compress("".join(f"{line}\n" for line in text).encode("ascii"), 6, mtime=0)
 
 
 def unpacked(content: bytes, digest: str, where: str) -> Contents:
-    """Read an archive of a digest.
+    """Check an archive's digest, and read its contents.
 
     Raises:
-        ArchiveError: it is not what it was.
+        ArchiveError: the archive was changed, or is of another format.
     """
     if sha256(content).hexdigest() != digest:
-        raise ArchiveError(f"{where} is not what was archived: its digest is another", _KEEP)
+        raise ArchiveError(f"{where} was changed since it was archived: its digest differs", _KEEP)
     try:
         head, *text = gzip.decompress(content).decode("ascii").splitlines()
         plain = json.loads(head)
@@ -55,17 +58,17 @@ def unpacked(content: bytes, digest: str, where: str) -> Contents:
         times = [float(at) for at, number in plain["written"] for _ in range(number)]
         numbered = zip(itertools.count(plain["first"]), text[:count], times, strict=False)
         rest = map(json.loads, text[count:])
-        documents = {each["run"]: base64.b64decode(each["document"]) for each in rest}
+        documents = {row["run"]: base64.b64decode(row["document"]) for row in rest}
     except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error):
-        raise ArchiveError(f"{where} is no archive that this release reads", _KEEP) from None
-    return Contents([LedgerLine(*each) for each in numbered], documents)
+        raise ArchiveError(f"{where} is no archive that this release can read", _KEEP) from None
+    return Contents([LedgerLine(*row) for row in numbered], documents)
 
 
 def read_archive(file: Path, digest: str) -> Contents:
-    """Read an archive of a digest from its file.
+    """Read an archive's file, and check its digest.
 
     Raises:
-        ArchiveError: it is gone, cannot be read, or is not what it was.
+        ArchiveError: the file is missing, cannot be read, or was changed.
     """
     try:
         content = file.read_bytes()
@@ -77,5 +80,5 @@ def read_archive(file: Path, digest: str) -> Contents:
 
 
 def gone(where: str) -> ArchiveError:
-    """The error for an archive that is not there."""
+    """Make the error for a missing archive."""
     return ArchiveError(f"{where} is gone, with lines of the ledger and documents of runs", _KEEP)

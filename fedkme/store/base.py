@@ -1,7 +1,7 @@
-"""Store of what a party keeps across its own death, and the one interface to it.
+"""Interface to the durable store of a party.
 
-A store belongs to one party and is open in one process. What a call wrote outside a transaction is durable
-when the call returns; what calls wrote inside one is durable, all of it, when the transaction ends.
+A store belongs to one party and is open in one process. A write outside a transaction is durable when the
+call returns; the writes inside a transaction become durable together when the transaction ends.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Protocol
 from fedkme.errors import ArchiveError
 
 OPEN = "open"
-"""The status of a run that was opened and not updated since; other statuses are the caller's words."""
+"""Status of a run that was opened and not updated since; callers choose all other statuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the store knows it.
+    """A run's row in the store.
 
     Attributes:
-        run: its name, unique in the store.
-        peer: who asked for it, or whom it is with.
-        status: `open`, then what the party says.
-        document: what the party needs to know of it; opaque here.
-        opened: when it was opened, Unix seconds.
-        ended: when it was first said to have ended, Unix seconds; None before.
+        run: name of the run, unique in the store.
+        peer: party that asked for the run, or with which it takes place.
+        status: `open`, then a status of the caller's.
+        document: the party's data about the run; opaque to the store.
+        opened: time of opening, Unix seconds.
+        ended: time of the first update with `ended`, Unix seconds; None before.
     """
 
     run: str
@@ -50,7 +50,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """One line of the ledger, without its line end, from 1; `written` is when, in Unix seconds."""
+    """One line of the ledger, without its line end; `seq` counts from 1, `written` is in Unix seconds."""
 
     seq: int
     line: str
@@ -62,12 +62,12 @@ class Archive:
     """Lines of the ledger and documents of runs that were moved out of the store's tables.
 
     Attributes:
-        last: number of the last line in it; the first follows on the archive before.
-        mark: the hash of that line.
-        written: when it was written, Unix seconds.
+        last: number of the archive's last line; its first line follows the previous archive.
+        mark: hash of the last line.
+        written: time at which the last line was written, Unix seconds.
         digest: SHA-256 of the content, in hexadecimal digits.
-        file: where it is; None: in the database.
-        content: the compressed bytes, of one that is being made and comes into the database.
+        file: path of the archive; None: it is in the database.
+        content: compressed bytes, only of a new archive that is about to go into the database.
     """
 
     last: int
@@ -81,129 +81,128 @@ class Archive:
 class Store(Protocol):
     """Runs, journals, ledger and facts of one party.
 
-    Every method raises StoreError where the store cannot be read or written (disk full, I/O error,
-    corruption, connection lost) or was closed; what the call, or the transaction around it, would have
-    written is then not there. One exception: a connection lost, or a disk that fails, while a transaction is
-    being committed leaves open whether all of it is there or nothing after a restart. Names, kinds, statuses
-    and keys are printable text; others raise ValueError.
+    Every method raises StoreError if the store cannot be read or written (disk full, I/O error, corruption,
+    connection lost) or was closed; nothing of the call, or of the transaction around it, is then written. One
+    exception: if the connection is lost or the disk fails during a commit, a restart finds either all of the
+    transaction or nothing. Names, kinds, statuses and keys are printable text; other text raises ValueError.
 
-    Threads may share a store: one waits while another is in a transaction. A transaction must not be held
-    over an `await`, or what other tasks write becomes part of it. A process that forks closes it first.
+    Threads may share a store: a thread waits while another is in a transaction. Never hold a transaction over
+    an `await`: writes of other tasks would become part of it. Close the store before a fork.
     """
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Make what is written inside durable together at the end, or, after an exception, not at all.
+        """Make all writes inside durable together at the end, or, after an exception, none.
 
-        A call that fails inside with the store's own failure spoils the transaction, also when the caller
-        catches the error.
+        A call inside that fails because the store failed spoils the transaction, even if the caller catches
+        the error.
 
         Raises:
             RuntimeError: inside another transaction; they do not nest.
         """
 
     def open_run(self, run: str, peer: str, document: bytes) -> None:
-        """Write down a new run.
+        """Add a new run.
 
         Raises:
-            StoreError: a run of this name is there; the transaction is not spoilt.
+            StoreError: a run of this name exists; the transaction is not spoilt.
         """
 
     def update_run(
         self, run: str, *, status: str | None = None, document: bytes | None = None, ended: bool = False
     ) -> None:
-        """Change what is given; `ended` writes the time down, once.
+        """Change the given columns of a run; `ended` sets the time of its end, once.
 
         Raises:
             StoreError: there is no such run; the transaction is not spoilt.
         """
 
     def run(self, run: str) -> RunRow | None:
-        """A run by its name."""
+        """The run of a name; None if there is none."""
 
     def runs(
         self, status: str | None = None, peer: str | None = None, latest: int | None = None
     ) -> list[RunRow]:
-        """Runs, of a status or with a peer where one is given, by the order of opening; no other is read.
+        """Runs in the order of opening, filtered by status and peer if given; no other run is read.
 
-        With `latest` there are at most so many, the last that were opened.
+        With `latest`, only the last so many.
         """
 
     def append(self, run: str, kind: str, body: bytes) -> int:
-        """Add an entry to a run's journal, and say its position.
+        """Add an entry to a run's journal, and return its position.
 
         Raises:
             StoreError: there is no such run; the transaction is not spoilt.
         """
 
     def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
-        """A run's journal behind a position; empty for a run that is not there."""
+        """Entries of a run's journal after a position; empty for an unknown run."""
 
     def forget_entries(self, run: str) -> None:
-        """Delete a run's journal; positions begin at 1 again. How thoroughly: see the backend."""
+        """Delete a run's journal; positions begin at 1 again. The backend says what a disk may still hold."""
 
     def extend_ledger(self, lines: Sequence[str]) -> None:
-        """Append lines of ASCII without line ends; none of them is ever changed or lost."""
+        """Append lines of ASCII without line ends; no line is ever changed or lost."""
 
     def ledger(self, after: int = 0) -> list[LedgerLine]:
-        """The ledger behind a line, out of archives where it is in them.
+        """Lines of the ledger after a line number, archived lines included.
 
         Raises:
-            ArchiveError: an archive that has some of it is gone, or not what it was.
+            ArchiveError: an archive of these lines is missing, or was changed.
         """
 
     def last_ledger_line(self) -> str | None:
         """The last line of the ledger."""
 
     def archives(self, latest: int | None = None) -> list[Archive]:
-        """Archives of this store, by their lines, without contents; with `latest` the last so many."""
+        """Archives in the order of their lines, without contents; with `latest`, only the last so many."""
 
     def finished(self) -> list[str]:
-        """Runs that are over and in no archive, by the order of opening; none where nothing is archived."""
+        """Ended runs that are in no archive, in the order of opening; none in a store without archives."""
 
     def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
-        """Make an archive of the ledger up to a line and of documents; the store is as it was.
+        """Make an archive of the ledger up to a line and of runs' documents; the store does not change.
 
-        When this returns, a file of it is on the disk.
+        When this returns, an archive that has a file is on the disk.
 
         Args:
-            last: number of the line, perhaps that of the archive before: then no line goes into it.
-            mark: its hash.
-            written: when it was written.
-            runs: whose documents go into it.
+            last: number of the last line; the previous archive's last line: no line is archived.
+            mark: hash of that line.
+            written: time at which that line was written.
+            runs: runs whose documents are archived.
         """
 
     def archive(
-        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+        self, archive: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
     ) -> None:
-        """Let go of what is in an archive, in a transaction of its own.
+        """Remove the archived lines and documents from the tables, in a transaction of its own.
 
         Args:
-            made: by `pack`; a line stays behind it.
-            documents: what stands in place of those that are in it, by run.
-            facts: written in the same transaction; None: deleted.
+            archive: archive that `pack` made; at least one line after it stays.
+            documents: shorter documents in place of the archived ones, by run.
+            facts: facts to write in the same transaction; None deletes the fact.
         """
 
     def document(self, run: str) -> bytes | None:
-        """The document of a run as it was before it was archived; None where there is no such run.
+        """A run's whole document, from its archive if it has one; None if there is no such run.
 
         Raises:
-            ArchiveError: its archive is gone, or not what it was.
+            ArchiveError: the archive is missing, or was changed.
         """
 
     def lost_archives(self, read: bool = False) -> list[ArchiveError]:
-        """Errors about archives that are gone; with `read` also about those that are not what they were."""
+        """Errors about missing archives; with `read` also about archives that were changed."""
 
     def put(self, key: str, value: bytes) -> None:
-        """Write a fact, over what was there."""
+        """Write a fact; an earlier value is replaced."""
 
     def get(self, key: str) -> bytes | None:
-        """A fact by its key."""
+        """The fact of a key; None if there is none."""
 
     def keys(self, prefix: str = "") -> list[str]:
-        """Keys of facts that begin with a prefix, by code point."""
+        """Keys of facts that begin with a prefix, in the order of code points."""
 
     def delete(self, key: str) -> None:
-        """Delete a fact; nothing where there is none."""
+        """Delete a fact, if it exists."""
 
     def close(self) -> None:
-        """Let go of the store, at once and for the next process; an open transaction is rolled back."""
+        """Close the store at once, so that another process can open it; roll back an open transaction."""

@@ -1,6 +1,6 @@
-"""A store in Python's own objects, for owners and curators that are simulated in one process.
+"""Store in Python's own objects, for owners and curators that are simulated in one process.
 
-Reading and writing cost what dictionaries cost; nothing is copied, and nothing outlives the object.
+Reading and writing cost what dictionaries cost; no value is copied, and none outlives the object.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class MemoryStore:
         self._closed = False
         self._transaction = _Transaction(self._lock, self._check_open)
         self._runs: dict[str, RunRow] = {}
-        self._journals: dict[str, list[tuple[str, bytes]]] = {}  # of kinds and bodies
-        self._lines: list[tuple[str, float]] = []  # with when they were written
+        self._journals: dict[str, list[tuple[str, bytes]]] = {}  # kinds and bodies of entries
+        self._lines: list[tuple[str, float]] = []  # lines and the times at which they were written
         self._facts: dict[str, bytes] = {}
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Undo on an exception what was written inside."""
+        """Undo the writes inside if an exception leaves it."""
         return self._transaction
 
     def open_run(self, run: str, peer: str, document: bytes) -> None:
-        """Write down a new run."""
+        """Add a new run."""
         with self._open():
             if printable(run) in self._runs:
                 raise StoreError(f"run {run} is in the store of {self._name} already", "Choose another name.")
@@ -79,9 +79,9 @@ class MemoryStore:
     def update_run(
         self, run: str, *, status: str | None = None, document: bytes | None = None, ended: bool = False
     ) -> None:
-        """Change what is given."""
+        """Change the given columns of a run."""
         with self._open():
-            before = self._known(run)
+            before = self._row(run)
             after = before if status is None else replace(before, status=printable(status))
             if document is not None:
                 after = replace(after, document=document)
@@ -98,26 +98,26 @@ class MemoryStore:
     def runs(
         self, status: str | None = None, peer: str | None = None, latest: int | None = None
     ) -> list[RunRow]:
-        """List runs by the order of opening."""
+        """List runs in the order of opening."""
         with self._open():
             rows = list(self._runs.values())
-        found = [row for row in rows if status in (None, row.status) and peer in (None, row.peer)]
-        return found if latest is None else found[max(len(found) - latest, 0) :]
+        matches = [row for row in rows if status in (None, row.status) and peer in (None, row.peer)]
+        return matches if latest is None else matches[max(len(matches) - latest, 0) :]
 
     def append(self, run: str, kind: str, body: bytes) -> int:
-        """Add an entry to a run's journal, and say its position."""
+        """Add an entry to a run's journal, and return its position."""
         with self._open():
-            self._known(run)
+            self._row(run)
             journal = self._journals[run]
             journal.append((printable(kind), body))
             self._on_undo(journal.pop)
             return len(journal)
 
     def entries(self, run: str, after: int = 0) -> list[JournalEntry]:
-        """List a run's journal behind a position."""
+        """List a run's entries after a position."""
         with self._open():
-            kept = enumerate(self._journals.get(printable(run), [])[after:], start=after + 1)
-            return [JournalEntry(position, kind, body) for position, (kind, body) in kept]
+            entries = enumerate(self._journals.get(printable(run), [])[after:], start=after + 1)
+            return [JournalEntry(position, kind, body) for position, (kind, body) in entries]
 
     def forget_entries(self, run: str) -> None:
         """Delete a run's journal."""
@@ -135,10 +135,10 @@ class MemoryStore:
             self._on_undo(lambda: self._lines.__delitem__(slice(count, None)))
 
     def ledger(self, after: int = 0) -> list[LedgerLine]:
-        """List the ledger behind a line."""
+        """List the ledger's lines after a line number."""
         with self._open():
-            kept = enumerate(self._lines[after:], start=after + 1)
-            return [LedgerLine(seq, line, written) for seq, (line, written) in kept]
+            lines = enumerate(self._lines[after:], start=after + 1)
+            return [LedgerLine(seq, line, written) for seq, (line, written) in lines]
 
     def last_ledger_line(self) -> str | None:
         """Find the last line of the ledger."""
@@ -146,22 +146,22 @@ class MemoryStore:
             return self._lines[-1][0] if self._lines else None
 
     def archives(self, latest: int | None = None) -> list[Archive]:
-        """List no archives: what is in memory is not moved."""
+        """List no archives: a store in memory has none."""
         return []
 
     def finished(self) -> list[str]:
-        """List no run, since none is archived."""
+        """List no run: a store in memory archives none."""
         return []
 
     def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
         """Refuse."""
-        raise NotImplementedError("what is in memory is not archived")
+        raise NotImplementedError("a store in memory has no archives")
 
     def archive(
-        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+        self, archive: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
     ) -> None:
         """Refuse."""
-        raise NotImplementedError("what is in memory is not archived")
+        raise NotImplementedError("a store in memory has no archives")
 
     def document(self, run: str) -> bytes | None:
         """Find the document of a run."""
@@ -173,7 +173,7 @@ class MemoryStore:
         return []
 
     def put(self, key: str, value: bytes) -> None:
-        """Write a fact, over what was there."""
+        """Write a fact; an earlier value is replaced."""
         with self._open():
             self._keep_fact(printable(key))
             self._facts[key] = value
@@ -184,24 +184,24 @@ class MemoryStore:
             return self._facts.get(printable(key))
 
     def keys(self, prefix: str = "") -> list[str]:
-        """List keys of facts that begin with a prefix, by code point."""
+        """List keys of facts that begin with a prefix, in the order of code points."""
         printable(prefix)
         with self._open():
             return sorted(key for key in self._facts if key.startswith(prefix))
 
     def delete(self, key: str) -> None:
-        """Delete a fact; nothing where there is none."""
+        """Delete a fact, if it exists."""
         with self._open():
             self._keep_fact(printable(key))
             self._facts.pop(key, None)
 
     def close(self) -> None:
-        """Let go of the store; an open transaction is rolled back."""
+        """Close the store; an open transaction is rolled back."""
         with self._lock:
             self._closed = True
 
     def copy(self) -> MemoryStore:
-        """Make another store of what this one holds, also inside of a transaction, as a backup does."""
+        """Copy the store as a backup would, also inside a transaction."""
         other = MemoryStore(self._name, clock=self._clock)
         with self._lock:
             other._runs, other._facts, other._lines = dict(self._runs), dict(self._facts), list(self._lines)
@@ -209,7 +209,7 @@ class MemoryStore:
         return other
 
     def _open(self) -> AbstractContextManager[Any]:
-        """Refuse a closed store; another thread's transaction is waited for inside."""
+        """Refuse a closed store; the lock waits for another thread's transaction."""
         self._check_open()
         return self._lock
 
@@ -224,7 +224,7 @@ class MemoryStore:
         else:
             self._on_undo(lambda: self._facts.__setitem__(key, before))
 
-    def _known(self, run: str) -> RunRow:
+    def _row(self, run: str) -> RunRow:
         if (row := self._runs.get(printable(run))) is None:
             raise StoreError(f"there is no run {run} in the store of {self._name}", "Correct the name.")
         return row

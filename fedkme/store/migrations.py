@@ -1,6 +1,6 @@
 """Tables of a store, as the steps that lead from one version to the next.
 
-Version n is what step n leaves behind. A step that was released is never changed; a change is another step.
+Step n makes version n of version n - 1. A released step is never changed; a change is another step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_current(version: int, steps: tuple[Step, ...], where: str) -> bool:
     """Check whether a store needs no step.
 
     Raises:
-        StoreError: it is of a newer version than the steps lead to.
+        StoreError: the store is of a newer version than the steps lead to.
     """
     if version > len(steps):
         cause = f"{where} is of version {version}, and this release knows versions up to {len(steps)}"
@@ -47,14 +47,14 @@ def migrate(
     """Take the steps that are due, each in a transaction.
 
     Args:
-        version: of the store.
-        steps: all that lead to today's version, from an empty store.
+        version: version of the store.
+        steps: all steps from an empty store to today's version.
         where: the store's place, for errors.
         begin: the statement that begins a transaction.
         execute: runs a statement; raises StoreError where it fails.
 
     Raises:
-        StoreError: a step failed; the store is of the version before it.
+        StoreError: a step failed; the store stays at the version before that step.
     """
     for number, step in enumerate(steps[version:], start=version + 1):
         execute(begin)

@@ -1,4 +1,4 @@
-"""Opening a store by what a configuration says of its place."""
+"""Opening of a store by the place that a configuration gives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_store(spec: str | Path, party: str, durability: Durability = "power") -
     Raises:
         ConfigError: the spec names no kind of store.
         MissingDependencyError: the store is on a server and psycopg is not installed.
-        StoreError: the store cannot be opened, is in use, of another party or of a newer version.
+        StoreError: the store cannot be opened, is in use, belongs to another party, or is of a newer version.
     """
     if not is_on_server(spec):
         return SqliteStore(spec, party, durability)
@@ -26,7 +26,7 @@ def open_store(spec: str | Path, party: str, durability: Durability = "power") -
 
 
 def is_on_server(spec: str | Path) -> bool:
-    """Tell a store on PostgreSQL, whose package is here, from a file.
+    """Check whether a store is on PostgreSQL rather than in a file, and psycopg is installed.
 
     Raises:
         ConfigError: the spec names no kind of store.

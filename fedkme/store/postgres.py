@@ -27,7 +27,7 @@ from fedkme.store.migrations import POSTGRES, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
 
 _CONNECTION = {
-    # A server that is gone without a word is noticed, on both sides, in about half a minute.
+    # Both sides notice a silently lost connection in about half a minute.
     "connect_timeout": "10",
     "keepalives_idle": "15",
     "keepalives_interval": "5",
@@ -39,7 +39,7 @@ _SESSION = (
     "SET tcp_keepalives_idle = 15",
     "SET tcp_keepalives_interval = 5",
     "SET tcp_keepalives_count = 3",
-    # The lock is worth nothing if the server ends idle sessions. PostgreSQL 13 does not know the setting.
+    # The lock would be lost if the server ended idle sessions. PostgreSQL 13 lacks the setting.
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'",
     # Stronger settings than these stay.
     "SELECT set_config('synchronous_commit', 'on', false)"
@@ -66,33 +66,33 @@ class PostgresStore(SqlStore):
         steps: tuple[Step, ...] = POSTGRES,
         patience_s: float = 3.0,
     ) -> None:
-        """Connect as a party; the first one makes the schema.
+        """Connect as a party; the first party makes the schema.
 
         Args:
-            url: `postgresql://USER@HOST/DATABASE`, with what libpq knows; a password is never shown.
-            party: whose rows.
+            url: `postgresql://USER@HOST/DATABASE`, with any parameter of libpq; a password is never shown.
+            party: the party that the store's rows belong to.
             clock: Unix seconds.
             steps: the versions of the tables.
-            patience_s: how long to wait for a session of this party that is just ending, seconds.
+            patience_s: time to wait for a session of this party that is just ending, seconds.
 
         Raises:
             ConfigError: the URL cannot be read.
             StoreError: the server does not answer or refuses, the party is connected already, or the tables
                 are of a newer version.
         """
-        told = _parts(url)
-        where = f"{told.get('host', 'localhost')}:{told.get('port', '5432')}/{told.get('dbname', '')}"
+        parts = _parts(url)
+        where = f"{parts.get('host', 'localhost')}:{parts.get('port', '5432')}/{parts.get('dbname', '')}"
         super().__init__(party, f"the store at {where}", clock)
         name = f"fedkme process {os.getpid()} on {platform.node()}"[:63]
-        settings = {**_CONNECTION, **told, "application_name": name, "client_encoding": "utf8"}
+        settings = {**_CONNECTION, **parts, "application_name": name, "client_encoding": "utf8"}
         try:
             self._connection = psycopg.connect(psycopg.conninfo.make_conninfo(**settings), autocommit=True)
         except psycopg.Error as error:
-            said = str(error).partition("\n")[0]
-            if password := told.get("password"):
-                said = said.replace(password, "***")
+            reason = str(error).partition("\n")[0]
+            if password := parts.get("password"):
+                reason = reason.replace(password, "***")
             remedy = "See that the server runs, and correct the URL."
-            raise StoreError(f"{self._where} cannot be opened: {said}", remedy) from None
+            raise StoreError(f"{self._where} cannot be opened: {reason}", remedy) from None
         try:
             self._cursor = self._connection.cursor(binary=True)
             self._prepare(steps, patience_s)
@@ -122,7 +122,7 @@ class PostgresStore(SqlStore):
         self._party = self._execute("SELECT id FROM parties WHERE name = ?", (self._name,))[0][0]
 
     def _reach_version(self, steps: tuple[Step, ...]) -> None:
-        """Migrate while nobody else is connected, and keep others from migrating while we are."""
+        """Migrate if no other party is connected, and keep others from migrating while this one is."""
         key = _lock_key("schema")
         shared = "SELECT pg_advisory_lock_shared(?)"
         try:
@@ -167,7 +167,7 @@ class PostgresStore(SqlStore):
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn the server's errors into lines; its details, which may hold values, are left out."""
+        """Turn the server's errors into StoreError, without the error's details: they may hold values."""
         try:
             yield
         except psycopg.errors.LockNotAvailable:
@@ -179,24 +179,42 @@ class PostgresStore(SqlStore):
             if self._connection.closed:
                 raise StoreError(f"{self._where} was closed", "Open it again.") from None
             if error.sqlstate is None:
-                raise  # of our own statements
-            said = f"{error.diag.message_primary} (SQLSTATE {error.sqlstate})"
+                raise  # an error of our own statements
+            reason = f"{error.diag.message_primary} (SQLSTATE {error.sqlstate})"
             remedy = "See to the server and the rights of its user; nothing of the transaction was written."
-            raise StoreError(f"{self._where} refused a statement: {said}", remedy) from None
+            raise StoreError(f"{self._where} refused a statement: {reason}", remedy) from None
+
+
+class PostgresReader(PostgresStore):
+    """A read-only Store on a server, without the lock that gives the right to write as the party."""
+
+    _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+    def _prepare(self, steps: tuple[Step, ...], patience_s: float) -> None:
+        """Find the party; no table is made or changed."""
+        for statement in (*_SESSION, "SET default_transaction_read_only = on"):
+            self._execute(statement)
+        version = self._version()
+        if version and not is_current(version, steps, self._where):
+            raise StoreError(f"{self._where} is of an earlier release", "Start the party with this one.")
+        numbers = version and self._execute("SELECT id FROM parties WHERE name = ?", (self._name,))
+        if not numbers:
+            raise StoreError(f"{self._where} holds nothing of {self._name}", "Start the party once.")
+        self._party = numbers[0][0]
 
 
 def _parts(url: str) -> dict[str, str]:
-    """Parse a URL; an error shows nothing of it, because a part may be that of a password."""
+    """Parse a URL; an error shows nothing of it, because any part may belong to a password."""
     try:
-        told = {key: str(value) for key, value in conninfo_to_dict(url).items()}
+        parts = {key: str(value) for key, value in conninfo_to_dict(url).items()}
     except psycopg.Error:
-        told = {}
-    # A password with a bare @ or / is cut there, and its rest taken for host, port or database.
-    if not told or any("@" in told.get(key, "") for key in ("host", "port", "dbname")):
+        parts = {}
+    # A password with a bare @ or / is cut there, and libpq takes the rest for host, port or database.
+    if not parts or any("@" in parts.get(key, "") for key in ("host", "port", "dbname")):
         cause = "the URL of the store cannot be read"
         remedy = "Write postgresql://USER@HOST/DATABASE, and percent-encode signs like @ and / in its parts."
         raise ConfigError(cause, remedy)
-    return told
+    return parts
 
 
 class _InUseError(StoreError):

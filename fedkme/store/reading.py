@@ -1,6 +1,6 @@
-"""Reading the store of a party beside the process that has it open; nothing here can write.
+"""Reading of a party's store while the party's process has it open; nothing here can write.
 
-What is inside a `transaction` is one state of the store, whatever the other process writes meanwhile.
+All reads inside a `transaction` see one state of the store, whatever the other process writes meanwhile.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fedkme.store.sqlite import MEMORY, SqliteStore
 
 
 class SqliteReader(SqliteStore):
-    """A Store in a file, for reading alone: it takes no lock that keeps another process from writing."""
+    """A read-only Store in a file; it takes no lock that keeps another process from writing."""
 
     _BEGIN = "BEGIN"
 
     def __init__(self, path: Path | str, party: str, unchanged: bool = False) -> None:
-        """Open the store of a party that is there.
+        """Open an existing store of a party.
 
         Args:
             path: the file.
-            party: whose it is.
-            unchanged: make no file beside it where nobody has it open; a process that starts meanwhile is
-                not seen, and what is read may then be wrong.
+            party: the party that the store belongs to.
+            unchanged: make no file beside the store if no process has it open. A process that starts
+                meanwhile is not noticed, and reads may then be wrong.
 
         Raises:
             StoreError: the store is missing, of another party or version, damaged or unreadable.
@@ -53,7 +53,7 @@ class SqliteReader(SqliteStore):
 
 
 def read_store(spec: str | Path, party: str) -> Store:
-    """Open the store of a party, a file or a server's, for reading alone, also while the party runs.
+    """Open the store of a party for reading, in a file or on a server, also while the party runs.
 
     Raises:
         ConfigError: the spec names no kind of store.
@@ -62,13 +62,13 @@ def read_store(spec: str | Path, party: str) -> Store:
     """
     if not is_on_server(spec):
         return SqliteReader(spec, party)
-    from fedkme.store.postgres_reading import PostgresReader
+    from fedkme.store.postgres import PostgresReader
 
     return PostgresReader(str(spec), party)
 
 
 def party_of(path: Path) -> str:
-    """Name of the party whose store a file is; empty where it has none yet.
+    """Name of the party that a store in a file belongs to; empty for a new store.
 
     Raises:
         StoreError: the file is no store, or cannot be read.
@@ -78,7 +78,7 @@ def party_of(path: Path) -> str:
 
 
 def open_runs(path: Path) -> list[str]:
-    """Runs in a file that are not over, whoever's it is, also while its party runs.
+    """Names of the open runs in any party's store, also while the party runs.
 
     Raises:
         StoreError: the file is no store, or cannot be read.
@@ -97,7 +97,7 @@ def _names(path: Path, query: str) -> list[str]:
 
 
 def ledger_lines(path: Path) -> list[str]:
-    """The ledger in a file, whoever's it is, also while its party runs.
+    """Lines of the ledger in any party's store, also while the party runs.
 
     Raises:
         StoreError: the file is no store, or cannot be read.
@@ -105,4 +105,4 @@ def ledger_lines(path: Path) -> list[str]:
     if not (party := party_of(path)):
         return []
     with contextlib.closing(read_store(path, party)) as store:
-        return [kept.line for kept in store.ledger()]
+        return [line.line for line in store.ledger()]

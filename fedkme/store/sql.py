@@ -1,6 +1,6 @@
-"""The store in SQL: the statements and the rules of transactions, which every backend shares.
+"""Store in SQL: the statements and the rules of transactions, which every backend shares.
 
-The statements are in the common words of SQLite and PostgreSQL, with `?` for a parameter. Rows are keyed by
+The statements use the common dialect of SQLite and PostgreSQL, with `?` for a parameter. Rows are keyed by
 the party's number, so that parties can share a server.
 """
 
@@ -87,7 +87,7 @@ class SqlStore(Store, ABC):
     _BEGIN: ClassVar[str]
 
     def __init__(self, party: str, where: str, clock: Callable[[], float]) -> None:
-        """Args are the party, the store's place as errors may show it, and a clock of Unix seconds."""
+        """Args are the party, the store's place as errors show it, and a clock of Unix seconds."""
         self._name = printable(party)
         self._where = where
         self._clock = clock
@@ -103,15 +103,15 @@ class SqlStore(Store, ABC):
 
     @abstractmethod
     def _execute_many(self, statement: str, many: Sequence[Parameters]) -> None:
-        """Run one statement once for each of the parameters; StoreError where it fails."""
+        """Run one statement for each tuple of parameters; StoreError where it fails."""
 
     @abstractmethod
     def _roll_back(self) -> None:
-        """End the transaction without its writes; silent where it is over already."""
+        """End the transaction without its writes; do nothing if it has ended already."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
 
     @override
     def transaction(self) -> AbstractContextManager[None]:
@@ -150,7 +150,7 @@ class SqlStore(Store, ABC):
                 self._lock.release()
 
     def _after_commit(self) -> None:
-        """Follow up once the writes of a transaction are durable, as a backend needs; must not fail."""
+        """Do what a backend needs after a commit; must not fail."""
         return
 
     @override
@@ -178,12 +178,12 @@ class SqlStore(Store, ABC):
         self, status: str | None = None, peer: str | None = None, latest: int | None = None
     ) -> list[RunRow]:
         wanted = {"status": status, "peer": peer}
-        said = {column: printable(word) for column, word in wanted.items() if word is not None}
-        where = "".join(f" AND {column} = ?" for column in said)
-        found = f"{_RUNS}{where} ORDER BY id"
+        filters = {column: printable(word) for column, word in wanted.items() if word is not None}
+        where = "".join(f" AND {column} = ?" for column in filters)
+        query = f"{_RUNS}{where} ORDER BY id"
         if latest is None:
-            return [RunRow(*row) for row in self._query(found, self._party, *said.values())]
-        rows = self._query(f"{found} DESC LIMIT ?", self._party, *said.values(), latest)
+            return [RunRow(*row) for row in self._query(query, self._party, *filters.values())]
+        rows = self._query(f"{query} DESC LIMIT ?", self._party, *filters.values(), latest)
         return [RunRow(*row) for row in reversed(rows)]
 
     @override
@@ -199,7 +199,7 @@ class SqlStore(Store, ABC):
         return [JournalEntry(*row) for row in self._query(_ENTRIES, self._party, printable(run), after)]
 
     def forget_entries(self, run: str) -> None:
-        """Forget entries as the interface has it; what remains on a disk is the backend's to say."""
+        """Delete a run's journal; the backend says what a disk may still hold."""
         self._query(_FORGET, self._party, printable(run))
 
     @override
@@ -216,11 +216,13 @@ class SqlStore(Store, ABC):
 
     @override
     def ledger(self, after: int = 0) -> list[LedgerLine]:
-        kept = [LedgerLine(*row) for row in self._query(_LEDGER, self._party, after)]
-        first = kept[0].seq if kept else after + 1  # what another process archives meanwhile is in both
-        archived = [each for each in self.archives() if each.last > after] if first > after + 1 else []
-        lines = [line for each in archived for line in self._contents(each).lines]
-        return [*(line for line in lines if after < line.seq < first), *kept]
+        recent = [LedgerLine(*row) for row in self._query(_LEDGER, self._party, after)]
+        first = recent[0].seq if recent else after + 1  # lines that are archived meanwhile are in both
+        archived = (
+            [archive for archive in self.archives() if archive.last > after] if first > after + 1 else []
+        )
+        lines = [line for archive in archived for line in self._contents(archive).lines]
+        return [*(line for line in lines if after < line.seq < first), *recent]
 
     @override
     def archives(self, latest: int | None = None) -> list[Archive]:
@@ -228,7 +230,10 @@ class SqlStore(Store, ABC):
             rows = self._query(_ARCHIVES, self._party)
         else:
             rows = self._query(f"{_ARCHIVES} LIMIT ?", self._party, latest)
-        return [replace(each, file=self._file(each)) for each in (Archive(*row) for row in reversed(rows))]
+        return [
+            replace(archive, file=self._file(archive))
+            for archive in (Archive(*row) for row in reversed(rows))
+        ]
 
     @override
     def finished(self) -> list[str]:
@@ -236,23 +241,23 @@ class SqlStore(Store, ABC):
 
     @override
     def pack(self, last: int, mark: str, written: float, runs: Sequence[str]) -> Archive:
-        first = 1 + max((each.last for each in self.archives(latest=1)), default=0)
+        first = 1 + max((earlier.last for earlier in self.archives(latest=1)), default=0)
         lines = [line for line in self.ledger(first - 1) if line.seq <= last]
         documents = {row.run: row.document for row in map(self.run, runs) if row is not None}
         content = packed(first, lines, documents)
-        made = Archive(last, mark, written, sha256(content).hexdigest())
-        return self._kept(replace(made, file=self._file(made)), content)
+        archive = Archive(last, mark, written, sha256(content).hexdigest())
+        return self._store_content(replace(archive, file=self._file(archive)), content)
 
     @override
     def archive(
-        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+        self, archive: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
     ) -> None:
         with self.transaction():
-            row = made.last, made.mark, made.written, made.digest, made.content
+            row = archive.last, archive.mark, archive.written, archive.digest, archive.content
             self._query(_NEW_ARCHIVE, self._party, *row)
-            self._query(_DROP_LINES, self._party, made.last)
+            self._query(_DROP_LINES, self._party, archive.last)
             for run, document in documents.items():
-                self._query(_SHORTEN, document, made.digest, self._party, run)
+                self._query(_SHORTEN, document, archive.digest, self._party, run)
             for key, value in facts.items():
                 self.delete(key) if value is None else self.put(key, value)
 
@@ -268,23 +273,23 @@ class SqlStore(Store, ABC):
     @override
     def lost_archives(self, read: bool = False) -> list[ArchiveError]:
         lost = []
-        for each in self.archives():
+        for archive in self.archives():
             try:
                 if read:
-                    self._contents(each)
-                elif each.file is not None and not each.file.is_file():
-                    raise gone(each.file.name)
+                    self._contents(archive)
+                elif archive.file is not None and not archive.file.is_file():
+                    raise gone(archive.file.name)
             except ArchiveError as error:
                 lost.append(error)
         return lost
 
     def _file(self, archive: Archive) -> Path | None:
-        """Place of an archive, where it is not in the database."""
+        """Path of an archive; None if archives are in the database."""
         return None
 
-    def _kept(self, made: Archive, content: bytes) -> Archive:
-        """An archive with its content, for the database; or its file is on the disk."""
-        return replace(made, content=content)
+    def _store_content(self, archive: Archive, content: bytes) -> Archive:
+        """Write an archive's file; a backend without files returns the archive with its content."""
+        return replace(archive, content=content)
 
     def _contents(self, archive: Archive) -> Contents:
         if archive.file is None:
@@ -338,14 +343,14 @@ class SqlStore(Store, ABC):
 
 
 def printable(text: str) -> str:
-    """The text, which every backend can store as it is: no NUL, no control sign, no lone surrogate."""
+    """Return text that every backend can store unchanged: no NUL, control character or lone surrogate."""
     if not text.isprintable():
         raise ValueError("a name in the store is not printable text")
     return text
 
 
 def check_lines(lines: Sequence[str]) -> None:
-    """Refuse what is not one line of ASCII each, with ValueError."""
+    """Raise ValueError unless each line is one line of printable ASCII."""
     together = "".join(lines)
     if not (together.isascii() and together.isprintable()):
         raise ValueError("a line of the ledger is not one line of printable ASCII")

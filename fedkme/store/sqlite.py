@@ -1,6 +1,6 @@
-"""A store in an SQLite file: the store of most parties, and in memory that of simulations.
+"""Store in an SQLite file, as most parties have it, or in SQLite's memory.
 
-What is forgotten is overwritten in the file (`secure_delete`) and the write-ahead log is emptied; the disk
+Deleted entries are overwritten in the file (`secure_delete`) and the write-ahead log is emptied; the disk
 below may keep copies of its own.
 """
 
@@ -28,20 +28,20 @@ from fedkme.store.migrations import SQLITE, Step, is_current, migrate
 from fedkme.store.sql import Parameters, Row, SqlStore
 
 Durability = Literal["power", "process"]
-"""Failures that writes survive: a loss of power, or only the death of the process."""
+"""Failures that writes survive: loss of power, or only the death of the process."""
 
 MEMORY = ":memory:"
 BESIDE = ("-wal", "-shm", ".lock")
-"""Files beside that of a store, by what follows its name."""
+"""Suffixes of the files beside a store's file."""
 _SYNCHRONOUS = {"power": "FULL", "process": "NORMAL"}
 _EARLIEST = (3, 37)  # STRICT tables
 _WARM = 128
-"""Stores of a process that keep pages in memory, 256 KiB at most each; others read them again when used."""
+"""Stores of a process that keep up to 256 KiB of pages each in memory; other stores read them again."""
 _STATEMENTS, _FEW = 24, 6
-"""Statements that a store keeps prepared, and one beyond the first `_WARM` of a process: those of a run, and
-those of a round. Each takes 1 to 4 KB."""
-_CHECK = "PRAGMA main.quick_check(1)"  # of all, it would open a database of temporary tables, and keep 90 KB
-_SMALL = 4096  # pages: a file of 16 MiB keeps what archives leave free, for later runs
+"""Prepared statements of each of the first `_WARM` stores of a process (a run's), and of each further store
+(a round's). A statement takes 1 to 4 KB."""
+_CHECK = "PRAGMA main.quick_check(1)"  # without `main`, SQLite would open a temporary database and keep 90 KB
+_SMALL = 4096  # pages: a file of up to 16 MiB is not vacuumed, and its free pages serve later runs
 
 
 class SqliteStore(SqlStore):
@@ -61,12 +61,12 @@ class SqliteStore(SqlStore):
         clock: Callable[[], float] = time.time,
         steps: tuple[Step, ...] = SQLITE,
     ) -> None:
-        """Open the store of a party, or begin it where there is no file.
+        """Open the store of a party, or make it if there is no file.
 
         Args:
             path: the file, or `:memory:`.
-            party: whose store it is; written into a new one.
-            durability: what writes survive.
+            party: the party that the store belongs to; written into a new store.
+            durability: failures that writes survive.
             clock: Unix seconds.
             steps: the versions of the tables.
 
@@ -85,23 +85,23 @@ class SqliteStore(SqlStore):
             if self._path is not None:
                 self._hold(undo, self._path)
             target = MEMORY if self._path is None else str(self._path)
-            # Another thread may write: SqlStore lets one at a time.
-            kept = _STATEMENTS if len(_stores) < _WARM else _FEW
+            # Several threads may write: SqlStore admits one at a time.
+            statements = _STATEMENTS if len(_stores) < _WARM else _FEW
             self._connection = self._connect(
-                target, timeout=0, check_same_thread=False, cached_statements=kept
+                target, timeout=0, check_same_thread=False, cached_statements=statements
             )
             undo.callback(self._connection.close)
             self._prepare(_SYNCHRONOUS[durability], steps)
             self._held = undo.pop_all()
 
     def backup(self, path: Path) -> None:
-        """Copy the store as it is now into a new file, while it is used; any thread may call this.
+        """Copy the store as it is now into a new file, while it is in use; any thread may call this.
 
-        Opening the copy as a store continues from it. What the party disclosed after the backup is then
-        unknown to it: its peers' ledgers know.
+        A party that is started on the copy continues from it. The copy lacks what the party disclosed after
+        the backup: only its peers' ledgers have that.
 
         Raises:
-            StoreError: there is a file already, or it cannot be written.
+            StoreError: the file exists already, or cannot be written.
         """
         if path.exists():
             raise StoreError(f"{path} is there already", "Name a file that is not there.")
@@ -122,7 +122,7 @@ class SqliteStore(SqlStore):
             raise StoreError(cause, "The store is as it was; see to the disk, and try again.") from None
 
     def forget_entries(self, run: str) -> None:
-        """Delete a run's journal from the file, and from its log as soon as no backup reads it."""
+        """Delete a run's journal from the file, and from the write-ahead log once no backup reads it."""
         with self._lock:
             self._forgot = True
             super().forget_entries(run)
@@ -140,10 +140,10 @@ class SqliteStore(SqlStore):
 
     @override
     def archive(
-        self, made: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
+        self, archive: Archive, documents: Mapping[str, bytes], facts: Mapping[str, bytes | None]
     ) -> None:
         self._forgot = True
-        super().archive(made, documents, facts)
+        super().archive(archive, documents, facts)
         with self._lock:
             ((free,),), ((pages,),) = map(self._execute, ("PRAGMA freelist_count", "PRAGMA page_count"))
             if 2 * free > pages > _SMALL:
@@ -158,14 +158,14 @@ class SqliteStore(SqlStore):
         return self._path.with_name(f"{self._path.name}.archive") / name
 
     @override
-    def _kept(self, made: Archive, content: bytes) -> Archive:
-        if made.file is None:
-            return super()._kept(made, content)
+    def _store_content(self, archive: Archive, content: bytes) -> Archive:
+        if archive.file is None:
+            return super()._store_content(archive, content)
         remedy = "Make room; nothing was archived, and the party goes on."
-        with on_disk(f"the archive {made.file} cannot be written", remedy, StoreError):
-            make_folder(made.file.parent, 0o700)
-            replace(made.file, content, 0o600)
-        return made
+        with on_disk(f"the archive {archive.file} cannot be written", remedy, StoreError):
+            make_folder(archive.file.parent, 0o700)
+            replace(archive.file, content, 0o600)
+        return archive
 
     def _copy_into(self, copy: sqlite3.Connection) -> None:
         if self._path is None:
@@ -180,7 +180,7 @@ class SqliteStore(SqlStore):
             source.backup(copy)
 
     def _hold(self, undo: contextlib.ExitStack, path: Path) -> None:
-        """Have the file alone; the operating system lets go when the process dies."""
+        """Lock the file for this process; the operating system releases the lock when the process dies."""
         try:
             lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
             undo.callback(os.close, lock)
@@ -214,7 +214,7 @@ class SqliteStore(SqlStore):
             connection: sqlite3.Connection = sqlite3.connect(target, isolation_level=None, **options)
         except sqlite3.Error as error:
             raise self._explanation(error) from None
-        # one for all statements: a connection remembers up to 200 cursors that were used once
+        # one cursor for all statements: a connection keeps up to 200 cursors that were used once
         self._cursor = connection.cursor()
         return connection
 
@@ -222,17 +222,17 @@ class SqliteStore(SqlStore):
         version = self._version()
         current = is_current(version, steps, self._where)
         if version and self._path is not None:
-            found = self._execute(_CHECK)
-            if found != [("ok",)]:
+            findings = self._execute(_CHECK)
+            if findings != [("ok",)]:
                 raise self._damaged()
         if version:
             self._check_party()
         if self._execute("PRAGMA journal_mode = WAL") not in ([("wal",)], [("memory",)]):
             cause = f"the disk of {self._where} cannot carry a write-ahead log"
-            raise StoreError(cause, "Choose a local disk.")
+            raise StoreError(cause, "Put the store on a local disk.")
         self._execute(f"PRAGMA synchronous = {synchronous}")
         self._execute("PRAGMA secure_delete = ON")
-        self._execute("PRAGMA cache_size = -256")  # KiB; else 2 MB for each of many owners of a process
+        self._execute("PRAGMA cache_size = -256")  # KiB; SQLite's default is 2 MB for each of many owners
         self._execute(
             "PRAGMA journal_size_limit = 16777216"
         )  # the log shrinks again after a large transaction
@@ -245,7 +245,7 @@ class SqliteStore(SqlStore):
         self._party = self._check_party()
 
     def _version(self) -> int:
-        """The version of the file, 0 for an empty one, before anything is written into it."""
+        """Version of the tables, read before anything is written; 0 for an empty file."""
         tables = {name for (name,) in self._execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return 0
@@ -258,10 +258,13 @@ class SqliteStore(SqlStore):
         return version
 
     def _check_party(self) -> int:
-        """The number of the party, 0 where the file has none yet."""
+        """Number of the party; 0 for a new file."""
         for number, name in self._execute("SELECT id, name FROM parties"):
             if name != self._name:
-                raise StoreError(f"{self._where} is that of {name}, not of {self._name}", "Choose another.")
+                raise StoreError(
+                    f"{self._where} belongs to {name}, not to {self._name}",
+                    f"Give {self._name} a store of its own.",
+                )
             return int(number)
         return 0
 
@@ -271,7 +274,7 @@ class SqliteStore(SqlStore):
         _warm(self)
         try:
             return self._cursor.execute(statement, parameters).fetchall()
-        except UnicodeDecodeError:  # SQLite's own words, where they quote what is no text any more
+        except UnicodeDecodeError:  # an error message of SQLite that quotes damaged text
             raise self._damaged() from None
         except sqlite3.Error as error:
             raise self._explanation(error) from None
@@ -291,7 +294,7 @@ class SqliteStore(SqlStore):
                 self._connection.execute("ROLLBACK")
 
     def cool(self) -> None:
-        """Give back the memory of its pages, unless it is in use."""
+        """Free the memory of the store's pages, unless the store is in use."""
         if self._lock.acquire(blocking=False):
             try:
                 if not (self._closed or self._within):
@@ -307,7 +310,7 @@ class SqliteStore(SqlStore):
                 self._forgot = bool(busy)  # a backup still reads the log: again after the next commit
 
     def _explanation(self, error: sqlite3.Error) -> Exception:
-        """The line for one of SQLite's errors; those of our own statements stay what they are."""
+        """Turn one of SQLite's errors into a StoreError; a ProgrammingError is our own and stays."""
         if isinstance(error, sqlite3.ProgrammingError):
             return error
         name = getattr(error, "sqlite_errorname", "")
@@ -334,12 +337,12 @@ class SqliteStore(SqlStore):
 
 
 _stores: dict[weakref.ref[SqliteStore], None] = {}
-"""Stores that keep pages, the last that was used at the end."""
+"""Stores that keep pages in memory, in the order of their last use."""
 _storing = threading.Lock()
 
 
 def _warm(store: SqliteStore) -> None:
-    """Let a store keep its pages, and the one that was not used for longest give them back."""
+    """Let a store keep its pages in memory; free the pages of the store unused for longest."""
     used, longest = weakref.ref(store), None
     with _storing:
         _stores.pop(used, None)

@@ -1,7 +1,7 @@
-"""Public scale of a number: where its values lie in [0, 1], and the bins between (docs/decisions/019).
+"""Public scale of a number: map of its values to [0, 1], and its bins (docs/decisions/019).
 
-A value is bent (by a logarithm, or not at all), then stretched piece by piece so that each piece between two
-cuts is as long. Both are increasing, so bins keep their order. Nothing is learnt from rows.
+A value is bent (by a logarithm, or not at all), then stretched piecewise so that all pieces between cuts have
+equal length. Both maps increase, so bins keep their order. Nothing is learnt from rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Axis:
     Attributes:
         low: lower bound.
         high: upper bound.
-        cuts: increasing values between them.
-        unit: of asinh(x / unit); None: numbers stay as they are.
-        whole: values are whole numbers, k standing for [k, k + 1) in bins.
+        cuts: increasing values between the bounds.
+        unit: unit in asinh(x / unit); None: values are not bent.
+        whole: values are whole numbers; in bins, k stands for [k, k + 1).
     """
 
     low: float
@@ -34,7 +34,7 @@ class Axis:
     whole: bool = False
 
     def bend(self, values: FloatArray) -> FloatArray:
-        """Values in units in which rows are taken to lie evenly within a bin."""
+        """Bend values to the scale in which rows are assumed uniform within a bin."""
         return values if self.unit is None else np.arcsinh(values / self.unit)
 
     def unbend(self, bent: FloatArray) -> FloatArray:
@@ -60,7 +60,7 @@ class Axis:
         return np.clip(self.unbend(bent), self.low, self.high)
 
     def edges(self, bins: int) -> FloatArray:
-        """Ends of at most so many bins, even pieces of [0, 1], increasing; whole for whole numbers."""
+        """Increasing ends of at most `bins` equal pieces of [0, 1], as values; whole for whole numbers."""
         top = self.high + self.whole
         knots = np.array([self.low, *self.cuts, top])
         if bins == len(knots) - 1:
@@ -72,7 +72,7 @@ class Axis:
         return np.unique(np.ceil(edges - 1e-9)) + 0.0 if self.whole else edges  # no -0
 
     def between(self, start: FloatArray, end: FloatArray, shares: FloatArray) -> FloatArray:
-        """Values of [start, end), a share of the way from one to the other as rows are taken to lie."""
+        """Values in [start, end) at shares of the way in which rows are assumed uniform."""
         a, b = self.bend(start), self.bend(end)
         values = self.unbend(a + shares * (b - a))
         return np.clip(np.floor(values), start, end - 1.0) if self.whole else np.clip(values, start, end)

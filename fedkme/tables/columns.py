@@ -1,4 +1,4 @@
-"""Columns of a schema: numbers, dates, categories; the label; the person whose rows are."""
+"""Columns of a schema: numbers, dates, categories; the label; the column of persons."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis
 
-Fault = tuple[str, str, Any]  # what is wrong, the remedy, which cells: an array of the block's shape, bool
-Swallowed = tuple[str, Any]  # what was put in place of cells, and of which: bool
+Fault = tuple[
+    str, str, Any
+]  # description, remedy, and a bool array of the block's shape that marks the cells
+Swallowed = tuple[str, Any]  # description of replaced cells, and a bool array that marks them
 CLIPPED = "outside the bounds, moved to the nearest"
-"""Words for cells that `clip` moved."""
+"""Description of cells that `clip` moved."""
 
 GAP, NO_GAP, GAPS = "yes", "no", ("no", "yes")
 """Categories of the column that marks the gaps of a nullable number."""
@@ -41,7 +43,7 @@ Name = Annotated[str, AfterValidator(_plain_name)]
 
 
 def days_of(value: object) -> object:
-    """Days from 1970-01-01 to a date, or to what ISO 8601 writes of one; anything else as it is."""
+    """Days from 1970-01-01 to a date or ISO 8601 text; any other value is returned unchanged."""
     try:
         day = date.fromisoformat(value[:10]) if isinstance(value, str) else value
     except ValueError:
@@ -50,15 +52,15 @@ def days_of(value: object) -> object:
 
 
 def date_of(days: float) -> str:
-    """Date so many days after 1970-01-01, as ISO 8601 writes it."""
+    """ISO 8601 date at a number of days after 1970-01-01."""
     return (EPOCH + timedelta(days=round(days))).isoformat()
 
 
-def _as_it_is(value: object) -> object:
+def _unchanged(value: object) -> object:
     return value
 
 
-Number = Annotated[FiniteFloat, BeforeValidator(_as_it_is, json_schema_input_type=FiniteFloat | date)]
+Number = Annotated[FiniteFloat, BeforeValidator(_unchanged, json_schema_input_type=FiniteFloat | date)]
 """A number; the value of a date column may be written as a date."""
 
 
@@ -171,7 +173,7 @@ class Numeric(Settings):
 
     @cached_property
     def axis(self) -> Axis:
-        """Scale of its values."""
+        """Scale of the column's values."""
         low, high = self.bounds
         unit = None
         if self.scale == "log":
@@ -182,27 +184,27 @@ class Numeric(Settings):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Smallest and largest value that there can be, atoms among them."""
+        """Smallest and largest possible value, atoms included."""
         low, high = self.bounds
         return min((low, *self.atoms)), max((high, *self.atoms))
 
     @property
     def atom_places(self) -> tuple[float, ...]:
-        """Place of each atom in [0, 1]: that of the nearest value within the bounds."""
+        """Place of each atom in [0, 1]; an atom outside the bounds has the nearest bound's place."""
         return tuple(self.axis.place(np.clip(np.array(self.atoms, np.float64), *self.bounds)).tolist())
 
     def rounded(self, values: FloatArray) -> FloatArray:
-        """Values as they are made: whole, or with so many decimals."""
+        """Round values to whole numbers, or to `decimals`."""
         if self.integer:
             return np.rint(values)
         return values if self.decimals is None else np.clip(np.round(values, self.decimals), *self.bounds)
 
     def levels_of(self, values: FloatArray) -> NDArray[np.int64]:
-        """Place of each value among the atoms, counted from 1; 0 where it is none."""
-        found = np.zeros(np.shape(values), dtype=np.int64)
+        """Number of each value among the atoms, from 1; 0 if the value is no atom."""
+        levels = np.zeros(np.shape(values), dtype=np.int64)
         for level, atom in enumerate(self.atoms, 1):
-            found[values == atom] = level
-        return found
+            levels[values == atom] = level
+        return levels
 
     def gaps(self, block: FloatArray) -> NDArray[np.bool_]:
         """Mark the cells of (m, count) values that `missing` would fill."""
@@ -213,11 +215,11 @@ class Numeric(Settings):
         return block if self.missing is None else np.where(self.gaps(block), self.missing, block)
 
     def encode(self, block: FloatArray) -> FloatArray:
-        """Places of (m, count) values in [0, 1]; behind them which atom they are, one-hot / sqrt(2)."""
+        """Places of (m, count) values in [0, 1], followed by their atoms, one-hot / sqrt(2)."""
         filled = self._filled(block)
         if not self.atoms:
             return self.axis.place(np.clip(filled, *self.bounds) if self.clip else filled)
-        # An atom may lie outside the bounds, and anything else there is a fault, or is moved.
+        # An atom may lie outside the bounds; any other value there is a fault, or is clipped.
         places = self.axis.place(np.clip(filled, *self.bounds))
         hot = self.levels_of(filled) == np.arange(len(self.atoms) + 1)
         return np.concatenate([places, np.where(hot, math.sqrt(0.5), 0.0)], axis=1)
@@ -227,11 +229,11 @@ class Numeric(Settings):
         values = self.rounded(self.axis.value(block[:, : self.count]))
         if not self.atoms:
             return values
-        known = np.array([0.0, *self.atoms])[level := block[:, self.count :].argmax(axis=1)]
-        return np.where(level[:, None] > 0, known[:, None], values)
+        atoms = np.array([0.0, *self.atoms])[level := block[:, self.count :].argmax(axis=1)]
+        return np.where(level[:, None] > 0, atoms[:, None], values)
 
     def faults(self, block: FloatArray) -> Iterator[Fault]:
-        """Faults that (m, count) values can have, and the values that have them."""
+        """Yield each possible fault of (m, count) values with a mask of the faulty values."""
         filled = self._filled(block)
         finite = np.isfinite(filled)
         yield "NaN, infinity or an empty cell", FILL_GAPS, ~finite
@@ -243,7 +245,7 @@ class Numeric(Settings):
             yield "outside the public bounds", remedy, self._outside(filled)
 
     def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
-        """Cells of (m, count) values in whose place `missing` and `clip` put another value."""
+        """Yield masks of the (m, count) values that `missing` and `clip` replace."""
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", self.gaps(block)
         if self.clip:
@@ -256,7 +258,7 @@ class Numeric(Settings):
 
 
 def _middle(bounds: Any, whole: bool) -> Any:
-    """Public value for the gaps of a column: the middle of its bounds, if those are two numbers."""
+    """Default public value for the gaps of a column: the middle of its bounds, if they are two numbers."""
     if not (isinstance(bounds, list | tuple) and len(bounds) == 2):
         return None
     low, high = bounds
@@ -343,14 +345,14 @@ class Category(Settings):
         return np.asarray(block.argmax(axis=1, keepdims=True), dtype=np.float64)
 
     def faults(self, block: FloatArray) -> Iterator[Fault]:
-        """Faults that (m, 1) indices can have, and the indices that have them."""
+        """Yield each possible fault of (m, 1) indices with a mask of the faulty indices."""
         index = self._filled(block)
-        known = (index >= 0) & (index < self.encoded_width) & (index == np.floor(index))
+        valid = (index >= 0) & (index < self.encoded_width) & (index == np.floor(index))
         remedy = f"Use the indices 0 to {self.encoded_width - 1}, in the order of the schema's categories."
-        yield "an unknown category index", remedy, ~known
+        yield "an unknown category index", remedy, ~valid
 
     def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
-        """Cells of (m, 1) indices in whose place `missing` puts another."""
+        """Yield masks of the (m, 1) indices that `missing` replaces."""
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", np.isnan(block)
 

@@ -1,4 +1,4 @@
-"""Cells of a file to rows of a table: names become indices, dates numbers; every fault is found."""
+"""Conversion of a file's cells to a table: names become indices, dates numbers; every fault is collected."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fedkme.tables.schema import FaultyCells, Schema
 from fedkme.tables.table import Table, joined
 
 PLAIN = DataFile(path=Path())
-"""File that says everything as the schema does."""
+"""File without settings: it uses the schema's words throughout."""
 
 NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
-"""Remedy where rows do not tell whose they are."""
+"""Remedy for rows without a person."""
 
 MOST_MISSING = 12
 """Missing columns that an error names."""
 
 NOT_LISTED = "a name not in the schema"
-"""Beginning of what is said of cells that are neither empty nor in a list."""
+"""Beginning of the description of cells that are neither empty nor in a list."""
 MOST_CLIPPED, LEAST_ROWS = 0.9, 10
-"""Share of a column's cells that `clip` may move, in a file of at least so many rows."""
+"""Share of a column's cells that `clip` may move, and the rows from which this limit holds."""
 _UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
 _WHOLE = re.compile(r"(-?[0-9]+)\.0*")
 _REMOVE = "Remove these rows."
@@ -41,13 +41,13 @@ _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Converted:
-    """Rows of a file, or of a part of one, through the schema.
+    """Rows of a file, or of a part of a file, converted through the schema.
 
     Attributes:
-        table: the rows; a cell that has a fault holds a value of the domain.
+        table: the rows; a faulty cell holds some value of the domain.
         faults: cells that do not fit.
-        unknown: cells with names that are not in a list, which were taken as the missing category.
-        swallowed: cells that `missing` and `clip` replace, by column and what they are.
+        unknown: cells with unlisted names that were taken as the missing category.
+        swallowed: number of cells that `missing` and `clip` replace, by column and description.
     """
 
     table: Table
@@ -57,8 +57,8 @@ class Converted:
 
 
 @dataclass(slots=True)
-class _Found:
-    """Faults and unknown names of the cells of a part, as they are found."""
+class _Findings:
+    """Faults and unknown names collected from the cells of a part."""
 
     faults: list[FaultyCells] = field(default_factory=list)
     unknown: list[FaultyCells] = field(default_factory=list)
@@ -68,29 +68,31 @@ class _Found:
         self, column: str, what: str, remedy: str, rows: Sequence[int], *, harmless: bool = False
     ) -> None:
         if len(rows):
-            found = FaultyCells(column, what, remedy, np.asarray(rows, dtype=np.int64))
-            (self.unknown if harmless else self.faults).append(found)
+            cells = FaultyCells(column, what, remedy, np.asarray(rows, dtype=np.int64))
+            (self.unknown if harmless else self.faults).append(cells)
 
 
 def convert(
     columns: Mapping[str, Cells], schema: Schema, file: DataFile = PLAIN, *, of_persons: bool = False
 ) -> Converted:
-    """Rows of the columns of a file, which are all there; the dtype is the narrowest common one.
+    """Convert the complete columns of a file to rows; the dtype is the narrowest common one.
 
     Args:
-        columns: by the schema's names, see `named`.
-        schema: of the rows.
-        file: how it says them.
-        of_persons: a row of nobody is a fault, where the schema names a person.
+        columns: cells by the schema's names, see `named`.
+        schema: schema of the rows.
+        file: settings of the file.
+        of_persons: a row without a person is a fault, if the schema has a person column.
     """
-    found = _Found()
+    findings = _Findings()
     parts: list[NDArray[Any]] = []
     for spec in schema.columns:
         for name in spec.names:
             if isinstance(spec, Numeric):
-                parts.append(_inside(_numbers(columns[name], name, file, spec, found), name, spec, found))
+                parts.append(
+                    _inside(_numbers(columns[name], name, file, spec, findings), name, spec, findings)
+                )
             elif name in columns or spec.gaps_of is None:
-                parts.append(_categories(columns[name], spec, file, found))
+                parts.append(_categories(columns[name], spec, file, findings))
             else:
                 parts.append(_gaps(parts[schema.names.index(spec.gaps_of)], spec.gaps_of, schema))
     values = np.empty((len(parts[0]), schema.width), dtype=np.result_type(*parts))
@@ -98,17 +100,19 @@ def convert(
         values[:, position] = part
     labels = None
     if schema.label and schema.label.name in columns:
-        labels = _labels(columns[schema.label.name], schema.label, file, found)
+        labels = _labels(columns[schema.label.name], schema.label, file, findings)
     if schema.person and of_persons:
         persons = texts(columns[schema.person.column])
         nobody = [row for row, person in enumerate(persons) if not person]
-        found.add(schema.person.column, "an empty cell, which does not tell whose it is", NOBODY, nobody)
-    faults = [*found.faults, *schema.faults(values)]
-    return Converted(Table(values, labels), faults, found.unknown, found.swallowed + schema.swallowed(values))
+        findings.add(schema.person.column, "an empty cell, which does not tell whose it is", NOBODY, nobody)
+    faults = [*findings.faults, *schema.faults(values)]
+    return Converted(
+        Table(values, labels), faults, findings.unknown, findings.swallowed + schema.swallowed(values)
+    )
 
 
 def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> Converted:
-    """Rows of all parts of a file; a column with too many strange names, or too many clipped, has faults."""
+    """Join the parts of a file; too many unknown names or clipped cells in a column are faults."""
     table = parts[0].table if len(parts) == 1 else joined([part.table for part in parts])
     starts = np.cumsum([0, *(len(part.table) for part in parts)]).tolist()
     faults = _merged((part.faults for part in parts), starts)
@@ -126,7 +130,7 @@ def joined_parts(parts: Sequence[Converted], schema: Schema, unknown: float) -> 
 def _mostly_clipped(
     swallowed: Mapping[tuple[str, str], int], schema: Schema, rows: int
 ) -> Iterable[FaultyCells]:
-    """Columns that `clip` would make nearly constant: they are in other units, or something else."""
+    """Columns that `clip` would make nearly constant: they are in other units, or mean something else."""
     for column in schema.columns:
         if (
             swallowed.get((column.name, CLIPPED), 0) > MOST_CLIPPED * rows * column.count
@@ -137,7 +141,7 @@ def _mostly_clipped(
 
 
 def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> list[FaultyCells]:
-    """Faults of the same kind as one, with their rows counted over all parts."""
+    """Join faults of the same kind, with row numbers over all parts."""
     rows: dict[tuple[str, str, str], list[NDArray[np.int64]]] = {}
     for faults, start in zip(parts, starts, strict=False):
         for fault in faults:
@@ -146,7 +150,7 @@ def _merged(parts: Iterable[Sequence[FaultyCells]], starts: Sequence[int]) -> li
 
 
 def named(columns: Mapping[str, Cells], schema: Schema, file: DataFile, party: str) -> dict[str, Cells]:
-    """Columns of a file by the names that the schema gives them.
+    """Rename the columns of a file to the schema's names.
 
     Raises:
         DataError: two columns would have the same name.
@@ -171,7 +175,7 @@ def check_names(
     """Refuse a file that lacks a column, or has one that the schema does not describe.
 
     Raises:
-        DataError: names those that are missing, which are public; else up to three that are too many.
+        DataError: names the missing columns, which are public; else up to three surplus columns.
     """
     missing = sorted(set(needed) - set(present))
     if missing:
@@ -186,7 +190,7 @@ def check_names(
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """Up to `most` names in quotes, and how many more."""
+    """Up to `most` names in quotes, and the number of further names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f"'{name}'" for name in names[:most]) + more
 
@@ -218,8 +222,8 @@ def texts(cells: Cells) -> Sequence[str]:
     return ["" if cell != cell else str(cell) for cell in cells.tolist()]
 
 
-def _said(cells: Cells, name: str, file: DataFile) -> Cells:
-    """Cells of a column with the file's own words for them replaced by the schema's."""
+def _schema_words(cells: Cells, name: str, file: DataFile) -> Cells:
+    """Cells of a column with the file's own words replaced by the schema's."""
     own = file.column(name)
     words = {**dict.fromkeys([*file.na, *own.na], ""), **own.map}
     if not words:
@@ -227,29 +231,31 @@ def _said(cells: Cells, name: str, file: DataFile) -> Cells:
     return [words.get(text, text) for text in texts(cells)]
 
 
-def _inside(numbers: NDArray[Any], name: str, spec: Numeric, found: _Found) -> NDArray[Any]:
-    """Numbers with a bound in place of text, so that a cell has one fault."""
-    for fault in found.faults:
+def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings) -> NDArray[Any]:
+    """Numbers with a bound in place of faulty text, so that a cell has one fault."""
+    for fault in findings.faults:
         if fault.column == name:
             numbers[fault.rows] = spec.bounds[0]
     return numbers
 
 
-def _numbers(cells: Cells, name: str, file: DataFile, spec: Numeric | Label, found: _Found) -> NDArray[Any]:
-    cells = _said(cells, name, file)
+def _numbers(
+    cells: Cells, name: str, file: DataFile, spec: Numeric | Label, findings: _Findings
+) -> NDArray[Any]:
+    cells = _schema_words(cells, name, file)
     dates = isinstance(spec, Numeric) and spec.kind == "date"
     if isinstance(cells, np.ndarray) and not dates:
         return cells.astype(np.uint8) if cells.dtype == np.bool_ else cells
-    said = texts(cells)
+    words = texts(cells)
     read = _date_reader(file.column(name).format) if dates else file.number_reader()
     try:
-        return np.fromiter(map(read, said), np.float64, len(said))
+        return np.fromiter(map(read, words), np.float64, len(words))
     except (ValueError, OverflowError):
-        return _numbers_with_faults(said, name, read, "a date" if dates else "a number", found)
+        return _numbers_with_faults(words, name, read, "a date" if dates else "a number", findings)
 
 
 def _numbers_with_faults(
-    cells: Sequence[str], name: str, read: Callable[[str], float], what: str, found: _Found
+    cells: Sequence[str], name: str, read: Callable[[str], float], what: str, findings: _Findings
 ) -> NDArray[np.float64]:
     numbers, wrong = np.full(len(cells), np.nan), []
     for row, cell in enumerate(cells):
@@ -257,50 +263,50 @@ def _numbers_with_faults(
             numbers[row] = read(cell)
         except (ValueError, OverflowError):
             wrong.append(row)
-    found.add(name, f"text where {what} belongs", _CORRECT, wrong)
+    findings.add(name, f"text where {what} belongs", _CORRECT, wrong)
     return numbers
 
 
 def _date_reader(form: str | None) -> Callable[[str], float]:
-    known: dict[str, float] = {"": float("nan")}
+    days_by_text: dict[str, float] = {"": float("nan")}
 
     def read(cell: str) -> float:
-        if cell not in known:
+        if cell not in days_by_text:
             day = cell if form is None else datetime.strptime(cell, form).date()
             days = days_of(day)
             assert isinstance(days, float)
-            known[cell] = days
-        return known[cell]
+            days_by_text[cell] = days
+        return days_by_text[cell]
 
     return read
 
 
 def _categories(
-    cells: Cells, spec: Category, file: DataFile, found: _Found, gaps: str = FILL_GAPS
+    cells: Cells, spec: Category, file: DataFile, findings: _Findings, gaps: str = FILL_GAPS
 ) -> NDArray[Any]:
-    """Indices of (m,) names; those that are in no list are taken as the missing category, and counted.
+    """Indices of (m,) names; unlisted names are taken as the missing category, and counted.
 
-    `gaps` is the remedy for empty cells where there is no such category.
+    `gaps` is the remedy for empty cells if there is no missing category.
     """
     index = {name: place for place, name in enumerate(spec.categories)}
     default = None if spec.missing is None else index[spec.missing]
-    known = _Places({"": -1, **index})
+    positions = _Places({"": -1, **index})
     if isinstance(cells, np.ndarray) and cells.dtype == np.bool_ and not {"True", "False"} & index.keys():
-        cells = cells.astype(np.uint8)  # a file would say True and False, a schema may say 0 and 1
-    places = [known[cell] for cell in texts(_said(cells, spec.name, file))]
+        cells = cells.astype(np.uint8)  # booleans of the file are 0 and 1 in the schema
+    places = [positions[cell] for cell in texts(_schema_words(cells, spec.name, file))]
     empty = [row for row, place in enumerate(places) if place == -1] if -1 in places else []
     strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []
     names = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
     if default is None:
         remedy = f"{names}, correct the rows, extend the schema, or list the column under its 'ignore'."
-        found.add(spec.name, NOT_LISTED, remedy, strange)
-        found.add(spec.name, "an empty cell", gaps, empty)
+        findings.add(spec.name, NOT_LISTED, remedy, strange)
+        findings.add(spec.name, "an empty cell", gaps, empty)
     else:
         what = f"{NOT_LISTED}, taken as '{spec.missing}'"
         remedy = f"{names}, with 'na' that it means an empty one, or allow more with 'unknown'."
-        found.add(spec.name, what, remedy, strange, harmless=True)
+        findings.add(spec.name, what, remedy, strange, harmless=True)
         if empty and not spec.nullable:
-            found.swallowed[spec.name, "empty, taken as the public 'missing'"] += len(empty)
+            findings.swallowed[spec.name, "empty, taken as the public 'missing'"] += len(empty)
     indices = np.array(places, dtype=np.int64)
     indices[indices < 0] = default or 0
     return indices.astype(np.min_scalar_type(len(spec.categories)))
@@ -315,7 +321,7 @@ class _Places(dict[str, int]):
 
 
 def _whole(cell: str) -> str:
-    """Name that a cell stands for: tools write a whole number as 1.0 once its column has a gap."""
+    """Name that a cell stands for: tools write the whole number 1 as 1.0 if its column has a gap."""
     whole = _WHOLE.fullmatch(cell)
     return whole[1] if whole else cell
 
@@ -327,12 +333,12 @@ def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:
     return spec.gaps(numbers.astype(np.float64)).astype(np.uint8) * GAPS.index(GAP)
 
 
-def _labels(cells: Cells, label: Label, file: DataFile, found: _Found) -> NDArray[np.int64]:
+def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> NDArray[np.int64]:
     if label.positive_above is None:
         spec = Category(name=label.name, categories=label.classes)
-        return _categories(cells, spec, file, found, _REMOVE).astype(np.int64)
-    numbers = _numbers(cells, label.name, file, label, found)
-    wrong = {row for fault in found.faults if fault.column == label.name for row in fault.rows}
+        return _categories(cells, spec, file, findings, _REMOVE).astype(np.int64)
+    numbers = _numbers(cells, label.name, file, label, findings)
+    wrong = {row for fault in findings.faults if fault.column == label.name for row in fault.rows}
     empty = [row for row in np.flatnonzero(np.isnan(numbers)).tolist() if row not in wrong]
-    found.add(label.name, "an empty cell", _REMOVE, empty)
+    findings.add(label.name, "an empty cell", _REMOVE, empty)
     return (numbers > label.positive_above).astype(np.int64)

@@ -1,6 +1,6 @@
-"""Rows of a .csv file, as text, a part at a time, each with the line it begins on.
+"""Reading of a .csv file in parts: rows as text, each with the line on which it begins.
 
-By the csv module: docs/decisions/019 says why not by pyarrow.
+The csv module reads the file; docs/decisions/019 says why pyarrow does not.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from fedkme.errors import DataError
 from fedkme.tables.data_file import DataFile
 
 Cells = NDArray[Any] | Sequence[str]
-"""A column of a file: numbers with NaN for an empty cell, or text with "" for one."""
+"""Column of a file: numbers with NaN for empty cells, or texts with "" for empty cells."""
 
 PART_ROWS = 4096
-"""Rows of a part: few enough that the collector of garbage has nothing to walk through."""
+"""Rows of a part: few enough that garbage collection costs nothing noticeable."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Part:
-    """Rows that follow one another.
+    """Consecutive rows of a file.
 
     Attributes:
-        columns: cells of each column by its name; text has no spaces around it.
-        lines: on which each row begins.
-        ragged: lines that have more or fewer cells than the header, and are no rows of the part.
+        columns: cells of each column by name; text has no spaces around it.
+        lines: number of the line on which each row begins.
+        ragged: lines with more or fewer cells than the header; they are not among the rows.
     """
 
     columns: Mapping[str, Cells]
@@ -38,13 +38,13 @@ class Part:
 
 
 def read_parts(file: DataFile, party: str) -> Iterator[Part]:
-    """Rows of a .csv, a part at a time, at least one part.
+    """Yield the rows of a .csv in parts, at least one part.
 
-    An empty line is no row, and empty cells beyond the header's are none.
+    Empty lines, and empty cells beyond the header's, are ignored.
 
     Raises:
-        DataError: a header that is missing or names a column twice, text that is not CSV or not in the file's
-            encoding. Names the line, never a cell.
+        DataError: the header is missing or names a column twice, or the text is not CSV or not in the file's
+            encoding. The error names the line, never a cell.
         OSError: the file cannot be read.
     """
     encoding = "utf-8-sig" if file.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else file.encoding
@@ -106,7 +106,7 @@ def _columns(rows: Sequence[Sequence[str]], header: Sequence[str]) -> dict[str, 
 
 
 def _undecodable(file: DataFile) -> int:
-    """Line of the first bytes that are not in the file's encoding; 1 where none is by itself."""
+    """Number of the first line that is not in the file's encoding; 1 if no single line is faulty."""
     with file.path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:

@@ -1,6 +1,6 @@
-"""Settings of a party's own file of rows: where it is, and how it says what the public schema means.
+"""Settings of a party's own file of rows: its path, and how its cells translate to the public schema.
 
-They are private: each party has its own, in its configuration, and nobody else hears of them.
+The settings are private: each party has its own, in its configuration, and no other party sees them.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class DataFile(Settings):
         return self.columns.get(name, FileColumn())
 
     def number_reader(self) -> Callable[[str], float]:
-        """Function that reads a cell as a number; an empty one is NaN, any other text a ValueError.
+        """Function that reads a cell as a number; an empty cell is NaN, any other text a ValueError.
 
-        Accounts put what is below zero in parentheses: (12.50) is -12.5.
+        Numbers in parentheses are negative, as in accounts: (12.50) is -12.5.
         """
         bare = self._bare_reader()
         unit = "|".join(map(re.escape, self.units)) or "(?!)"
@@ -95,16 +95,16 @@ class DataFile(Settings):
             try:
                 return bare(cell)
             except ValueError:
-                found = dressed.fullmatch(cell)
-                signs = "" if found is None else f"{'-' if found[1] else ''}{found[2]}{found[3]}"
-                if found is None or len(signs) > 1:
+                match = dressed.fullmatch(cell)
+                signs = "" if match is None else f"{'-' if match[1] else ''}{match[2]}{match[3]}"
+                if match is None or len(signs) > 1:
                     raise
-                return bare(found[4]) * (-1 if signs == "-" else 1)
+                return bare(match[4]) * (-1 if signs == "-" else 1)
 
         return number
 
     def _bare_reader(self) -> Callable[[str], float]:
-        """Function that reads a number with nothing around it."""
+        """Function that reads a number without unit or parentheses."""
         if self.decimal == "." and not self.thousands:
             return lambda cell: float(cell or "nan")
         comma, marks = self.decimal == ",", _MARKS[self.thousands]
@@ -122,16 +122,16 @@ class DataFile(Settings):
 
 
 Source = Path | DataFile
-"""A file of rows that says everything as the schema does, or one with settings."""
+"""File of rows: a path alone, or settings with the path."""
 
 
 def as_file(source: Source) -> DataFile:
-    """Settings of a file of rows; the defaults where there is only its path."""
+    """Settings of a file of rows; defaults for a path alone."""
     return source if isinstance(source, DataFile) else DataFile(path=source)
 
 
 def placed(source: Source, directory: Path) -> Source:
-    """Spell out the place of a file that is given relative to a folder."""
+    """Resolve a file's path relative to a folder."""
     if isinstance(source, DataFile):
         return source.model_copy(update={"path": directory / source.path})
     return directory / source

@@ -1,7 +1,7 @@
 """Files of rows: .npz, .csv and .parquet, read through the public schema.
 
 An .npz holds the table itself: `x`, numbers and category indices, and `y`, class indices. A .csv or .parquet
-file holds what people write: a named column each, categories and classes by name.
+file holds named columns as people write them, categories and classes by name.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from fedkme.tables.schema import FaultyCells, Person, Schema
 from fedkme.tables.table import Table, table_from_arrays, within_bound
 
 _INDEX = re.compile(r"__index_level_\d+__")
-"""Name that pandas gives an index without a name, which is no column of the data frame."""
+"""Name that pandas gives an unnamed index, which is no column of the data frame."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Examined:
-    """Rows of a file, and all that is to be said of its cells.
+    """Rows of a file, with every fault and replacement of its cells.
 
     Attributes:
-        table: the rows, as many of a person as count; where there are faults, all of them, some made up.
-        unit: what `lines` count from 1: "line" of a .csv, "row" of other files.
-        lines: (m,) place of each row of the file.
+        table: the rows, of each person as many as count; with faults, all rows, and some cells are made up.
+        unit: unit of `lines`: "line" of a .csv, "row" of other files.
+        lines: (m,) number of the line or row of each row of the file, from 1.
         ragged: lines with more or fewer cells than the header.
-        faults: cells that do not fit; names that are in no list are among them where they are too many.
-        swallowed: number of cells that `missing` and `clip` replace, by column and what they are.
-        persons: person of each row of the file, where the schema names one and the rows are private.
+        faults: cells that do not fit; unlisted names are faults if there are too many of them.
+        swallowed: number of cells that `missing` and `clip` replace, by column and description.
+        persons: person of each row of the file, if the schema has a person column and the rows are private.
     """
 
     table: Table
@@ -70,9 +70,10 @@ def load_table(source: Source, schema: Schema, party: str, *, of_persons: bool =
 
     Args:
         source: the file.
-        schema: of the rows.
-        party: whose they are, for errors.
-        of_persons: they are private: where the schema names a person, no more rows of one than it allows.
+        schema: schema of the rows.
+        party: party that the rows belong to, for errors.
+        of_persons: the rows are private: if the schema has a person column, rows of a person beyond the
+            schema's limit are left out.
 
     Raises:
         DataError: the file cannot be read or does not fit; names party, column and line, never a value.
@@ -82,23 +83,23 @@ def load_table(source: Source, schema: Schema, party: str, *, of_persons: bool =
 
 
 def load_rows(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Examined:
-    """Read a file as `load_table` does, and tell what the schema and the file's settings swallowed.
+    """Read a file as `load_table` does, with the cells that the schema and the file's settings replaced.
 
     Raises:
         DataError: see `load_table`.
         MissingDependencyError: a .parquet file without pyarrow.
     """
-    found = examine(source, schema, party, of_persons=of_persons)
-    if found.ragged:
-        where = f"{len(found.ragged)} lines with more or fewer cells than its header"
-        cause = f"{party}: {as_file(source).path} has {where}, the first is line {found.ragged[0]}"
+    examined = examine(source, schema, party, of_persons=of_persons)
+    if examined.ragged:
+        where = f"{len(examined.ragged)} lines with more or fewer cells than its header"
+        cause = f"{party}: {as_file(source).path} has {where}, the first is line {examined.ragged[0]}"
         raise DataError(cause, "Correct these lines; put a cell that holds a separator in double quotes.")
-    _refuse(found.faults, party, found.unit, found.lines)
-    return found
+    _refuse(examined.faults, party, examined.unit, examined.lines)
+    return examined
 
 
 def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = False) -> Examined:
-    """Read a file and find every fault of its cells.
+    """Read a file, and collect every fault of its cells.
 
     Raises:
         DataError: the file cannot be read, or has other columns than the schema.
@@ -139,11 +140,11 @@ def table_from_columns(
     """Build a table from the columns of a file: names become indices, the dtype the narrowest common one.
 
     Args:
-        columns: all of the file.
-        schema: of the rows.
-        party: whose they are, for errors.
+        columns: all columns of the file.
+        schema: schema of the rows.
+        party: party that the rows belong to, for errors.
         of_persons: see `load_table`.
-        file: how it says them.
+        file: settings of the file.
 
     Raises:
         DataError: a missing or undescribed column, or a cell that does not fit.
@@ -156,9 +157,9 @@ def table_from_columns(
         "column",
         party,
     )
-    found = joined_parts([convert(own, schema, file, of_persons=of_persons)], schema, file.unknown)
-    _refuse(found.faults, party, "row", np.arange(1, len(found.table) + 1))
-    return _bounded(found.table, schema, _persons(own, schema), party) if of_persons else found.table
+    converted = joined_parts([convert(own, schema, file, of_persons=of_persons)], schema, file.unknown)
+    _refuse(converted.faults, party, "row", np.arange(1, len(converted.table) + 1))
+    return _bounded(converted.table, schema, _persons(own, schema), party) if of_persons else converted.table
 
 
 def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -> Examined:
@@ -190,24 +191,24 @@ def _persons(columns: Mapping[str, Cells], schema: Schema) -> list[str]:
 
 
 def _bounded(table: Table, schema: Schema, persons: Sequence[str], party: str) -> Table:
-    """Leave out rows beyond what the schema allows one person.
+    """Leave out rows of a person beyond the schema's limit.
 
     Args:
         table: the rows.
-        schema: of them.
-        persons: of each row; "" is nobody.
-        party: whose they are, for errors.
+        schema: schema of the rows.
+        persons: person of each row; "" for a row without a person.
+        party: party that the rows belong to, for errors.
 
     Raises:
-        DataError: a row is nobody's, or there are more or fewer persons than rows.
+        DataError: a row has no person, or there are more or fewer persons than rows.
     """
     if schema.person is None:
         return table
     if len(persons) != len(table) or "" in persons:
         cause = f"{party}: column '{schema.person.column}' does not tell of each row whose it is"
         raise DataError(cause, NOBODY)
-    kept = within_bound(persons, schema.person.rows)
-    return table if kept.all() else table.take(kept)
+    counted = within_bound(persons, schema.person.rows)
+    return table if counted.all() else table.take(counted)
 
 
 def save_table(path: Path, table: Table, person: Person | None = None) -> None:
@@ -215,14 +216,15 @@ def save_table(path: Path, table: Table, person: Person | None = None) -> None:
 
     Args:
         path: the file.
-        table: the rows; within the bound, where a person is named: each row is then somebody else's.
-        person: of the schema with which the file will be read as private.
+        table: the rows. With `person`, each row is written as another person's, so the rows must be within
+            the limit already.
+        person: person column of the schema with which the file will be read as private.
     """
     durable.replace(path, table_bytes(table, person))
 
 
 def table_bytes(table: Table, person: Person | None = None) -> bytes:
-    """A table as an .npz file holds it; see `save_table`."""
+    """Content of an .npz file of a table; see `save_table`."""
     arrays: dict[str, Any] = {"x": table.values}
     if table.labels is not None:
         arrays["y"] = table.labels
@@ -249,7 +251,7 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
 
 
 def read_columns(source: Source, party: str) -> dict[str, Cells]:
-    """Columns of a .csv or .parquet file, by the names and with the cells that it has.
+    """Columns of a .csv or .parquet file, with the file's own names and cells.
 
     Raises:
         DataError: the file is missing, of another kind, or its lines do not match its header.
@@ -257,7 +259,7 @@ def read_columns(source: Source, party: str) -> dict[str, Cells]:
     """
     file = as_file(source)
     columns: dict[str, Any] = {}
-    seen: dict[str, str] = {}  # one string object per distinct text: a cell then costs one pointer
+    shared_texts: dict[str, str] = {}  # one string object per distinct text: a cell then costs one pointer
     for part in read_parts_of(file, party):
         if part.ragged:
             cause = f"{party}: {file.path} has lines with more or fewer cells than its header"
@@ -265,12 +267,12 @@ def read_columns(source: Source, party: str) -> dict[str, Cells]:
         if not isinstance(part.lines, list):
             return dict(part.columns)
         for name, cells in part.columns.items():
-            columns.setdefault(name, []).extend(map(seen.setdefault, cells, cells))
+            columns.setdefault(name, []).extend(map(shared_texts.setdefault, cells, cells))
     return columns
 
 
 def read_parts_of(file: DataFile, party: str) -> Iterator[Part]:
-    """Rows of a .csv or .parquet file, a part at a time.
+    """Yield the rows of a .csv or .parquet file in parts.
 
     Raises:
         DataError: see `read_columns`.

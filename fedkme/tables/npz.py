@@ -29,27 +29,28 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 HEADERS = threading.Lock()
-"""Lock of whoever reads arrays: numpy parses their headers, and threads that parse disturb each other
-in CPython before 3.11.8 (its issue 106905)."""
+"""Lock for reading arrays: numpy parses their headers, and parsing in several threads at once fails in
+CPython before 3.11.8 (its issue 106905)."""
 
 
 def npz_arrays(data: bytes, source: str) -> dict[str, NDArray[Any]]:
-    """The arrays of what `npz_bytes` made, by name; `source` says in an error what it is.
+    """Read the arrays that `npz_bytes` wrote, by name; `source` names the data in errors.
 
     Raises:
-        DataError: anything else, such as compressed members, which may be of any size, or pickled objects.
+        DataError: the data are something else, such as compressed members (which may be of any size) or
+            pickled objects.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            found = {}
+            arrays = {}
             for member in archive.infolist():
                 if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
                     raise ValueError(member.filename)
                 content = io.BytesIO(archive.read(member))
                 name = member.filename.removesuffix(".npy")
                 with HEADERS:
-                    found[name] = np.lib.format.read_array(content, allow_pickle=False)
-            return found
+                    arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
+            return arrays
     except (zipfile.BadZipFile, struct.error, ValueError, TypeError, EOFError, OSError, SyntaxError) as error:
         raise _unreadable(source) from error
     except (KeyError, NotImplementedError, RuntimeError, MemoryError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Row that left its owner, as it is."""
+"""Row in the clear that left its owner."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 class Row:
     """A row that left its owner.
 
-    The token is the owner's name for it, `values` are its schema columns, (c,) float64, and its label is a
-    class index where the data have labels.
+    Attributes:
+        token: the owner's name for the row.
+        values: columns of the schema, (c,) float64.
+        label: class index; None without labels.
     """
 
     token: int

@@ -1,7 +1,7 @@
-"""The public column domain: bounds, categories and label that all parties agree on before any row is read.
+"""Public schema: bounds, categories and label that all parties agree on before any row is read.
 
-Everything that turns rows into model space comes from here: a scale or a list of categories learnt from
-private rows leaks them.
+The map of rows to model space depends on the schema alone: a scale or a list of categories learnt from
+private rows would leak them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LATER: dict[str, Any] = {
     "cuts": [],
     "atoms": [],
 }
-"""Keys of columns that came later: left out of the digest where they say nothing, so that digests stay."""
+"""Keys that later releases added, with defaults: a default is left out of the digest, so old digests stay."""
 
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]
 
@@ -48,10 +48,10 @@ class FaultyCells:
     """Cells of a column that do not fit.
 
     Attributes:
-        column: its name.
-        what: what is wrong with them.
-        remedy: what to do, a sentence.
-        rows: (faults,) indices of the rows that have them.
+        column: name of the column.
+        what: description of the fault.
+        remedy: remedy, a sentence.
+        rows: (faults,) indices of the faulty rows.
     """
 
     column: str
@@ -75,7 +75,7 @@ class Schema(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_gaps(cls, values: Any) -> Any:
-        """Put the column that marks its gaps beside each nullable number that has none yet."""
+        """Add the column that marks the gaps of a nullable number, where it is missing."""
         if not isinstance(values, Mapping) or not isinstance(values.get("columns"), list | tuple):
             return values
         marked = {_key(column, "gaps_of") for column in values["columns"]}
@@ -108,12 +108,12 @@ class Schema(Settings):
 
     @property
     def width(self) -> int:
-        """Columns of a table, c."""
+        """Number of columns of a table, c."""
         return int(self._layout[-1][1].stop)
 
     @property
     def encoded_width(self) -> int:
-        """Columns in model space, n."""
+        """Number of columns in model space, n."""
         return int(self._layout[-1][2].stop)
 
     @property
@@ -127,14 +127,14 @@ class Schema(Settings):
         return self.label.classes if self.label else ()
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON, for two parties to compare; without `ignore`, each one's own."""
+        """SHA-256 of the canonical JSON, for two parties to compare; without `ignore`, which may differ."""
         return self._digest
 
     @cached_property
     def _digest(self) -> str:
         own = (
             {"ignore"} if self.person else {"ignore", "person"}
-        )  # the digests of schemas that name nobody stay
+        )  # old digests of schemas without a person column stay
         domain = self.model_dump(mode="json", exclude=own)
         for column in domain["columns"]:
             for key in [key for key, silent in _LATER.items() if column.get(key, ...) == silent]:
@@ -143,17 +143,17 @@ class Schema(Settings):
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def to_toml(self) -> str:
-        """The text of a schema file that `load_schema` reads back."""
+        """Text of a schema file, for `load_schema`."""
         return dump_toml(self.model_dump())
 
     def encode(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """Map rows that `check` accepts to model space: numbers to [0, 1], a category to one-hot / sqrt(2).
+        """Map rows that `check` accepts to model space: numbers to [0, 1], categories to one-hot / sqrt(2).
 
         Args:
             values: (m, width), any numeric dtype.
 
         Returns:
-            (m, encoded_width) float32; computed in float64 a block of rows at a time.
+            (m, encoded_width) float32; computed in float64 in blocks of rows.
         """
         encoded = np.empty((len(values), self.encoded_width), dtype=np.float32)
         for rows in self._blocks(len(values)):
@@ -177,10 +177,10 @@ class Schema(Settings):
         return values
 
     def check_digest(self, theirs: str, parties: str) -> None:
-        """Refuse another party's schema; `parties` says in words whose two are compared.
+        """Compare another party's digest with this schema's; `parties` names the two parties in the error.
 
         Raises:
-            SchemaError: it has another digest.
+            SchemaError: the digests differ.
         """
         if theirs != self.digest():
             raise SchemaError(f"{parties} hold different public schemas", "Give both the same schema file.")
@@ -207,20 +207,20 @@ class Schema(Settings):
             self._check_labels(table.labels, len(table), party)
 
     def faults(self, values: NDArray[Any]) -> Iterator[FaultyCells]:
-        """Faults of (m, width) values, column by column, each kind once."""
+        """Yield the faults of (m, width) values by column, each kind once."""
         for column, source, _ in self._layout:
-            found: dict[tuple[str, str], list[NDArray[np.int64]]] = {}
+            wrong_rows: dict[tuple[str, str], list[NDArray[np.int64]]] = {}
             for rows in self._blocks(len(values)):
                 for what, remedy, wrong in column.faults(values[rows, source].astype(np.float64)):
                     if wrong.any():
-                        found.setdefault((what, remedy), []).append(
+                        wrong_rows.setdefault((what, remedy), []).append(
                             np.flatnonzero(wrong.any(axis=1)) + rows.start
                         )
-            for (what, remedy), parts in found.items():
+            for (what, remedy), parts in wrong_rows.items():
                 yield FaultyCells(column.name, what, remedy, np.concatenate(parts))
 
     def swallowed(self, values: NDArray[Any]) -> Counter[tuple[str, str]]:
-        """Count the cells of (m, width) values that `missing` and `clip` replace, by column and kind."""
+        """Count the cells of (m, width) values that `missing` and `clip` replace, by column and reason."""
         counts: Counter[tuple[str, str]] = Counter()
         for column, source, _ in self._layout:
             for rows in self._blocks(len(values)):
@@ -255,23 +255,23 @@ class Schema(Settings):
 
     @cached_property
     def _layout(self) -> Sequence[tuple[Numeric | Category, slice, slice]]:
-        """Each column with its place in a table and in model space."""
+        """Each column with its slices of a table and of model space."""
         source = target = 0
-        found = []
+        layout = []
         for column in self.columns:
             after, behind = source + column.count, target + column.encoded_width
-            found.append((column, slice(source, after), slice(target, behind)))
+            layout.append((column, slice(source, after), slice(target, behind)))
             source, target = after, behind
-        return found
+        return layout
 
 
 def _key(column: Any, key: str) -> Any:
-    """Value of a column's key, whether the column is settings already or what a file says of one."""
+    """Value of a column's key; the column is validated settings or a plain mapping."""
     return column.get(key) if isinstance(column, Mapping) else getattr(column, key, None)
 
 
 def rows_of_person(schema: Schema) -> int:
-    """Count the rows that one person may have in all; 1 where the schema names nobody."""
+    """Number of rows that one person may have in all; 1 without a person column."""
     return 1 if schema.person is None else schema.person.rows * schema.person.owners
 
 
@@ -290,8 +290,8 @@ def schema_from(values: Mapping[str, Any], source: str = "the schema") -> Schema
     """Build a schema from plain values: keys of a schema file, or a Table Schema of Frictionless.
 
     Args:
-        values: as a file of it is read.
-        source: what to call it in errors.
+        values: parsed content of a schema file.
+        source: name of the schema in errors.
 
     Raises:
         SchemaError: the schema is inconsistent.

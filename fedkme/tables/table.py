@@ -41,14 +41,14 @@ class Table:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """All rows of some tables; labels where all have them."""
+    """Concatenate tables; the result has labels if all of them do."""
     labels = [table.labels for table in tables if table.labels is not None]
     values = np.concatenate([table.values for table in tables])
     return Table(values, np.concatenate(labels) if len(labels) == len(tables) else None)
 
 
 def table_from_arrays(values: NDArray[Any], labels: NDArray[Any] | None) -> Table:
-    """A table of (m, ...) numbers, images flattened, and (m,) class indices; `Schema.check` judges it."""
+    """Make a table of (m, ...) numbers, images flattened, and (m,) class indices, without any check."""
     if values.ndim > 2:
         values = values.reshape(len(values), math.prod(values.shape[1:]))
     if labels is not None and labels.dtype.kind in "iu":
@@ -57,16 +57,16 @@ def table_from_arrays(values: NDArray[Any], labels: NDArray[Any] | None) -> Tabl
 
 
 def within_bound(persons: NDArray[Any] | Sequence[str], most: int) -> NDArray[np.bool_]:
-    """Mark the first `most` rows of each person, (m,), in a way that depends on that person's rows alone.
+    """Mark the first `most` rows of each person, (m,); the marks depend on that person's rows alone.
 
     Args:
-        persons: of each row, in the order of the file; equal values are one person.
-        most: rows that count, >= 1.
+        persons: person of each row, in the order of the file; equal values are one person.
+        most: rows of a person that count, >= 1.
     """
     _, person = np.unique(np.asarray(persons), return_inverse=True)
     order = np.argsort(person, kind="stable")
     grouped = person[order]
     first = np.searchsorted(grouped, grouped)
-    kept = np.empty(len(person), dtype=np.bool_)
-    kept[order] = np.arange(len(person)) - first < most
-    return kept
+    mask = np.empty(len(person), dtype=np.bool_)
+    mask[order] = np.arange(len(person)) - first < most
+    return mask

@@ -1,7 +1,7 @@
 """Table Schema of Frictionless (specs.frictionlessdata.io/table-schema) as the keys of a schema file.
 
-What it says of a field's domain is taken over: type, `constraints.minimum`, `maximum`, `enum`, `required`,
-`missingValues`. A field whose domain it does not bound cannot be used and is named.
+The domain of a field is taken from its type, `constraints.minimum`, `maximum`, `enum`, `required`, and from
+`missingValues`. A field without a bounded domain is an error that names the field.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _WITHOUT_BOUNDS = "Add 'minimum' and 'maximum', or an 'enum', to its constraints
 
 
 def from_table_schema(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of a schema file that say what a Table Schema says; its primary key, which names rows, is ignored.
+    """Translate a Table Schema to the keys of a schema file; its primary key, which names rows, is ignored.
 
     Args:
-        values: the descriptor, as its JSON is read.
+        values: the parsed descriptor.
 
     Raises:
-        SchemaError: it is malformed, or a field has a type or a domain that a schema cannot hold.
+        SchemaError: the descriptor is malformed, or a field has a type or a domain that a schema cannot hold.
     """
     fields = values["fields"]
     if not isinstance(fields, list) or not all(isinstance(each, dict) and "name" in each for each in fields):

@@ -1,4 +1,4 @@
-"""Rows as people read them: names of categories and classes, dates, an empty cell for a gap."""
+"""Rows as text for people: names of categories and classes, dates, an empty cell for a gap."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 _AT_ONCE = 1000
-"""Rows that are written in one piece, while which no other thread of a process has its turn."""
+"""Rows written in one call; no other thread runs during the call."""
 
 
 def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
-    """Cells of rows that fit the schema, by column; `load_table` reads the same rows from them.
+    """Cells of valid rows as text, by column; `load_table` reads the same rows from them.
 
-    The column that marks the gaps of a nullable number is told by the number's empty cells.
+    The column that marks the gaps of a nullable number is left out: the number's cells are empty there.
     """
     columns: dict[str, list[str]] = {}
-    for place, (name, spec) in enumerate((n, each) for each in schema.columns for n in each.names):
+    for place, (name, spec) in enumerate((n, column) for column in schema.columns for n in column.names):
         values = table.values[:, place]
         if isinstance(spec, Numeric):
             columns[name] = _numbers(values, spec)
@@ -42,9 +42,9 @@ def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
 
 
 def harmless(cell: str) -> str:
-    """Keep a spreadsheet from taking a name for a formula: an apostrophe before = + - @, a tab or a return.
+    """Put an apostrophe before text that a spreadsheet would take for a formula (= + - @, tab, return).
 
-    A number stays as it is.
+    Numbers stay unchanged.
     """
     if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return cell
@@ -56,7 +56,7 @@ def harmless(cell: str) -> str:
 
 
 def csv_text(columns: Mapping[str, Sequence[str | float | None]]) -> str:
-    """Columns of equal length as a .csv file has them."""
+    """Text of a .csv file with columns of equal length."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)

@@ -1,1 +1,1 @@
-"""Runs of a curator as those who watch them may see them: one value, and its views by role."""
+"""Runs of a curator for viewers: one value, and its views by role."""

@@ -1,8 +1,8 @@
-"""Viewers of a page that is served, and how they show who they are.
+"""Authentication of a page's viewers.
 
-On loopback whoever asks may choose any view, as long as the request names this machine: a web site that a
-visitor's browser has open cannot read the page by a name of its own. Elsewhere a token says role and name,
-with a MAC of them under the page's secret.
+On loopback a request may choose any view if it names this machine as its host: so a web site that is open in
+a visitor's browser cannot read the page under a host name of its own. Elsewhere a token gives role and name,
+with their MAC under the page's secret.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from fedkme.pki.files import PRIVATE
 from fedkme.watch.state import Role, Viewer
 
 _LEAST = 32
-"""Letters of a secret, at least."""
+"""Least number of characters in a secret."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Access:
-    """Rule by which viewers are let in; without a secret the page is for this machine alone."""
+    """Rule by which viewers are admitted; without a secret, only from this machine."""
 
     secret: bytes | None = None
 
-    def viewer(self, host: str, token: str, asked: str) -> Viewer | None:
-        """The view that a request gets; None for a request that is refused.
+    def viewer(self, host: str, token: str, requested: str) -> Viewer | None:
+        """Viewer whose view a request gets; None if the request is refused.
 
         Args:
-            host: as the request names the server.
-            token: as `token` made it; empty for none.
-            asked: role and name that are asked for; empty for one's own.
+            host: the server's name in the request.
+            token: a token that `token` made; empty for none.
+            requested: role and name in the request; empty for the token's.
         """
         if self.secret is None:
             own = Viewer() if is_loopback(host.rpartition(":")[0] or host) else None
         else:
-            own = self._known(token)
-        wanted = viewer_of(asked) if asked else own
+            own = self._holder(token)
+        wanted = viewer_of(requested) if requested else own
         return wanted if own is not None and (own == Viewer() or own == wanted) else None
 
     def token(self, viewer: Viewer) -> str:
-        """Token of a viewer."""
-        assert self.secret is not None, "where there is no secret nobody needs a token"
+        """Make a viewer's token."""
+        assert self.secret is not None, "without a secret there are no tokens"
         words = words_of(viewer)
         return f"{words}:{hmac.new(self.secret, words.encode(), hashlib.sha256).hexdigest()}"
 
-    def _known(self, token: str) -> Viewer | None:
+    def _holder(self, token: str) -> Viewer | None:
         viewer = viewer_of(token.rpartition(":")[0])
         if viewer is None or not token.isascii():
             return None
@@ -59,12 +59,12 @@ class Access:
 
 
 def words_of(viewer: Viewer) -> str:
-    """Role and name in a word: `curator`, `owner:north`."""
+    """Role and name as text: `curator`, `owner:north`."""
     return viewer.role if viewer.role == "curator" else f"{viewer.role}:{viewer.name}"
 
 
 def viewer_of(words: str) -> Viewer | None:
-    """The viewer that `words_of` names; None for other words."""
+    """Parse the text that `words_of` writes; None for any other text."""
     role, _, name = words.partition(":")
     if role not in get_args(Role) or (role == "curator") == bool(name):
         return None
@@ -75,7 +75,7 @@ def viewer_named(words: str) -> Viewer:
     """The viewer of `--as`, such as `owner:north`.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the text names no viewer.
     """
     viewer = viewer_of(words)
     if viewer is None:
@@ -84,10 +84,10 @@ def viewer_named(words: str) -> Viewer:
 
 
 def read_secret(path: Path) -> bytes:
-    """Read the page's secret, or make it where there is none, for its user alone.
+    """Read the page's secret; make a file that its user alone may read if there is none.
 
     Raises:
-        ConfigError: it is too short, or can be neither read nor made.
+        ConfigError: the secret is too short, or can be neither read nor made.
     """
     try:
         if not path.exists():

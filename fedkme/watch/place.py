@@ -1,4 +1,4 @@
-"""Place of a page that is served: its address, and what protects it."""
+"""Address of a served page, and the files that protect the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedkme.watch.access import Access, read_secret, viewer_named
 
 @dataclass(frozen=True, slots=True)
 class PageAddress:
-    """Place of a page, and what protects it.
+    """Address of a page, and the files that protect the page.
 
     Attributes:
         address: host:port.
@@ -30,10 +30,10 @@ class PageAddress:
         return self.address.rpartition(":")[0]
 
     def check(self) -> None:
-        """Refuse an address that is none, or that is off loopback without what protects it.
+        """Check the address.
 
         Raises:
-            ConfigError: it is one of these.
+            ConfigError: the address is malformed, or off loopback without `identity` and `secret`.
         """
         host, _, port = self.address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
@@ -47,11 +47,11 @@ class PageAddress:
 
     @property
     def guarded(self) -> bool:
-        """Check whether viewers need a token, and TLS speaks."""
+        """Check whether the page needs tokens and uses TLS."""
         return self.secret is not None and self.identity is not None
 
     def access(self) -> Access:
-        """Rule by which viewers are let in.
+        """Rule by which viewers are admitted.
 
         Raises:
             ConfigError: the secret cannot be read or made.

@@ -1,4 +1,4 @@
-"""Reading a page that another process serves."""
+"""Client of a page that another process serves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_watched(address: str) -> Watched:
     """Read the whole state from the page at an address, such as `http://127.0.0.1:8080/`.
 
     Raises:
-        ConnectionFailedError: nothing that can be read is there.
+        ConnectionFailedError: there is no page at the address, or the page refuses.
     """
     opener = build_opener(ProxyHandler({}))  # the page is on this machine, whatever proxies there are
     try:

@@ -1,7 +1,6 @@
 """Server of the page to watch: three files, the view as JSON, and the view as server-sent events.
 
-It reads and has nothing that writes. It runs in a thread of its own, so that neither the page nor who reads
-it slowly holds up a run.
+The server only reads. It runs in a thread of its own, so that neither the page nor a slow viewer delays runs.
 """
 
 from __future__ import annotations
@@ -13,23 +12,30 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
+from fedkme import __version__
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.pages.glossary import NAME, TERMS
+from fedkme.pages.style import STYLE
 from fedkme.watch.access import Access
-from fedkme.watch.page import SCRIPT, SHEET, page, style
 from fedkme.watch.place import PageAddress
 from fedkme.watch.state import Viewer, Watched
 from fedkme.watch.view import View, view_of
 
 Source = Callable[[], Watched]
 
+SCRIPT, SHEET = "page.js", "page.css"
+_TERMS = ("mmd2", "dv", "accessed", "epsilon", "delta", "cells", "accountant")
+"""Keys of the glossary's terms that the page explains."""
+
 TICK_S = 0.5
-"""Time between two looks at the state."""
+"""Time between two reads of the state."""
 _QUIET = 30
-"""Looks without a change after which a line says that the server is there."""
+"""Reads without a change after which the server sends a comment, so that viewers see it is alive."""
 _MOST_VIEWERS = 64
 _COOKIE = "fedkme-page"
 _HEADERS = {
@@ -43,11 +49,11 @@ _HEADERS = {
 
 @contextlib.contextmanager
 def shown(place: PageAddress, source: Source) -> Iterator[str]:
-    """Serve the page of a state while inside.
+    """Serve the page inside the context.
 
     Args:
-        place: where, and for whom.
-        source: the state now; called in other threads.
+        place: address of the page, and its protection.
+        source: returns the current state; called in other threads.
 
     Yields:
         the page's address, with the port that the system chose for 0.
@@ -56,7 +62,7 @@ def shown(place: PageAddress, source: Source) -> Iterator[str]:
         ConfigError: the address or the secret cannot be used.
         ModuleNotFoundError: the extra `page` is not installed.
     """
-    import uvicorn  # of the extra `page`
+    import uvicorn  # from the extra `page`
 
     place.check()
     stopping = threading.Event()
@@ -96,12 +102,12 @@ def _listen(place: PageAddress) -> socket.socket:
 
 
 def _tls(place: PageAddress) -> dict[str, Any]:
-    """Keys of uvicorn for the party's certificate."""
+    """Settings of uvicorn for the party's certificate."""
     if place.identity is None or not place.guarded:
         return {}
     if place.identity.is_dir():
         return {"ssl_certfile": place.identity / "certificate.pem", "ssl_keyfile": place.identity / "key.pem"}
-    return {"ssl_certfile": place.identity}  # a bundle, which has the key too
+    return {"ssl_certfile": place.identity}  # a bundle contains the key too
 
 
 def _application(access: Access, source: Source, stopping: threading.Event) -> Any:
@@ -121,18 +127,18 @@ def _application(access: Access, source: Source, stopping: threading.Event) -> A
         return Response(content, media_type=kind, headers=_HEADERS)
 
     def refusal() -> Response:
-        text = "This page is for whom its operator gave an address with a token (fedkme curator page)."
+        text = "This page needs an address with a token from its operator (fedkme curator page)."
         return PlainTextResponse(f"{text}\n", HTTPStatus.FORBIDDEN, headers=_HEADERS)
 
     async def show_page(request: Request) -> Response:
         if viewer(request) is None:
             return refusal()
         if token := request.query_params.get("token"):
-            # out of the address line, and of what the browser remembers of it
+            # removes the token from the browser's address line and history
             moved = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
             moved.set_cookie(_COOKIE, token, httponly=True, secure=True, samesite="strict")
             return moved
-        return answer(page(), "text/html")
+        return answer(_page(), "text/html")
 
     async def show_state(request: Request) -> Response:
         who = viewer(request)
@@ -165,9 +171,17 @@ def _application(access: Access, source: Source, stopping: threading.Event) -> A
             Route("/whole", show_whole),
             Route("/events", show_events),
             static(SCRIPT, "text/javascript", _text(SCRIPT)),
-            static(SHEET, "text/css", style(_text(SHEET))),
+            static(SHEET, "text/css", STYLE + _text(SHEET)),
         ]
     )
+
+
+@cache
+def _page() -> str:
+    """Write the frame of the page, the same for every viewer; the script fills it with the view."""
+    terms = (term for term in TERMS if term.key in _TERMS)
+    entries = (f"<div><dt><dfn>{term.name}</dfn></dt><dd>{term.meaning}</dd></div>" for term in terms)
+    return _text("page.html") % (NAME, "".join(entries), __version__)
 
 
 def _text(name: str) -> str:
@@ -175,7 +189,7 @@ def _text(name: str) -> str:
 
 
 def _look(source: Source, viewer: Viewer) -> View:
-    """View of the state now; of one that cannot be read, why."""
+    """View of the current state; if the state cannot be read, a view with the reason."""
     try:
         return view_of(source(), viewer)
     except FedkmeError as error:
@@ -183,7 +197,7 @@ def _look(source: Source, viewer: Viewer) -> View:
 
 
 def shared(source: Source, every_s: float = TICK_S) -> Source:
-    """Make of a source one that is asked once every so often, however many look."""
+    """Cache a source's state for `every_s` seconds, so that many viewers cause one read."""
     lock, last = threading.Lock(), list[tuple[float, Watched]]()
 
     def look() -> Watched:
@@ -198,7 +212,7 @@ def shared(source: Source, every_s: float = TICK_S) -> Source:
 async def _events(
     source: Source, often: Source, viewer: Viewer, stopping: threading.Event
 ) -> AsyncIterator[str]:
-    """The view whenever it is another, until the server stops; the last is as of then."""
+    """Yield the view whenever it changes, until the server stops; then the final view."""
     yield "retry: 1000\n\n"
     last, quiet = "", 0
     while not stopping.is_set():

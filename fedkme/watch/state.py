@@ -1,7 +1,7 @@
-"""State of a curator's runs as an observer may see it: a value, and the part of it that each role may see.
+"""State of a curator's runs as a value, and the part of the state that each role may see.
 
-`Watched` holds no row, no bid, no gain and no name of a row, whoever looks. `seen_by` builds the views of
-owners and consumers from nothing, so that what is added here is the curator's alone until it is named there
+`Watched` holds no row, bid, gain or name of a row for any viewer. `seen_by` builds the views of owners and
+consumers from an empty value, so a new field is visible to the curator alone until `seen_by` names it
 (docs/decisions/020).
 """
 
@@ -20,14 +20,14 @@ from fedkme.privacy.events import CURATOR, OWNERS, validation_of
 Role: TypeAlias = Literal["curator", "owner", "consumer"]
 OwnerState: TypeAlias = Literal["approval", "asked", "absent", "lost", "refused", "here", "answered", "done"]
 OPEN = ("asked", "queued", "running")
-"""Statuses of runs of which more will come."""
+"""Statuses of runs that are not over."""
 WAITS: tuple[OwnerState, ...] = ("asked", "absent")
 """States of owners that a run may be waiting for; see `OwnerStatus.awaited`, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Party that looks, by its role; the curator has no name here."""
+    """Party that views the page, by role and name; the curator's name is empty."""
 
     role: Role = "curator"
     name: str = ""
@@ -38,13 +38,13 @@ class OwnerStatus:
     """An owner in a run.
 
     Attributes:
-        owner: its name.
-        state: how far it is.
-        why: cause or question, in words; empty where the state says all.
-        since: when it was asked what it has not answered, Unix seconds.
-        due: when the run goes on without its answer, Unix seconds.
-        rows: rows that it has, public; None before it said so.
-        seen: rows of it that came.
+        owner: name of the owner.
+        state: state of the owner in the run.
+        why: cause or question, in words; empty if the state needs none.
+        since: time of the question that the owner has not answered yet, Unix seconds.
+        due: time at which the run continues without the owner's answer, Unix seconds.
+        rows: number of the owner's rows, public; None before the owner reported it.
+        seen: number of the owner's rows that the curator received.
     """
 
     owner: str
@@ -57,7 +57,7 @@ class OwnerStatus:
 
     @property
     def awaited(self) -> bool:
-        """True where a run under way waits for it; one that has not approved it in time has left it."""
+        """True if a running run waits for the owner; an owner that approves too late has left the run."""
         return self.state in WAITS or (self.state == "approval" and self.due is not None)
 
 
@@ -66,27 +66,27 @@ class RunState:
     """A run.
 
     Attributes:
-        run: its name.
-        consumer: who asked for it.
-        kind: of the result: `summary`, or of a release.
-        status: as `fedkme curator runs` has it.
-        opened: when it was asked for, Unix seconds.
-        began: when owners were first asked.
-        ended: when it was over.
-        protocol: by its name; empty before it is known.
-        wanted: rows of the summary.
-        done: rounds that are over.
-        rounds: rounds in all; 0 where nobody knows.
-        fraction: of the run, where there is more to it than rounds; else None.
-        stage: work on a release, in words.
-        progressed: when `done` or `fraction` last changed.
-        plan: what the plan expects, in words.
-        planned: rows of owners that the plan expects to come; 0 where it does not say.
-        came: (Unix seconds, rows of all owners that came until then), by time.
-        reason: why it ended as it did.
+        run: name of the run.
+        consumer: name of the consumer that asked for the run.
+        kind: kind of the result: `summary`, or a kind of release.
+        status: status as in `fedkme curator runs`.
+        opened: time of the request, Unix seconds.
+        began: time at which owners were first asked, Unix seconds.
+        ended: time of the end, Unix seconds.
+        protocol: name of the protocol; empty before it is known.
+        wanted: size of the summary, rows.
+        done: number of finished rounds.
+        rounds: number of all rounds; 0 if unknown.
+        fraction: finished part of the run, if rounds do not measure it; else None.
+        stage: current work on a release, in words.
+        progressed: time at which `done` or `fraction` last changed, Unix seconds.
+        plan: expectation of the plan, in words.
+        planned: rows of owners that the plan expects; 0 if the plan gives no number.
+        came: (Unix seconds, rows received from all owners until then), by time.
+        reason: reason for the run's end.
         mmd2: (round, MMD^2 to D_v), in simulations alone.
-        verdict: on the summary, in simulations alone.
-        lanes: its owners.
+        verdict: verdict on the summary, in simulations alone.
+        lanes: owners of the run.
     """
 
     run: str
@@ -113,17 +113,17 @@ class RunState:
 
     @property
     def open(self) -> bool:
-        """Tell a run of which more will come from one that is over."""
+        """Check whether the run is not over yet."""
         return self.status in OPEN
 
     @property
     def rows(self) -> int:
-        """Rows of all owners that came."""
+        """Number of rows received from all owners."""
         return self.came[-1][1] if self.came else 0
 
     @property
     def share(self) -> float | None:
-        """Part of the run that is over, 0 to 1; None where nobody knows."""
+        """Finished part of the run, 0 to 1; None if unknown."""
         if self.status == "complete":
             return 1.0
         if self.fraction is not None:
@@ -131,25 +131,25 @@ class RunState:
         return self.done / self.rounds if self.rounds > 1 else None
 
     def waits_for(self, lane: OwnerStatus) -> bool:
-        """Check whether an owner keeps it from going on; before it begins none does that is not asked."""
+        """Check whether the run waits for an owner; before the run begins, only asked owners count."""
         return self.open and lane.awaited and (self.status == "running" or lane.state != "absent")
 
     def lane(self, owner: str) -> OwnerStatus | None:
-        """Lane of an owner, if it is in the run."""
+        """Status of an owner; None if the owner is not in the run."""
         return next((lane for lane in self.lanes if lane.owner == owner), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """Cell of the privacy matrix: what an observer was told of a data set, by the sound accountant.
+    """Cell of the privacy matrix: cost of a data set towards an observer, by the sound accountant.
 
     Attributes:
-        protected: the data set, as ledgers call it.
-        observer: who learned of it, likewise.
-        epsilon: inf where nothing is proven.
-        delta: at which epsilon is stated.
-        rows: seen as they are.
-        reason: why there is no figure.
+        protected: name of the data set in ledgers.
+        observer: name of the observer in ledgers.
+        epsilon: inf if nothing is proven.
+        delta: delta of epsilon.
+        rows: number of rows that the observer saw as they are.
+        reason: reason why epsilon is inf.
     """
 
     protected: str
@@ -165,9 +165,9 @@ class BudgetUse:
     """Budget of owners' rows towards other owners.
 
     Attributes:
-        most: epsilon that may be spent.
-        delta: at which it is stated.
-        spent: (Unix seconds, epsilon until then), one for each run that spent some.
+        most: limit of epsilon.
+        delta: delta of epsilon.
+        spent: (Unix seconds, epsilon spent until then), one pair for each run that spent some.
     """
 
     most: float
@@ -181,10 +181,10 @@ class News:
 
     Attributes:
         at: Unix seconds.
-        text: in words that name nobody but its run and its owner.
-        run: of which run; empty for none.
-        owner: of which owner; empty for none.
-        why: more of it, for the curator alone.
+        text: the event in words that name no party but its run and its owner.
+        run: name of the run; empty for none.
+        owner: name of the owner; empty for none.
+        why: details for the curator alone.
     """
 
     at: float
@@ -199,14 +199,14 @@ class Watched:
     """State of a curator's runs.
 
     Attributes:
-        curator: its name.
-        at: Unix seconds.
-        runs: the newest first.
+        curator: name of the curator.
+        at: time of this state, Unix seconds.
+        runs: runs, the newest first.
         learned: the privacy matrix over all runs.
-        budget: of owners' rows, where the curator has one.
-        events: the latest, the newest first.
-        note: about the whole, in words.
-        over: whether nothing more will come.
+        budget: budget of owners' rows, if the curator has one.
+        events: the latest events, the newest first.
+        note: remark about the whole state, in words.
+        over: whether this state is final.
     """
 
     curator: str
@@ -219,7 +219,7 @@ class Watched:
     over: bool = False
 
     def to_json(self) -> str:
-        """Write it down; infinities are Infinity, as Python writes them."""
+        """Write the state as JSON; infinities are `Infinity`, as Python writes them."""
         return json.dumps(asdict(self))
 
     @staticmethod
@@ -227,7 +227,7 @@ class Watched:
         """Read what `to_json` wrote.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the text is no state.
         """
         return _adapter().validate_python(json.loads(text))
 
@@ -238,7 +238,7 @@ def _adapter() -> TypeAdapter[Watched]:
 
 
 def seen_by(watched: Watched, viewer: Viewer) -> Watched:
-    """Keep what a viewer may see, and nothing else; docs/decisions/020 says why."""
+    """Reduce a state to the part that a viewer may see; docs/decisions/020 has the reasons."""
     if viewer.role == "curator":
         return watched
     see_run = _run_of_owner if viewer.role == "owner" else _run_of_consumer
@@ -254,7 +254,7 @@ def seen_by(watched: Watched, viewer: Viewer) -> Watched:
 
 
 def _run_of_owner(run: RunState, owner: str) -> RunState | None:
-    """A run that the owner is in, without progress: what goes on beside it others do."""
+    """View of a run for one of its owners, without progress: progress reveals other owners' part."""
     lane = run.lane(owner)
     if lane is None:
         return None
@@ -274,7 +274,7 @@ def _run_of_owner(run: RunState, owner: str) -> RunState | None:
 
 
 def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
-    """A run of the consumer's own, without owners."""
+    """View of a run for its consumer, without owners."""
     if run.consumer != consumer:
         return None
     waits = any(map(run.waits_for, run.lanes))
@@ -306,8 +306,9 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
 def _learned(learned: Sequence[Learned], viewer: Viewer) -> list[Learned]:
     """Cells about the viewer's own rows.
 
-    Of an owner's those towards consumers are left out: how many of its rows were used says how many of
-    others' were not. So are cells about all owners at once: they grow with runs that the owner is not in.
+    An owner does not see its cells towards consumers: the number of its used rows reveals how many of the
+    others' rows were not used. Nor does it see cells about all owners at once: they grow with runs that the
+    owner is not in.
     """
     if viewer.role == "consumer":
         return [cell for cell in learned if cell.protected == validation_of(viewer.name)]
@@ -316,7 +317,7 @@ def _learned(learned: Sequence[Learned], viewer: Viewer) -> list[Learned]:
 
 
 def _events(events: Sequence[News], runs: set[str], viewer: Viewer) -> list[News]:
-    """Events of the viewer's runs that are about no owner, and those about an owner itself."""
+    """Events of the viewer's runs that name no owner, and events that name the viewing owner."""
     own = viewer.name if viewer.role == "owner" else None
     return [
         replace(event, why="")

@@ -1,6 +1,6 @@
-"""View of a curator's runs in words and numbers: what page, terminal and JSON show, the same in each.
+"""View of a curator's runs in words and numbers, the same for page, terminal and JSON.
 
-A view is plain values for JSON. Times are Unix seconds, so that who shows it can let them go on.
+A view consists of plain values for JSON. Times are Unix seconds, so that a page can count on from them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fedkme.watch.state import Learned, OwnerState, OwnerStatus, RunState, Viewe
 View: TypeAlias = dict[str, Any]
 
 MOST_LANES = 40
-"""Owners that have a lane each; those of whom there is least to say are counted."""
+"""Owners with a lane of their own; the rest, with the least to report, are counted."""
 MOST_POINTS = 80
 """Points of a curve."""
 _STATES: Mapping[OwnerState, str] = {
@@ -62,11 +62,11 @@ def view_of(watched: Watched, viewer: Viewer) -> View:
 
 
 def waiting(run: RunState, viewer: Viewer) -> str:
-    """Say for whom a run waits, and why; empty where it waits for nobody."""
+    """Sentence about the party that a run waits for, with the reason; empty if it waits for no party."""
     lanes = [lane for lane in run.lanes if run.waits_for(lane)]
     if run.status == "asked" and not lanes and not run.stage:
         if viewer.role == "owner":
-            return ""  # the consumer is waited for, or another owner
+            return ""  # the run waits for the consumer, or for another owner
         return f"Waiting for {run.consumer}: it has the plan, and offers what it tells of its rows next."
     if run.status == "queued":
         return "Waiting for its turn: other runs are under way."
@@ -80,7 +80,7 @@ def waiting(run: RunState, viewer: Viewer) -> str:
 
 
 def left_s(run: RunState) -> float | None:
-    """Seconds that were left when the run last went on, if the rest goes on as what is done did."""
+    """Estimated seconds left at the last progress of the run, at its average speed; None if unknown."""
     share = run.share
     if not run.open or not share or share >= 1 or run.began is None or run.progressed is None:
         return None
@@ -96,13 +96,13 @@ def _viewers(watched: Watched) -> Iterator[str]:
 def _run(run: RunState, viewer: Viewer) -> View:
     lanes = sorted(run.lanes, key=lambda lane: (_ORDER[lane.state], lane.owner))
     rest = lanes[MOST_LANES:]
-    left = left_s(run)
+    remaining = left_s(run)
     whose = viewer.role == "owner" and run.lanes
     return asdict(replace(run, lanes=())) | {
         "words": _STATUSES.get(run.status, run.status),
         "open": run.open,
         "share": run.share,
-        "ends": None if left is None or run.progressed is None else run.progressed + left,
+        "ends": None if remaining is None or run.progressed is None else run.progressed + remaining,
         "waiting": waiting(run, viewer),
         "rows": run.lanes[0].seen if whose else run.rows,
         "came": _thinned(run.came),
@@ -132,18 +132,18 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _counted(lanes: Iterable[OwnerStatus]) -> str:
-    groups = groupby(lanes, key=lambda lane: lane.state)  # they are sorted by it
+    groups = groupby(lanes, key=lambda lane: lane.state)  # lanes are sorted by state
     return ", ".join(f"{len(list(group)):,} {_STATES[state]}" for state, group in groups)
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Keep MOST_POINTS of a curve at most, and its last."""
+    """Thin a curve to at most MOST_POINTS points and its last point."""
     step = math.ceil(len(points) / MOST_POINTS)
     return [*points[: -1 : max(step, 1)], *points[-1:]]
 
 
 def _matrix(learned: Iterable[Learned]) -> Iterator[View]:
-    """The matrix, a line for data sets of which everybody learned alike."""
+    """The matrix, with one line for all data sets of which every observer learned the same."""
     about: dict[str, list[Learned]] = {}
     for cell in learned:
         about.setdefault(cell.protected, []).append(cell)
@@ -158,8 +158,8 @@ def _matrix(learned: Iterable[Learned]) -> Iterator[View]:
 
 def _cells(cells: Sequence[Learned]) -> Iterator[View]:
     for observer in dict.fromkeys(cell.observer for cell in cells):
-        of = [cell for cell in cells if cell.observer == observer]
-        rows, first = sum(cell.rows for cell in of), of[0]
+        group = [cell for cell in cells if cell.observer == observer]
+        rows, first = sum(cell.rows for cell in group), group[0]
         finite = math.isfinite(first.epsilon)
         yield {
             "observer": _who(observer, first.protected),
@@ -210,12 +210,12 @@ def _budget(watched: Watched) -> View | None:
     spent = budget.spent[-1][1] if budget.spent else 0.0
     begun = min((run.opened for run in watched.runs), default=watched.at)
     points = [(begun, 0.0), *(point for point in budget.spent if point[0] >= begun)]
-    left = [(at, max(0.0, budget.most - epsilon)) for at, epsilon in points if math.isfinite(epsilon)]
+    remaining = [(at, max(0.0, budget.most - epsilon)) for at, epsilon in points if math.isfinite(epsilon)]
     finite = math.isfinite(spent)
     return {
         "most": budget.most,
         "delta": budget.delta,
         "spent": spent if finite else None,
         "left": max(0.0, budget.most - spent) if finite else 0.0,
-        "curve": _thinned(left),
+        "curve": _thinned(remaining),
     }

@@ -1,4 +1,4 @@
-"""Channel options of both ends, kept as a pair: what one side sends the other must permit."""
+"""Channel options of client and server, as a pair: each side must permit what the other sends."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, MessageTooLargeErr
 MessageT = TypeVar("MessageT", bound=Message)
 
 MESSAGE_LIMIT = 8 * 2**20
-"""Bytes of the largest message; a bug fails early."""
+"""Limit of a message's bytes, so that a faulty size fails early."""
 MOST_BYTES = MESSAGE_LIMIT - 1024
-"""Bytes of a message in an envelope, which takes the rest."""
+"""Limit of a message's bytes inside an envelope, which takes the rest."""
 CHUNK_BYTES = 2**20
 """Bulk data travels in parts of at most this size."""
 
@@ -30,19 +30,22 @@ _COMMON: list[tuple[str, Any]] = [
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    # TLS records, 16 KiB without: a buffer of each connection
+    # bytes of TLS records, and so of a buffer of each connection; gRPC's default is 16 KiB
     ("grpc.tsi.max_frame_size", 4096),
-    # bit 0, no compression, alone: 1 GiB of zeros in 1 MiB would cost whoever reads it a thread for a minute
+    # bit 0 alone, no compression: 1 GiB of zeros in 1 MiB would occupy a thread of the reader for a minute
     ("grpc.compression_enabled_algorithms_bitset", 1),
 ]
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
-    # without this, gRPC takes pings more often than every 300 s for abuse, 'too many pings', and cuts off a
-    # client to whom it said nothing for two minutes; the name is not that of the C macro
+    # by default, gRPC takes pings more often than every 300 s for abuse ('too many pings') and disconnects a
+    # client to which it sent nothing for two minutes; the C macro has another name
     ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 3),
-    ("grpc.max_concurrent_streams", 100),  # of one connection; a party needs two
-    ("grpc.max_connection_idle_ms", 120_000),  # connections without a call; an owner's has one all the time
+    ("grpc.max_concurrent_streams", 100),  # in one connection; a party needs two
+    (
+        "grpc.max_connection_idle_ms",
+        120_000,
+    ),  # for connections without a call; an owner always has a call open
     ("grpc.server_handshake_timeout_ms", 20_000),
     ("grpc.so_reuseport", 0),  # a second curator on the same port is an error, not a coin toss
 ]
@@ -50,22 +53,22 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 CLIENT_OPTIONS: list[tuple[str, Any]] = [
     *_COMMON,
     ("grpc.enable_retries", 0),
-    # else channels of one process share a connection where gRPC takes them for equal
+    # by default, equal channels of one process share a connection
     ("grpc.use_local_subchannel_pool", 1),
-    # 'min_reconnect_backoff' stays as it is, 20 s: in spite of its name it limits one attempt to connect
+    # 'min_reconnect_backoff' stays at 20 s: in spite of its name it limits one attempt to connect
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 400),
 ]
 
-_SERVER_STOPS = "Cancelling all calls"  # gRPC's words to the clients of a server that stops
-_WRITE_FAILED = "Internal error from Core"  # and to whoever writes as the other side ends the call
+_SERVER_STOPS = "Cancelling all calls"  # gRPC's message to clients of a stopping server
+_WRITE_FAILED = "Internal error from Core"  # gRPC's message to a writer when the other side ends the call
 
 
 async def receive(context: grpc.aio.ServicerContext[MessageT, Any], kind: type[MessageT]) -> MessageT | None:
-    """Receive a client's next message; None when it hung up.
+    """Receive a client's next message; None when the client hung up.
 
     Raises:
-        ProtocolError: it is not a message of that kind.
+        ProtocolError: the bytes are no message of this kind.
     """
     try:
         message = await context.read()
@@ -76,7 +79,7 @@ async def receive(context: grpc.aio.ServicerContext[MessageT, Any], kind: type[M
 
 @contextlib.contextmanager
 def explained(target: str) -> Iterator[None]:
-    """Say in our words why a call to `target` failed."""
+    """Turn errors of gRPC in a call to `target` into expected failures."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
@@ -99,7 +102,7 @@ def _undecodable(speaker: str) -> ProtocolError:
 
 
 def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
-    """Say in our words why a call to an address failed."""
+    """Turn an error of gRPC in a call to an address into an expected failure."""
     code, details = error.code(), error.details() or ""
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return MessageTooLargeError(
@@ -121,10 +124,10 @@ def explain_rpc_error(error: grpc.aio.AioRpcError, target: str) -> FedkmeError:
 
 
 def fitting(message: MessageT) -> MessageT:
-    """The message.
+    """Return the message if it fits the channel.
 
     Raises:
-        MessageTooLargeError: the channel would not carry it.
+        MessageTooLargeError: the message is over the limit.
     """
     if message.ByteSize() > MOST_BYTES:
         raise MessageTooLargeError(

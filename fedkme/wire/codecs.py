@@ -1,4 +1,4 @@
-"""Values of the protocol to messages of the wire and back. Every number survives the way unchanged."""
+"""Codecs of the protocol: values to messages of the wire and back, without any change of a number."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from fedkme.wire.fields import Field, FieldCodec, ValueT, json_of, number
 from fedkme.wire.v1 import types_pb2
 
 VERSIONS = types_pb2.VersionRange(oldest=3, newest=3)
-"""Versions of the wire contract that this package speaks."""
+"""Versions of the wire contract that this package implements."""
 
 _KINDS: dict[Kind, types_pb2.FeatureMap.Kind] = {
     "paired": types_pb2.FeatureMap.KIND_PAIRED,
     "offset": types_pb2.FeatureMap.KIND_OFFSET,
 }
 MOST_RHO = 2.0**20
-"""Rows of owners for each row of a summary, at most."""
+"""Limit of owners' rows for each row of a summary."""
 MOST_DECLARED = 8
 """Events about one request that a consumer may declare."""
 
@@ -48,10 +48,10 @@ _ROW_OVERHEAD = 32  # bytes: token, label, tags and lengths
 
 
 def common_version(other: types_pb2.VersionRange, party: str) -> int:
-    """The newest version that both sides speak.
+    """Newest version of the contract that both sides implement.
 
     Raises:
-        ProtocolVersionError: they have no version in common.
+        ProtocolVersionError: the sides have no version in common.
     """
     newest = min(VERSIONS.newest, other.newest)
     if newest < max(VERSIONS.oldest, other.oldest):
@@ -64,18 +64,20 @@ def common_version(other: types_pb2.VersionRange, party: str) -> int:
 
 
 def mean_to_wire(mean: MeanVector) -> types_pb2.MeanVector:
-    """A mean, (d,) int32."""
+    """Encode a mean, (d,) int32."""
     return types_pb2.MeanVector(coordinates=mean.tolist())
 
 
 def mean_from_wire(message: types_pb2.MeanVector, dimension: int | None = None) -> MeanVector:
-    """A mean, of the dimension that the run agreed on where it is known.
+    """Decode a mean, of the run's dimension if it is given.
 
     Raises:
-        ProtocolError: another length, or a coordinate beyond the limit that exact arithmetic needs.
+        ProtocolError: the length differs, or a coordinate exceeds the limit of exact arithmetic.
     """
     message.DiscardUnknownFields()
-    count = len(message.coordinates)  # packed words of 4 bytes end the message: an object for each takes long
+    count = len(
+        message.coordinates
+    )  # packed words of 4 bytes end the message; reading them one by one is slow
     mean = np.frombuffer(message.SerializeToString()[-4 * count or None :], "<i4").astype(np.int32)
     if dimension is not None:
         check_dimension(mean, dimension)
@@ -85,7 +87,7 @@ def mean_from_wire(message: types_pb2.MeanVector, dimension: int | None = None) 
 
 
 def features_to_wire(spec: FourierSpec | SecretFourierSpec) -> types_pb2.FeatureMap:
-    """The draw of h1, or what is public of a secret one."""
+    """Encode a draw of h1; of a secret draw, the public part."""
     message = types_pb2.FeatureMap(
         kind=_KINDS[spec.kind], dimension=spec.dimension, gamma=spec.gamma, width=spec.width
     )
@@ -97,7 +99,7 @@ def features_to_wire(spec: FourierSpec | SecretFourierSpec) -> types_pb2.Feature
 
 
 def any_features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec | SecretFourierSpec:
-    """A public draw of h1, or what is public of a secret one; see `features_from_wire`.
+    """Decode a public draw of h1, or the public part of a secret draw; see `features_from_wire`.
 
     Raises:
         ProtocolError: an unknown kind or unusable parameters.
@@ -111,10 +113,10 @@ def any_features_from_wire(message: types_pb2.FeatureMap, width: int) -> Fourier
 
 
 def secret_draw_of(spec: FourierSpec, commitment: bytes) -> SecretFourierSpec:
-    """The secret draw of the same form.
+    """Secret draw with the form of a public draw, and a commitment.
 
     Raises:
-        ProtocolError: the commitment is malformed, or the map is too large to be drawn so.
+        ProtocolError: the commitment is malformed, or the map is too large for a secret draw.
     """
     try:
         return SecretFourierSpec(spec.kind, spec.dimension, spec.gamma, spec.width, commitment)
@@ -123,7 +125,7 @@ def secret_draw_of(spec: FourierSpec, commitment: bytes) -> SecretFourierSpec:
 
 
 def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec:
-    """The draw of h1, for a party whose encoded rows have `width` columns.
+    """Decode a draw of h1, for a party whose encoded rows have `width` columns.
 
     Raises:
         ProtocolError: an unknown kind or unusable parameters.
@@ -144,40 +146,40 @@ def features_from_wire(message: types_pb2.FeatureMap, width: int) -> FourierSpec
 
 
 def row_to_wire(row: Row) -> types_pb2.Row:
-    """One row."""
+    """Encode one row."""
     return types_pb2.Row(token=row.token, values=row.values.tolist(), label=row.label)
 
 
 def row_from_wire(message: types_pb2.Row) -> Row:
-    """One row."""
+    """Decode one row."""
     label = message.label if message.HasField("label") else None
     return Row(message.token, np.array(message.values, dtype=np.float64), label)
 
 
 def disclosures_from_wire(texts: Sequence[str], most: int) -> tuple[Disclosure, ...]:
-    """Events that a peer wrote in its ledger.
+    """Decode disclosures that a peer wrote in its ledger.
 
     Raises:
-        ProtocolError: more than `most`, one of them long, or one that is no disclosure.
+        ProtocolError: there are more than `most`, or one is too long or no disclosure.
     """
     return _read_events("declares", disclosure_from_json, texts, most)
 
 
 def disclosure_to_wire(disclosure: Disclosure) -> str:
-    """One entry of a ledger."""
+    """Encode one disclosure."""
     return disclosure.canonical().decode("ascii")
 
 
 def event_to_wire(event: Event) -> str:
-    """One event."""
+    """Encode one event."""
     return json.dumps(event.to_json(), sort_keys=True, separators=(",", ":"))
 
 
 def events_from_wire(texts: Sequence[str], most: int) -> tuple[Event, ...]:
-    """Events that a peer plans.
+    """Decode events that a peer plans.
 
     Raises:
-        ProtocolError: more than `most`, one of them long, or one that is no event.
+        ProtocolError: there are more than `most`, or one is too long or no event.
     """
     return _read_events("plans", event_from_json, texts, most)
 
@@ -194,9 +196,9 @@ def _read_events(
 
 
 def in_parts(rows: Iterable[tuple[int, types_pb2.Row]]) -> Iterator[types_pb2.Rows]:
-    """Rows, each with its size in bytes, in parts of at most a chunk, the last one marked.
+    """Split rows, each given with its size in bytes, into parts of at most a chunk, the last part marked.
 
-    One empty part for no rows.
+    Without rows, one empty part.
     """
     part: list[types_pb2.Row] = []
     filled = 0
@@ -210,7 +212,7 @@ def in_parts(rows: Iterable[tuple[int, types_pb2.Row]]) -> Iterator[types_pb2.Ro
 
 
 def rows_to_wire(rows: Iterable[Row]) -> Iterator[types_pb2.Rows]:
-    """Rows as they are, in parts.
+    """Encode rows in the clear, in parts.
 
     Raises:
         MessageTooLargeError: a single row is over the message limit.
@@ -228,7 +230,7 @@ def _sized(rows: Iterable[Row]) -> Iterator[tuple[int, types_pb2.Row]]:
 
 
 def values_to_wire(values: NDArray[np.float64]) -> Iterator[types_pb2.Rows]:
-    """Rows without labels, (m, c) with c >= 1, in packed parts of at most a chunk, the last one marked."""
+    """Encode rows without labels, (m, c) with c >= 1, in packed parts of at most a chunk, the last marked."""
     at_once = max(1, CHUNK_BYTES // (8 * values.shape[1]))
     for start in range(0, max(len(values), 1), at_once):
         part = values[start : start + at_once].astype("<f8").tobytes()
@@ -237,9 +239,9 @@ def values_to_wire(values: NDArray[np.float64]) -> Iterator[types_pb2.Rows]:
 
 
 def values_from_wire(part: types_pb2.Rows, columns: int | None = None) -> NDArray[np.float64]:
-    """Rows without labels of one part, packed or one by one, (m, columns).
+    """Decode one part of rows without labels, packed or row by row, to (m, columns) float64.
 
-    Without `columns` they have as many as the first one. No object is made for a row.
+    Without `columns`, the first row gives the number. No Python object is made for a row.
 
     Raises:
         ProtocolError: a row has another number of columns.
@@ -257,7 +259,7 @@ def values_from_wire(part: types_pb2.Rows, columns: int | None = None) -> NDArra
 
 
 def values_of(rows: Sequence[Row], width: int) -> NDArray[np.float64]:
-    """Rows that a peer sent as one array, (m, width).
+    """Stack rows that a peer sent into one array, (m, width) float64.
 
     Raises:
         ProtocolError: a row has another number of columns.
@@ -272,10 +274,10 @@ def _of_another_width(width: int) -> ProtocolError:
 
 
 def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:
-    """Counts of rows, (k,).
+    """Decode counts of rows, (k,) int64.
 
     Raises:
-        ProtocolError: a count that no table has.
+        ProtocolError: a count is out of range.
     """
     if any(count >= 2**53 for count in counts):
         raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
@@ -283,10 +285,10 @@ def counts_from_wire(counts: Sequence[int]) -> NDArray[np.int64]:
 
 
 def cells_from_wire(cells: Sequence[int]) -> NDArray[np.int64]:
-    """Noisy counts, (B,).
+    """Decode noisy counts of cells, (B,) int64.
 
     Raises:
-        ProtocolError: a count that no table has.
+        ProtocolError: a count is out of range.
     """
     if any(abs(count) >= 2**53 for count in cells):
         raise ProtocolError("a count of rows is out of range", "Check the peer's software.")
@@ -337,18 +339,18 @@ CELLS = FieldCodec(
     sketch_share=number(Numbers(0.0, 1.0), "the sketch's share of a plan"),
     fill=Field(str, _fill_from_wire),
 )
-"""Public part of a summary by cells; code book and menu are plain values, which those who use them check."""
+"""Public part of a summary by cells; code book and menu are plain values, which their users check."""
 
 
 REFUSAL = FieldCodec(Refusal, types_pb2.Fault)
-"""An expected failure, in a peer's own words."""
+"""Expected failure of a peer, with its text."""
 
 
 def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
-    """An expected failure."""
+    """Encode an expected failure."""
     return REFUSAL.to_wire(Refusal.of(error))
 
 
 def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
-    """Decode a failure into the class that the other side raised; its words as one short line."""
+    """Decode a failure into the class that the peer raised; its text becomes one short line."""
     return REFUSAL.from_wire(message).error()

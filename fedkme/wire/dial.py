@@ -1,4 +1,4 @@
-"""Calling the curator, and saying why it does not answer."""
+"""Connecting to the curator, with an explanation if it fails."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fedkme.wire.channel import CLIENT_OPTIONS
 from fedkme.wire.tls import Identity
 
 LOOK_AGAIN_S = 0.5
-"""Time to wait for a connection before asking again why there is none."""
+"""Time to wait for a connection before asking gRPC again why there is none."""
 HANG_UPS = 4
-"""Looks in a row at a curator that hangs up during the handshake that are enough: it will not change."""
+"""Number of hang-ups in a row during the handshake after which to give up: the curator will not accept."""
 
 _SAME_AUTHORITY = "Use certificates of one authority on both sides, and none that has expired."
 _OTHER_HOST = (
@@ -37,14 +37,14 @@ _REFUSALS = {
     ),
     "Tls handshake failed": ("has no certificate of this party's authority", _SAME_AUTHORITY),
 }
-"""gRPC's words for a handshake that never will succeed: what it says of the curator, and the remedy."""
+"""Fault of the curator and remedy, by gRPC's words for a handshake that can never succeed."""
 
 
 class OwnIdentity:
     """This party's identity at each dial, which may be renewed on disk while the party runs."""
 
     def __init__(self, path: Path, reporter: StatusReporter) -> None:
-        """Read it, and say if it is about to expire.
+        """Read the identity, and warn if it is about to expire.
 
         Raises:
             IdentityError: the file has no usable identity.
@@ -55,7 +55,7 @@ class OwnIdentity:
             reporter.say("warning", line=line)
 
     def current(self) -> Identity:
-        """The newest that is good; one that is not is told, and the one before goes on."""
+        """Newest valid identity; an invalid new file is reported, and the previous identity is used."""
         try:
             if self._file.renewed():
                 end = expiry(self._file.identity.leaf.not_valid_after_utc)
@@ -71,10 +71,10 @@ def own_identity(path: Path | None, reporter: StatusReporter) -> OwnIdentity | N
 
 
 async def dial(address: str, identity: Identity | OwnIdentity | None, connect_s: float) -> grpc.aio.Channel:
-    """An open channel to the curator at host:port, in plaintext without an identity, tried for `connect_s`.
+    """Open a channel to the curator at host:port within `connect_s`; without an identity, in plaintext.
 
     Raises:
-        ConnectionFailedError: nobody answered there in time, or somebody who hangs up.
+        ConnectionFailedError: no curator answered in time, or the other side hangs up.
         IdentityError: the curator's certificate is not acceptable.
     """
     if isinstance(identity, OwnIdentity):
@@ -99,7 +99,7 @@ async def dial(address: str, identity: Identity | OwnIdentity | None, connect_s:
 
 
 async def _connected(channel: grpc.aio.Channel, address: str, identity: Identity | None) -> None:
-    """Wait until the curator took the call; a curator that is not there yet is waited for."""
+    """Wait until the curator takes the call, also if the curator is not up yet."""
     hang_ups = 0
     while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
         if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
@@ -116,7 +116,7 @@ async def _connected(channel: grpc.aio.Channel, address: str, identity: Identity
 
 
 def _hung_up(address: str, identity: Identity | None) -> FedkmeError:
-    """The likely cause, as the curator does not give one: TLS shows its server before its client."""
+    """Likely cause of a hang-up; the curator gives none, since TLS verifies the client last."""
     if identity is None:
         return ConnectionFailedError(
             f"the curator at {address} hangs up on this party, which does not use TLS",
@@ -128,7 +128,7 @@ def _hung_up(address: str, identity: Identity | None) -> FedkmeError:
 
 
 async def _last_error(channel: grpc.aio.Channel) -> str:
-    """Reason why the last attempt failed: gRPC tells it to a call alone, which then fails at once."""
+    """Reason why the last attempt failed, from a call that fails at once: gRPC reports it only to calls."""
     try:
         probe = channel.unary_unary("/fedkme.v1.Owners/Probe", bytes, bytes)
         await probe(b"")

@@ -1,4 +1,4 @@
-"""Codecs of values that have a message's fields: a table of fields in place of two functions for each."""
+"""Codecs of values with the same fields as a message: tables of fields in place of pairs of functions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ValueT = TypeVar("ValueT")
 
 
 class Field(NamedTuple):
-    """A field that the value has in another form than the message, or under another name.
+    """Field with different forms, or different names, in value and message.
 
     Attributes:
-        encode: makes the message's form of the value's.
-        decode: makes the value's form of the message's; raises an error of fedkme for what is none.
-        name: of the field in the value, where it is not the message's.
+        encode: converts the value's form to the message's.
+        decode: converts the message's form to the value's; raises a FedkmeError for a malformed one.
+        name: name of the field in the value; None: the same as in the message.
     """
 
     encode: Callable[[Any], Any]
@@ -40,21 +40,21 @@ class FieldCodec(Generic[ValueT, MessageT]):
         """Pair a class of values with a class of messages.
 
         Args:
-            kind: takes all fields by name, and refuses what is out of range where that is to be done here.
-            message: takes them too.
-            special: fields that are not the same in both, by their names in the message.
+            kind: class of the value; its constructor takes all fields by name, and may refuse values.
+            message: class of the message.
+            special: fields that differ between the two, by their names in the message.
         """
         self.kind = kind
         self._message = message
-        self._special = tuple((name, each.name or name, each) for name, each in special.items())
+        self._special = tuple((name, entry.name or name, entry) for name, entry in special.items())
         names = (field.name for field in message.DESCRIPTOR.fields)
         self._same = tuple(name for name in names if name not in special)
 
     def to_wire(self, value: ValueT) -> MessageT:
-        """The message.
+        """Encode a value.
 
         Raises:
-            MessageTooLargeError: the channel would not carry it.
+            MessageTooLargeError: the message is over the limit.
         """
         fields = {name: getattr(value, name) for name in self._same}
         for name, ours, field in self._special:
@@ -62,10 +62,10 @@ class FieldCodec(Generic[ValueT, MessageT]):
         return fitting(self._message(**fields))
 
     def from_wire(self, message: MessageT) -> ValueT:
-        """The value.
+        """Decode a message.
 
         Raises:
-            FedkmeError: the value's class or a field's `decode` refuses it.
+            FedkmeError: the value's class or a field's `decode` refuses the content.
         """
         fields = {name: getattr(message, name) for name in self._same}
         for name, ours, field in self._special:
@@ -74,7 +74,7 @@ class FieldCodec(Generic[ValueT, MessageT]):
 
 
 def many(codec: FieldCodec[Any, Any], name: str | None = None) -> Field:
-    """A tuple of values, each a message."""
+    """Field of a tuple of values, each encoded as a message."""
     return Field(
         lambda values: [codec.to_wire(value) for value in values],
         lambda messages: tuple(codec.from_wire(message) for message in messages),
@@ -83,7 +83,7 @@ def many(codec: FieldCodec[Any, Any], name: str | None = None) -> Field:
 
 
 def number(domain: Numbers, what: str) -> Field:
-    """A number of a domain; ProtocolError for any other."""
+    """Field of a number in a domain; any other value is a ProtocolError."""
 
     def decode(value: float) -> float:
         try:
@@ -95,7 +95,7 @@ def number(domain: Numbers, what: str) -> Field:
 
 
 def numbers(domain: Numbers, what: str) -> Field:
-    """An array of numbers of a domain, (k,) float64; ProtocolError for any other."""
+    """Field of an array of numbers in a domain, (k,) float64; any other value is a ProtocolError."""
 
     def decode(values: Sequence[float]) -> FloatArray:
         try:
@@ -107,10 +107,10 @@ def numbers(domain: Numbers, what: str) -> Field:
 
 
 def json_of(text: str) -> Any:
-    """Value of a JSON document of a peer; NaN and infinity, which JSON does not have, are none.
+    """Parse a peer's JSON document; NaN and infinity are refused, since JSON has neither.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the document cannot be read.
     """
 
     def no_number(name: str) -> None:
@@ -123,4 +123,4 @@ def json_of(text: str) -> Any:
 
 
 TEXTS = Field(tuple, tuple)
-"""A tuple of texts, or of bytes."""
+"""Field of a tuple of texts, or of bytes."""

@@ -1,4 +1,4 @@
-"""Heads of ledgers to messages of the wire and back."""
+"""Codecs of heads of ledgers to messages of the wire and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a consumer's call for a release to messages of the wire and back."""
+"""Codecs of a consumer's call for a release: values to messages of the wire and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls to the curator that are made again, and the time that a party is without it, in two lines."""
+"""Retries of calls to the curator, and two lines about each lost connection: its begin and its end."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from fedkme.wire.dial import OwnIdentity, dial
 T = TypeVar("T")
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 5.0
-"""Times between two attempts to come back: doubled each time, with jitter, or parties come all at once."""
+"""Times between attempts to reconnect: doubled each time, with jitter so that parties do not come at once."""
 LEAST_DIAL_S = 1.0
-"""Time that the last attempt has: a curator that takes the call says better why it fails than a clock."""
+"""Least time of the last attempt: an error from the curator explains a failure better than a timeout."""
 
 
 class Absence:
-    """Waits between attempts to connect, and folds their lines."""
+    """Waits between attempts to connect, and reports an absence in two lines."""
 
     def __init__(self, reporter: StatusReporter, most_s: float | None, connect_s: float = 0.0) -> None:
-        """Before the first connection.
+        """Start without a connection.
 
         Args:
-            reporter: says the lines.
-            most_s: after how long to give up, once there was a connection; None for never.
-            connect_s: for how long to try one connection; after how long to give up before the first, where a
-                curator took the call and did not answer.
+            reporter: reports the lines.
+            most_s: time after which to give up once there was a connection; None: never.
+            connect_s: time for one attempt; also the time after which to give up before the first connection,
+                if a curator took the call and did not answer.
         """
         self._reporter = reporter
         self._most_s = most_s
@@ -47,7 +47,7 @@ class Absence:
 
     @property
     def dial_s(self) -> float:
-        """Seconds that the next attempt may take; it ends about when the time in which to come back does."""
+        """Seconds for the next attempt; it ends about when the time limit of the absence does."""
         if not self._attempts:
             return self._connect_s
         return min(self._connect_s, max(LEAST_DIAL_S, self._end - time.monotonic()))
@@ -58,11 +58,11 @@ class Absence:
         return self._since + min((limit for limit in limits if limit is not None), default=math.inf)
 
     def reached(self) -> None:
-        """A curator took the call, so that the address is right; it may yet die before it answers."""
+        """Note that a curator took the call, so the address is right; it may still die before it answers."""
         self._reached = True
 
     def over(self) -> None:
-        """A connection is there."""
+        """End the absence: there is a connection."""
         if self._attempts:
             seconds = round(time.monotonic() - self._since, 3)
             self._reporter.say("back", attempts=self._attempts, seconds=seconds)
@@ -72,8 +72,8 @@ class Absence:
         """Wait before the next attempt.
 
         Raises:
-            ConnectionFailedError: nobody ever took the call (the address may be wrong), or there was no
-                connection for too long.
+            ConnectionFailedError: no curator ever took the call (the address may be wrong), or the absence
+                lasted too long.
         """
         if not (self._been_there or self._reached):
             raise error
@@ -90,7 +90,7 @@ class Absence:
 
 @dataclass(frozen=True, eq=False)
 class CuratorCalls:
-    """The way to a curator.
+    """Calls to a curator, with retries.
 
     Attributes:
         address: host:port, for messages.
@@ -103,10 +103,10 @@ class CuratorCalls:
     absence: Absence
 
     async def until_done(self, call: Callable[[grpc.aio.Channel], Awaitable[T]]) -> T:
-        """Make a call, and make it again after a broken connection, until it ends.
+        """Make a call, and repeat it after a broken connection until it ends.
 
         Raises:
-            ConnectionFailedError: there is no connection for too long.
+            ConnectionFailedError: the connection was lost for too long.
             FedkmeError: the call failed otherwise.
         """
         while True:
@@ -122,6 +122,6 @@ class CuratorCalls:
 def curator_calls(
     settings: PartySettings, address: str, identity: OwnIdentity | None, reporter: StatusReporter
 ) -> CuratorCalls:
-    """Call the curator at host:port as settings say."""
+    """Make the calls to the curator at host:port, with the time limits of the settings."""
     absence = Absence(reporter, settings.away_s, settings.connect_s)
     return CuratorCalls(address, lambda: dial(address, identity, absence.dial_s), absence)

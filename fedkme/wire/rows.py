@@ -1,4 +1,4 @@
-"""Rows as they are, or in boxes, to messages of the wire and back."""
+"""Codecs of rows, in the clear or sealed in boxes, to messages of the wire and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OVERHEAD = 48  # bytes of a sealed row beside hash and box
 
 
 def any_rows_to_wire(rows: Sequence[AnyRow]) -> Iterator[types_pb2.Rows]:
-    """Rows as they are or in boxes, in parts as `codecs.rows_to_wire` makes them."""
+    """Encode rows, in the clear or in boxes, in parts as `codecs.rows_to_wire` makes them."""
     if not rows or not isinstance(rows[0], HashedRow):
         return codecs.rows_to_wire(row for row in rows if not isinstance(row, HashedRow))
     hashed = [row for row in rows if isinstance(row, HashedRow)]
@@ -27,7 +27,7 @@ def any_rows_to_wire(rows: Sequence[AnyRow]) -> Iterator[types_pb2.Rows]:
 
 
 def hashed_to_wire(row: HashedRow) -> types_pb2.Row:
-    """One row in its box."""
+    """Encode one row in its box."""
     return types_pb2.Row(token=row.token, features=row.features.astype("<i2").tobytes(), box=row.box)
 
 
@@ -35,48 +35,48 @@ def hashed_from_wire(message: types_pb2.Row) -> HashedRow:
     """Decode a hashed or sealed row.
 
     Raises:
-        ProtocolError: it is not in a box, or its hash is of no length that there is.
+        ProtocolError: the row is not in a box, or its hash has an impossible length.
     """
     if not message.box or message.values or message.HasField("label"):
-        raise _odd("a row that is not sealed")
+        raise _violation("a row that is not sealed")
     if len(message.features) % 2 or len(message.features) > 2 * MAX_DIMENSION:
-        raise _odd("a hash of a length that no hash has")
+        raise _violation("a hash of a length that no hash has")
     features = np.frombuffer(message.features, dtype="<i2").astype(np.int16)
     return HashedRow(message.token, features, message.box)
 
 
 def any_rows_from_wire(parts: Iterable[types_pb2.Rows], sealed: bool) -> Sequence[AnyRow]:
-    """All rows of some parts, in order, which are to be sealed or not.
+    """Decode the rows of several parts, in order; all must be sealed, or none.
 
     Raises:
-        ProtocolError: one is of the other kind.
+        ProtocolError: a row is of the other kind.
     """
     if sealed:
         return [hashed_from_wire(row) for part in parts for row in part.rows]
     messages = [row for part in parts for row in part.rows]
     if any(row.box or row.features for row in messages):
-        raise _odd("a sealed row in a run of rows as they are")
+        raise _violation("a sealed row in a run of rows as they are")
     return [codecs.row_from_wire(row) for row in messages]
 
 
 def hashes_to_wire(features: Features) -> bytes:
-    """Hashes, (k, d) int16."""
+    """Encode hashes, (k, d) int16."""
     return features.astype("<i2").tobytes()
 
 
 def hashes_from_wire(data: bytes, rows: int, dimension: int) -> Features:
-    """Decode so many hashes; `fault_of_hashes` says whether they can be hashes of rows.
+    """Decode (rows, dimension) hashes; `fault_of_hashes` checks whether they can be hashes of rows.
 
     Raises:
-        ProtocolError: another number of them.
+        ProtocolError: the number of hashes differs.
     """
     if len(data) != 2 * rows * dimension:
-        raise _odd("another number of hashes than it should")
+        raise _violation("another number of hashes than it should")
     return np.frombuffer(data, dtype="<i2").astype(np.int16).reshape(rows, dimension)
 
 
 def too_large(row: types_pb2.Row, width: int) -> bool:
-    """Check whether a row has more in it than one of so many columns can have, in the open or sealed."""
+    """Check whether a row, in the clear or sealed, is larger than a row of `width` columns can be."""
     return (
         len(row.values) > width
         or len(row.box) > row_box_bytes(width)
@@ -84,5 +84,5 @@ def too_large(row: types_pb2.Row, width: int) -> bool:
     )
 
 
-def _odd(what: str) -> ProtocolError:
+def _violation(what: str) -> ProtocolError:
     return ProtocolError(f"the peer sends {what}")

@@ -1,4 +1,4 @@
-"""Keys and gifts to messages of the wire and back."""
+"""Codecs of keys and gifts to messages of the wire and back."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fedkme.wire.fields import Field, FieldCodec
 from fedkme.wire.v1 import types_pb2
 
 MOST_OFFERED = 2**12
-"""Owners of a run whose rows go sealed: an offer has a certificate in it, and one plan holds them all."""
+"""Limit of owners in a run with sealed rows: each offer has a certificate, and one plan holds all offers."""
 _LONGEST = 2**16  # bytes of a chain, a box or a signature
 
 
 def _bounded(what: str) -> Field:
     def decode(data: AnyStr) -> AnyStr:
         if len(data) > _LONGEST:
-            raise _odd(f"{what} that is too long")
+            raise _violation(f"{what} that is too long")
         return data
 
     return Field(lambda data: data, decode)
@@ -29,7 +29,7 @@ _PART = _bounded("an offer of keys")
 OFFER = FieldCodec(
     KeyOffer, types_pb2.KeyOffer, name=_PART, box=_PART, signing=_PART, chain=_PART, signature=_PART
 )
-"""A party's keys, none longer than any is; an `OfferCheck` says whose they are."""
+"""A party's keys, of bounded length; an `OfferCheck` verifies the party."""
 _GIVEN = _bounded("a gift")
 GIFT = FieldCodec(
     Gift,
@@ -40,22 +40,22 @@ GIFT = FieldCodec(
     box=_GIVEN,
     signature=_GIVEN,
 )
-"""The group secret for one taker, no part of it longer than any is."""
+"""The group secret for one taker, with parts of bounded length."""
 
 
 def gifts_from_wire(messages: Sequence[types_pb2.Gift]) -> dict[str, Gift]:
     """Gifts by taker.
 
     Raises:
-        ProtocolError: there are more than owners of a run, or two for one.
+        ProtocolError: there are more gifts than a run has owners, or two gifts for one owner.
     """
     if len(messages) > MOST_OFFERED:
-        raise _odd("more gifts than a run has owners")
+        raise _violation("more gifts than a run has owners")
     gifts = {gift.taker: gift for gift in map(GIFT.from_wire, messages)}
     if len(gifts) < len(messages):
-        raise _odd("two gifts for one owner")
+        raise _violation("two gifts for one owner")
     return gifts
 
 
-def _odd(what: str) -> ProtocolError:
+def _violation(what: str) -> ProtocolError:
     return ProtocolError(f"the peer sends {what}")

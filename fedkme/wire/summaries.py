@@ -1,4 +1,4 @@
-"""Values of a consumer's call for a summary to messages of the wire and back."""
+"""Codecs of a consumer's call for a summary: values to messages of the wire and back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
     """Decode a request.
 
     Raises:
-        ProtocolError: it has no rows, no kernel, or noise that is none.
+        ProtocolError: the request has no rows or no kernel, or its noise is out of range.
     """
     if message.rows < 1 or message.WhichOneof("kernel") is None:
         raise ProtocolError("a request has no rows or no kernel")
@@ -62,7 +62,7 @@ def request_from_wire(message: pb.SummaryRequest) -> SummaryRequest:
 
 
 def plan_to_wire(plan: Plan, version: int) -> pb.Plan:
-    """Encode a plan, in a version of the wire contract that the consumer speaks."""
+    """Encode a plan in a version of the wire contract that the consumer understands."""
     return pb.Plan(
         version=version,
         run=plan.run,
@@ -82,7 +82,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
     """Decode a plan, for a party whose encoded rows have `width` columns.
 
     Raises:
-        ProtocolError: what it plans is not known here.
+        ProtocolError: the plan's features or cells are malformed or unknown.
     """
     return Plan(
         message.run,
@@ -99,7 +99,7 @@ def plan_from_wire(message: pb.Plan, width: int) -> Plan:
 
 
 def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMessage]:
-    """Encode an offer; D_v itself goes in parts, row by row for readers that do not know packed ones."""
+    """Encode an offer; D_v is sent in parts, row by row if the reader does not know packed parts."""
     first = pb.ConsumerMessage(with_validation=offer.validation is not None)
     if offer.target is not None:
         first.target.CopyFrom(codecs.mean_to_wire(offer.target))
@@ -122,12 +122,12 @@ def offer_to_messages(offer: Offer, packed: bool = False) -> list[pb.ConsumerMes
 def offer_from_messages(
     messages: Sequence[pb.ConsumerMessage], plan: Plan, columns: int | None = None
 ) -> Offer:
-    """Decode an offer for a plan, of one message or more.
+    """Decode an offer for a plan from one message or more.
 
-    Rows of D_v have `columns`, or as many as the first one.
+    Rows of D_v have `columns` columns; None: as many as the first row.
 
     Raises:
-        ProtocolError: it does not have the form that the plan asks for.
+        ProtocolError: the offer does not have the form that the plan requires.
     """
     first, target, histogram, validation, reference = messages[0], None, None, None, None
     picks: tuple[int, ...] = ()
@@ -152,11 +152,11 @@ CHOICE = FieldCodec(
     SummaryChoice,
     pb.SummaryChoice,
     ratio=number(Numbers(0.0, codecs.MOST_RHO), "rows of owners for each of a summary"),
-    relative_mmd2=Field(tuple, lambda said: tuple(_RELATIVE.decode(said[:3]).tolist())),
+    relative_mmd2=Field(tuple, lambda values: tuple(_RELATIVE.decode(values[:3]).tolist())),
     line=Field(str, one_line),
     disagrees=Field(str, one_line),
 )
-"""Choice of a protocol; its words go to terminals."""
+"""Choice of a protocol; its lines are shown on terminals."""
 PROGRESS = FieldCodec(RoundProgress, pb.Progress, points_accessed=Field(int, int, "accessed"))
 """Progress of a run."""
 OPENED = number(Numbers(0.0, 2.0**36), "the time of a run")

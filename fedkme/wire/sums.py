@@ -1,8 +1,7 @@
-"""Runs of sums: their values to messages of the wire and back, docs/decisions/006.
+"""Codecs of runs of sums: values to messages of the wire and back, docs/decisions/006.
 
-Whatever a peer sends, what is read of it is a value that is whole by itself, or one of two errors:
-ProtocolError, or SecureAggregationError for a message of an aggregation. What it means is checked by whom
-it is for.
+Any message of a peer decodes to a well-formed value, or raises one of two errors: ProtocolError, or
+SecureAggregationError for a message of an aggregation. The receiver of a value checks its meaning.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ from fedkme.wire.v1 import pooling_pb2 as pb
 
 _PLACES = Numbers(0, 2**31)
 WORDS_AT_ONCE = CHUNK_BYTES // 8
-"""Words in a part of a vector."""
+"""Number of words in a part of a vector."""
 
 
 def query_to_wire(query: SumQuery) -> pb.Query:
-    """A question.
+    """Encode a query.
 
     Raises:
-        MessageTooLargeError: its maps do not fit into a message.
+        MessageTooLargeError: the query's maps do not fit into a message.
     """
     return fitting(
         pb.Query(
@@ -65,10 +64,10 @@ def query_to_wire(query: SumQuery) -> pb.Query:
 
 
 def query_from_wire(message: pb.Query) -> SumQuery:
-    """A question; whether its maps go with a schema shows when they are made.
+    """Decode a query; whether its maps fit a schema is checked when they are made.
 
     Raises:
-        ProtocolError: the question cannot be read, or one of its maps cannot.
+        ProtocolError: the query, or one of its maps, cannot be read.
     """
     if len(message.maps) > MOST_MAPS:
         raise ProtocolError(f"a question asks for more than {MOST_MAPS} sums", "Ask in parts.")
@@ -77,9 +76,9 @@ def query_from_wire(message: pb.Query) -> SumQuery:
             projection = ProjectionSpec(**json_of(message.sketch))
             return SumQuery((), Layout(message.classes or None), message.counts, sketch=projection)
         if message.marginals:
-            said = json_of(message.marginals)
-            cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in said["cliques"])
-            marginals = Marginals(_PLACES.count(said["bins"], "a number of bins"), cliques)
+            plain = json_of(message.marginals)
+            cliques = tuple(_PLACES.counts(clique, "a marginal's columns") for clique in plain["cliques"])
+            marginals = Marginals(_PLACES.count(plain["bins"], "a number of bins"), cliques)
             return SumQuery((), Layout(), message.counts, tuple(message.weights), marginals=marginals)
         if message.cells:
             cells = _cells_from_json(json_of(message.cells))
@@ -98,7 +97,7 @@ def _cells_from_json(plain: Mapping[str, Any]) -> CellCounts:
 
 
 def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb.Words]:
-    """A vector in parts of 1 MiB, the last one marked; one empty part for no words."""
+    """Encode a vector in parts of 1 MiB, the last part marked; an empty vector is one empty part."""
     words = vector.view(np.uint64)
     for start in range(0, max(1, len(words)), WORDS_AT_ONCE):
         end = start + WORDS_AT_ONCE
@@ -106,27 +105,27 @@ def words_to_wire(vector: NDArray[np.int64] | NDArray[np.uint64]) -> Iterator[pb
 
 
 def words_from_wire(parts: Iterable[pb.Words], length: int | None = None) -> NDArray[np.uint64]:
-    """A vector of all its parts, in order; `view(np.int64)` where its words are signed.
+    """Join a vector's parts, in order; use `view(np.int64)` if its words are signed.
 
     Raises:
         ProtocolError: parts are missing, too many or empty, or the vector has another length.
     """
     most = MAX_LENGTH if length is None else length
-    found: list[NDArray[np.uint64]] = []
+    vectors: list[NDArray[np.uint64]] = []
     read, over = 0, False
     for part in parts:
         read += len(part.words)
         if over or read > most or not (part.words or part.last):
             raise ProtocolError(f"a vector of {most} words at most comes in other parts")
-        found.append(np.array(part.words, dtype=np.uint64))
+        vectors.append(np.array(part.words, dtype=np.uint64))
         over = part.last
     if not over or (length is not None and read != length):
         raise ProtocolError(f"a vector of {most} words at most has {read} words, or no end")
-    return np.concatenate(found)
+    return np.concatenate(vectors)
 
 
-def _few(what: str, entries: str, error: type[FedkmeError], field: Field) -> Field:
-    """The field, which has no more entries than an aggregation has owners."""
+def _at_most_owners(what: str, entries: str, error: type[FedkmeError], field: Field) -> Field:
+    """Limit a field's entries to the number of owners of an aggregation."""
 
     def decode(messages: Sequence[Any]) -> Any:
         if len(messages) > MAX_OWNERS:
@@ -137,40 +136,41 @@ def _few(what: str, entries: str, error: type[FedkmeError], field: Field) -> Fie
 
 
 PROPOSAL = FieldCodec(Proposal, pb.Proposal, query=Field(query_to_wire, query_from_wire), owners=TEXTS)
-"""An aggregation, and how; the length and the step follow from the question. `Proposal.parameters` checks
+"""Proposal of an aggregation; the length and the step follow from the query. `Proposal.parameters` checks
 the numbers."""
 KEY = FieldCodec(KeyBinding, pb.SigningKey)
-"""A signing key of one aggregation, neither verified nor believed; `owner` says whose it is where there is no
-certificate."""
+"""Signing key of one aggregation, not verified; `owner` names its owner if there is no certificate."""
 KEYS = FieldCodec(
-    SigningKeys, pb.KeyBindings, keys=_few("an aggregation", "signing keys", ProtocolError, many(KEY))
+    SigningKeys,
+    pb.KeyBindings,
+    keys=_at_most_owners("an aggregation", "signing keys", ProtocolError, many(KEY)),
 )
-"""Everybody's signing keys."""
+"""Signing keys of all owners."""
 ADVERTISEMENT = FieldCodec(Advertisement, pb.KeyAdvertisement)
-"""Phase 1, an owner's; SecureAggregationError for what cannot be read, as of all messages of a phase."""
+"""Phase 1, from an owner; as for every message of a phase, SecureAggregationError if it cannot be read."""
 ROSTER = FieldCodec(
     KeyRoster,
     pb.KeyRoster,
     advertisements=many(ADVERTISEMENT),
     fingerprints=TEXTS,
-    keys=_few("a roster", "signing keys", ProtocolError, many(KEY)),
+    keys=_at_most_owners("a roster", "signing keys", ProtocolError, many(KEY)),
 )
-"""Phase 1, the curator's."""
-_SHARES = _few(
+"""Phase 1, from the curator."""
+_SHARES = _at_most_owners(
     "a message", "shares", SecureAggregationError, many(FieldCodec(SealedShare, pb.SealedPart), "shares")
 )
 SEALED = FieldCodec(SealedShares, pb.SealedParts, party=Field(str, str, "sender"), parts=_SHARES)
-"""Phase 2, of an owner for all others."""
+"""Phase 2, from an owner for all other owners."""
 DELIVERY = FieldCodec(
     Delivery, pb.DeliveredParts, party=Field(str, str, "recipient"), parts=_SHARES, sharing=TEXTS
 )
-"""Phase 2, of all others for an owner."""
+"""Phase 2, from all other owners for an owner."""
 SURVIVORS = FieldCodec(Survivors, pb.SurvivorList, owners=TEXTS)
-"""Phase 3, the curator's."""
+"""Phase 3, from the curator."""
 ENDORSEMENT = FieldCodec(Endorsement, pb.EndorsementOf)
-"""Phase 4, an owner's."""
+"""Phase 4, from an owner."""
 ENDORSEMENTS = FieldCodec(Endorsements, pb.EndorsementList, endorsements=many(ENDORSEMENT))
-"""Phase 4, the curator's."""
+"""Phase 4, from the curator."""
 _REVEALED = many(FieldCodec(RevealedShare, pb.ShareOf))
 UNMASKING = FieldCodec(Unmasking, pb.Unmasked, self_masks=_REVEALED, mask_keys=_REVEALED)
-"""Phase 5, an owner's."""
+"""Phase 5, from an owner."""

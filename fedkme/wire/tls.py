@@ -33,29 +33,29 @@ def renewing_server_credentials(
 ) -> grpc.ServerCredentials:
     """Credentials of a server that accepts only clients of the same authority, and may renew its identity.
 
-    The file is looked at for each connection, before its handshake. Connections that stand are not touched.
+    The file is checked for changes before each connection's handshake. Open connections are not touched.
 
     Args:
-        file: this server's alone.
-        tell: hears `certificate_renewed` or `certificate_not_renewed`, and a line; in a thread of gRPC's.
+        file: identity of this server; no other object reads its changes.
+        tell: called with `certificate_renewed` or `certificate_not_renewed`, and a line, in a thread of gRPC.
     """
-    said = ""
+    last_fault = ""
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        nonlocal said
+        nonlocal last_fault
         try:
             if not file.renewed():
                 return None
         except IdentityError as error:
-            if said != str(error):  # once, however many connect meanwhile
-                said = str(error)
-                tell("certificate_not_renewed", said)
+            if last_fault != str(error):  # report once, however many clients connect meanwhile
+                last_fault = str(error)
+                tell("certificate_not_renewed", last_fault)
             return None
-        said = ""
+        last_fault = ""
         tell("certificate_renewed", f"expires {expiry(file.identity.leaf.not_valid_after_utc)}")
         return file.identity.server_configuration()
 
-    fetching = cast(Callable[[], grpc.ServerCertificateConfiguration], fetch)  # None: as before
+    fetching = cast(Callable[[], grpc.ServerCertificateConfiguration], fetch)  # None means unchanged
     return grpc.dynamic_ssl_server_credentials(
         file.identity.server_configuration(), fetching, require_client_authentication=True
     )
@@ -68,7 +68,7 @@ def peer_names(context: Context) -> frozenset[str] | None:
 
 
 def peer_certificate(context: Context) -> bytes | None:
-    """The peer's certificate, PEM, as `Revocation.check` takes it; None on a plaintext connection."""
+    """The peer's certificate (PEM), for `Revocation.check`; None on a plaintext connection."""
     properties = context.auth_context()
     if properties.get("transport_security_type") != [b"ssl"]:
         return None
@@ -76,10 +76,10 @@ def peer_certificate(context: Context) -> bytes | None:
 
 
 def check_role(context: Context, role: Role) -> None:
-    """Hold a peer to the role in its certificate.
+    """Check a peer's role against its certificate.
 
-    A certificate without a role is of a simulation, or of an authority that is not ours; for it the names in
-    the settings decide. Nobody can take the role out of a certificate that has one.
+    Certificates without a role come from simulations or from other authorities' software; for them the names
+    in the settings decide. No party can remove the role from its certificate.
 
     Raises:
         IdentityError: the certificate is for another role.
@@ -94,10 +94,10 @@ def check_role(context: Context, role: Role) -> None:
 
 
 def check_peer(context: Context, name: str, role: Role | None = None) -> None:
-    """Hold a peer to the name and, if one is given, the role in its certificate.
+    """Check a peer's name and, if given, its role against its certificate.
 
     Raises:
-        IdentityError: it claims others.
+        IdentityError: the certificate has another name or role.
     """
     names = peer_names(context)
     if names is not None and name not in names:
@@ -111,9 +111,9 @@ def check_peer(context: Context, name: str, role: Role | None = None) -> None:
 
 
 def _check_resumed(context: Context) -> None:
-    """Refuse a TLS session that goes on from one before and whose certificate has expired since.
+    """Refuse a resumed TLS session whose certificate has expired since.
 
-    No handshake looks at the certificate again then, for as long as the server's tickets hold: hours.
+    A resumed session's handshake does not check the certificate again while the server's tickets hold: hours.
     """
     if context.auth_context().get("ssl_session_reused") != [b"true"]:
         return

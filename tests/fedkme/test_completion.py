@@ -27,31 +27,31 @@ _fedkme_completion""",
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_tab_key_completes_verbs_options_and_scenarios(shell: str, tmp_path: Path) -> None:
-    # Issue 14, item 5: completion was advertised by every verb and worked in none.
+    # Completion was advertised by every verb and worked in none.
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     (tmp_path / "fedkme").write_text(FEDKME)
     (tmp_path / "fedkme").chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
 
-    def said(*command: str) -> str:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def output(*command: str) -> str:
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     file = tmp_path / "script"
-    file.write_text(said("fedkme", "completion", shell))
+    file.write_text(output("fedkme", "completion", shell))
     start = [shell, "-f"] if shell == "zsh" else [shell]
 
     def words(typed: str) -> str:
         ask = [*start, "-c", ASK[shell], *([] if shell == "fish" else [shell]), str(file), typed]
-        return said(*ask)
+        return output(*ask)
 
     assert "doctor" in words("fedkme d")
     assert "--set" in words("fedkme sim run --s")
-    found = words("fedkme sim run di")
-    assert "digits" in found
-    assert "hospitals" not in found
+    candidates = words("fedkme sim run di")
+    assert "digits" in candidates
+    assert "hospitals" not in candidates
 
 
 @pytest.mark.parametrize("verb", sorted(_VERBS))
@@ -63,8 +63,8 @@ def test_no_verb_advertises_what_the_whole_command_does(verb: str) -> None:
 
 def test_another_shell_is_refused_with_the_ones_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "fedkme").write_text(FEDKME)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, tmp_path / "fedkme", "completion", "tcsh"], capture_output=True, text=True
     )
-    assert done.returncode == 2
-    assert "bash|zsh|fish" in done.stderr
+    assert process.returncode == 2
+    assert "bash|zsh|fish" in process.stderr

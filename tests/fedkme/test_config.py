@@ -88,7 +88,7 @@ def changed(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     first, _, rest = path.partition(".")
     if rest:
         return {**values, first: changed(values.get(first, {}), rest, value)}
-    without = {key: kept for key, kept in values.items() if key != first}
+    without = {key: value for key, value in values.items() if key != first}
     return without if value is ... else {**without, first: value}
 
 
@@ -96,7 +96,7 @@ def changed(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 def test_a_wrong_key_is_named_by_the_path_that_was_written(
     model: type[Settings], path: str, value: Any, words: str
 ) -> None:
-    # Issue 14, item 5: wrong keys are named by the path the user wrote, never a raw validator's text ("Unable
+    # Wrong keys are named by the path the user wrote, never a raw validator's text ("Unable
     # to extract tag using discriminator 'kind'").
     with pytest.raises(ConfigError) as caught:
         validate(model, changed(VALID[model], path, value), "file.toml")
@@ -105,7 +105,7 @@ def test_a_wrong_key_is_named_by_the_path_that_was_written(
     assert not [word for word in JARGON if word in line]
 
 
-def test_a_copy_with_other_values_keeps_nothing_that_was_computed_of_the_first() -> None:
+def test_a_copy_with_other_values_has_no_cached_values_of_the_original() -> None:
     # A schema computes its layout and digest once; pydantic's own copy takes them along.
     narrow = Schema.model_validate({"columns": [{"kind": "numeric", "name": "a", "bounds": [0, 1]}]})
     digest, width = narrow.digest(), narrow.encoded_width

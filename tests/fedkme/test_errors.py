@@ -9,7 +9,7 @@ class _MineError(StoreError):
     """Error that has the number of another: modules make such for themselves."""
 
 
-def test_a_number_stands_for_the_class_that_documents_name() -> None:
+def test_every_error_code_in_the_documents_makes_its_class() -> None:
     assert _MineError.code == StoreError.code
     assert type(error_of(StoreError.code, "the disk is full", "Make room.")) is StoreError
     assert type(error_of(PolicyError.code, "no", "Ask.")) is PolicyError

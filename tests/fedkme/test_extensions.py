@@ -101,7 +101,7 @@ def test_an_auction_of_another_package_is_a_protocol_like_any_other(install: Ins
         (*auction("uniform-sealed"), "two protocols are called 'uniform-sealed'"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_one_line(
+def test_an_unusable_extension_is_one_line(
     install: Install, entries: Mapping[str, str], code: str, words: str
 ) -> None:
     install("mine", entries, code)
@@ -134,7 +134,9 @@ def test_two_packages_with_one_name_are_refused(install: Install) -> None:
         ),
     ],
 )
-def test_a_class_that_is_not_what_was_registered(install: Install, entry: str, code: str, words: str) -> None:
+def test_a_class_that_contradicts_its_registration_is_refused(
+    install: Install, entry: str, code: str, words: str
+) -> None:
     install("mine", {"fedkme.mechanisms": entry}, code)
     for kinds in (MEANS, TARGETS):
         with pytest.raises(ExtensionError, match=words):

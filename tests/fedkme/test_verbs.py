@@ -65,7 +65,7 @@ def parsed(line: str) -> str:
 
 @pytest.mark.parametrize("verb", LEAVES)
 def test_the_help_of_every_verb_ends_with_an_example_that_can_be_typed(verb: str) -> None:
-    # Issue 14, item 5: "examples in every `--help`".
+    # "examples in every `--help`".
     examples = [line for line in (LEAVES[verb].epilog or "").split("\n\n") if line.startswith("fedkme ")]
     assert examples
     assert {parsed(line) for line in examples} == {verb}
@@ -75,7 +75,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_can_be_typed(verb: str
 def test_a_wheel_alone_says_what_a_verb_of_another_distribution_needs(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Issue 34, item 1: "a wheel alone says in one line what to install".
+    # "a wheel alone says in one line what to install".
     monkeypatch.setattr("fedkme.verbs.entries", lambda group: {})
     monkeypatch.setattr("sys.argv", ["fedkme", *verb.split(), "all", "--quick"])
     with pytest.raises(SystemExit) as end:
@@ -93,7 +93,7 @@ def test_an_example_with_an_unknown_option_is_found() -> None:
 
 @pytest.mark.parametrize("verb", LEAVES)
 def test_every_verb_that_prints_a_result_has_json_and_says_its_shape(verb: str) -> None:
-    # Issue 14, item 5: "`--json` for every verb that prints results".
+    # "`--json` for every verb that prints results".
     options = {name for parameter in LEAVES[verb].params for name in parameter.opts}
     passed_on = LEAVES[verb].context_settings.get("ignore_unknown_options", False)
     assert ("--json" in options or passed_on) is (verb not in WITHOUT_JSON)
@@ -131,17 +131,17 @@ def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
     return call
 
 
-def test_programs_are_told_what_people_see(typed: Typed) -> None:
+def test_json_has_what_the_text_shows(typed: Typed) -> None:
     small = "--engine inprocess --set p=10 --set downstream=false --set 'baselines=[]' --set protocol=uniform"
     code, text = typed(f"fedkme sim run digits {small} --out run --json")
-    found = json.loads(text)
-    assert (code, found["directory"], found["report"]) == (0, "run", "run/report.html")
-    assert found["metrics"] == json.loads(Path("run/metrics.json").read_text())
+    values = json.loads(text)
+    assert (code, values["directory"], values["report"]) == (0, "run", "run/report.html")
+    assert values["metrics"] == json.loads(Path("run/metrics.json").read_text())
     _, shown = typed("fedkme audit verify run")
-    told = json.loads(typed("fedkme audit verify run --json")[1])
-    ledgers = {each["about"] for each in told["verdicts"] if each["lines"] is not None}
-    assert shown.splitlines()[-1] == f"{len(ledgers)} ledgers agree, {told['lines']} lines"
-    assert shown.count("OK ") == sum(not each["fault"] for each in told["verdicts"])
+    verdicts = json.loads(typed("fedkme audit verify run --json")[1])
+    ledgers = {each["about"] for each in verdicts["verdicts"] if each["lines"] is not None}
+    assert shown.splitlines()[-1] == f"{len(ledgers)} ledgers agree, {verdicts['lines']} lines"
+    assert shown.count("OK ") == sum(not each["fault"] for each in verdicts["verdicts"])
     assert json.loads(typed("fedkme report run --json")[1])["report"] == typed("fedkme report run")[1].strip()
     (past,) = json.loads(typed("fedkme runs . --json")[1])
     assert past["directory"] in typed("fedkme runs .")[1]
@@ -154,7 +154,7 @@ def test_programs_are_told_what_people_see(typed: Typed) -> None:
 
 
 def test_a_folder_of_runs_that_is_not_there_is_a_fault(typed: Typed) -> None:
-    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
+    # "whatever is incomplete exits with its number, on every verb".
     assert typed("fedkme runs elsewhere")[0] == 10
     assert typed("fedkme runs") == (
         0,
@@ -162,9 +162,9 @@ def test_a_folder_of_runs_that_is_not_there_is_a_fault(typed: Typed) -> None:
     )
 
 
-def test_certificates_are_told_as_they_are_shown(typed: Typed) -> None:
-    made = json.loads(typed("fedkme pki init authority --json")[1])
-    assert [each["authority"] for each in made] == ["fedkme authority"]
+def test_json_of_certificates_has_what_the_text_shows(typed: Typed) -> None:
+    facts = json.loads(typed("fedkme pki init authority --json")[1])
+    assert [each["authority"] for each in facts] == ["fedkme authority"]
     (party,) = json.loads(typed("fedkme pki issue north --authority authority --out north.pem --json")[1])
     lines = typed("fedkme pki show north.pem")[1].splitlines()
     assert f"serial        {party['serial']}" in lines
@@ -179,7 +179,7 @@ def test_certificates_are_told_as_they_are_shown(typed: Typed) -> None:
 
 @pytest.mark.parametrize("method", ["marginals", "merf"])
 def test_the_help_of_a_method_lists_its_keys(method: str, typed: Typed) -> None:
-    # Issue 14, item 5: "`release METHOD --help` lists the method's keys".
+    # "`release METHOD --help` lists the method's keys".
     from fedkme.releases.settings import METHODS
 
     code, text = typed(f"fedkme release {method} --help")

@@ -63,19 +63,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*arguments: str, code: int = 0) -> str:
-    done = CliRunner().invoke(_load("schema"), arguments)
-    error = getattr(done.exception, "code", done.exit_code)
-    assert error == code, done.output
-    return done.output
+    result = CliRunner().invoke(_load("schema"), arguments)
+    error = getattr(result.exception, "code", result.exit_code)
+    assert error == code, result.output
+    return result.output
 
 
 def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder: Path) -> None:
-    # Issue 14, item 2: `schema check *.csv` (every fault of every file with line numbers, in one pass;
+    # `schema check *.csv` (every fault of every file with line numbers, in one pass;
     # counts what `missing` and `clip` swallowed); nothing private beyond line numbers and column names.
-    said = typed("check", "schema.toml", "good.csv", "bad.csv", "nowhere.csv", code=DataError.code)
-    assert "good.csv: 51 rows, no faults" in said
-    assert "column 'smoker': 1 cells are empty" in said
-    assert "column 'dose': 1 cells are outside the bounds" in said
+    output = typed("check", "schema.toml", "good.csv", "bad.csv", "nowhere.csv", code=DataError.code)
+    assert "good.csv: 51 rows, no faults" in output
+    assert "column 'smoker': 1 cells are empty" in output
+    assert "column 'dose': 1 cells are outside the bounds" in output
     for line in (
         "line 52: column 'age': text where a number belongs",
         "line 53: column 'age': outside the public bounds",
@@ -84,51 +84,51 @@ def test_every_fault_of_every_file_is_printed_with_its_lines_and_no_value(folder
         "line 53: column 'ill': a name not in the schema",
         "nowhere.csv: not read",
     ):
-        assert line in said
+        assert line in output
     for private in (SECRET, "300", "maybe", "'Y'", "2019"):
-        assert private not in said
+        assert private not in output
 
 
 def test_values_are_shown_on_demand_alone(folder: Path) -> None:
-    said = typed("check", "schema.toml", "bad.csv", "--show-values", code=DataError.code)
-    assert f"['{SECRET}' x 1]" in said
-    assert "['Y' x 2]" in said
+    output = typed("check", "schema.toml", "bad.csv", "--show-values", code=DataError.code)
+    assert f"['{SECRET}' x 1]" in output
+    assert "['Y' x 2]" in output
 
 
-def test_findings_for_programs(folder: Path) -> None:
-    found = json.loads(typed("check", "schema.toml", "bad.csv", "--json", code=DataError.code))
-    (file,) = found["files"]
+def test_findings_are_printed_as_json(folder: Path) -> None:
+    reports = json.loads(typed("check", "schema.toml", "bad.csv", "--json", code=DataError.code))
+    (file,) = reports["files"]
     assert file["rows"] == 52
     assert [(fault["column"], fault["lines"]) for fault in file["faults"]] == [
         *(("age", [52]), ("ill", [53]), ("age", [53]), ("seen", [53]), ("smoker", [52, 53]))
     ]
     assert {fault["code"] for fault in file["faults"]} == {DataError.code}
-    assert SECRET not in json.dumps(found)
+    assert SECRET not in json.dumps(reports)
 
 
 def test_a_file_in_another_dialect_gets_the_settings_that_read_it(folder: Path) -> None:
     rows = "".join(f"{n};{n},5;Y;02.01.2021;NA;no\r\n" for n in range(50))
     Path("other.csv").write_bytes(f"id;AGE;smoker;seen;dose;ill\r\n{rows}é".encode("latin-1"))
-    said = typed("check", "schema.toml", "other.csv", code=DataError.code)
-    hint = said.partition("data = ")[2].splitlines()[0]
+    output = typed("check", "schema.toml", "other.csv", code=DataError.code)
+    hint = output.partition("data = ")[2].splitlines()[0]
     assert 'sep = ";", decimal = ",", encoding = "cp1252", na = ["NA"]' in hint
     columns = 'age = {from = "AGE"}, seen = {format = "%d.%m.%Y"}, smoker = {map = {Y = "yes"}}'
     assert f"columns = {{{columns}}}" in hint
     # "every fault of every file, in one pass": also those that the settings do not mend
-    assert "read so, these are left" in said
-    assert "column 'dose': " in said.partition("read so")[2]
+    assert "read so, these are left" in output
+    assert "column 'dose': " in output.partition("read so")[2]
 
 
-def test_the_path_of_a_hint_is_as_the_configuration_has_it(folder: Path) -> None:
+def test_the_path_in_a_hint_is_relative_to_the_configuration(folder: Path) -> None:
     # It was that of the folder where `check` ran: pasted into the owner's file, it named no file.
     (folder / "north").mkdir()
     rows = "".join(f"{n};{20 + n};Y;02.01.2021;3;no\n" for n in range(50))
     (folder / "north" / "own.csv").write_text("id;age;smoker;seen;dose;ill\n" + rows)
     owner = 'name = "north"\ncurator = "a:1"\nschema_file = "../schema.toml"\nplaintext = true\n'
     (folder / "north" / "owner.toml").write_text(owner + 'data = "own.csv"\n')
-    said = typed("check", "schema.toml", "north/owner.toml", code=DataError.code)
-    assert 'data = {path = "own.csv", sep = ";"' in said
-    data = said.partition("data = ")[2].splitlines()[0]
+    output = typed("check", "schema.toml", "north/owner.toml", code=DataError.code)
+    assert 'data = {path = "own.csv", sep = ";"' in output
+    data = output.partition("data = ")[2].splitlines()[0]
     (folder / "north" / "owner.toml").write_text(owner + f"data = {data}\n")
     assert "no faults" in typed("check", "schema.toml", "north/owner.toml")
 
@@ -153,22 +153,22 @@ def test_a_scenario_with_settings_gets_better_ones(folder: Path) -> None:
     scenario += "[summary]\np = 2\n[scenario.owners]\nnorth = "
     own = {"path": "own.csv", "sep": ";", "columns": {"age": {"from": "Alter"}}}
     Path("scenario.toml").write_text(scenario + toml_text(own))
-    said = typed("check", "schema.toml", "scenario.toml", code=DataError.code)
+    output = typed("check", "schema.toml", "scenario.toml", code=DataError.code)
     # -9 is no age, and "Nr" and "note" are columns that this owner alone has
-    assert "read so, it has no faults" in said
-    hint = said.partition("this may read it: north = ")[2].splitlines()[0]
+    assert "read so, it has no faults" in output
+    hint = output.partition("this may read it: north = ")[2].splitlines()[0]
     assert 'ignore = ["Nr", "note"]' in hint
     assert 'age = {from = "Alter", na = ["-9"]}' in hint
     Path("scenario.toml").write_text(scenario + hint)
-    assert said.count("good.csv: 51 rows, no faults") == 1
+    assert output.count("good.csv: 51 rows, no faults") == 1
     assert "own.csv: 50 rows, no faults" in typed("check", "schema.toml", "scenario.toml")
 
 
 def test_columns_under_other_names_are_not_taken_for_unused_ones(folder: Path) -> None:
     Path("own.csv").write_text("id;Alter;Raucher;Gesehen;Dosis;krank\n1;20;ja;2021-01-02;3;nein\n")
-    said = typed("check", "schema.toml", "own.csv", code=DataError.code)
-    assert "no column 'age', 'dose', 'seen', 'smoker'" in said
-    assert "ignore" not in said.partition("hint")[2].splitlines()[0]
+    output = typed("check", "schema.toml", "own.csv", code=DataError.code)
+    assert "no column 'age', 'dose', 'seen', 'smoker'" in output
+    assert "ignore" not in output.partition("hint")[2].splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_configurations_are_checked_as_they_are_read(folder: Path, names: tuple[
 
 def test_scenarios_are_checked_file_by_file(folder: Path) -> None:
     own = ROOT / "examples" / "own-files"
-    said = typed("check", str(own / "schema.toml"), str(own / "scenario.toml"))
-    assert said.count("no faults") == 5
+    output = typed("check", str(own / "schema.toml"), str(own / "scenario.toml"))
+    assert output.count("no faults") == 5
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_nothing_is_overwritten(folder: Path) -> None:
 
 
 def test_a_data_dictionary_is_drafted_without_rows(folder: Path) -> None:
-    # Issue 14, item 2: a *public* sample or a data dictionary.
+    # A *public* sample or a data dictionary.
     Path("dictionary.csv").write_text(
         "Variable,Type,Min,Max,Choices\nage,integer,0,120,\nweight,number,0.5,300,\n"
         'sex,text,,,"1, male | 2, female"\nseen,date,2020-01-01,2024-12-31,\nnotes,text,,,\n'
@@ -259,7 +259,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 def test_a_table_schema_is_read_as_a_schema(folder: Path) -> None:
-    # Issue 14, item 2: "Table Schema (Frictionless) can be read".
+    # "Table Schema (Frictionless) can be read".
     Path("table.json").write_text(
         json.dumps({"fields": FIELDS, "primaryKey": "id", "missingValues": ["", "-9"]})
     )
@@ -285,7 +285,7 @@ def test_a_table_schema_without_a_domain_is_refused(fields: Any, message: str) -
         schema_from(from_table_schema({"fields": fields}))
 
 
-def test_lines_are_drawn_together() -> None:
+def test_consecutive_line_numbers_are_joined() -> None:
     assert spans([2, 3, 4, 9]) == "2 to 4, 9"
     assert spans(range(1, 40, 2)) == "1, 3, 5, 7, 9, 11, 13, 15 and 12 more"
 

@@ -47,12 +47,12 @@ class Consumer:
         write_heads(self.store, folder / f"{self.name}.jsonl")
 
 
-def test_a_consumer_hears_a_counter_and_a_root_under_one_signature() -> None:
+def test_a_consumer_receives_a_signed_counter_and_root() -> None:
     # Names of owners are none of a consumer's business, nor is how many of them were there.
-    made, consumer = Village(), Consumer()
-    assert made.parties[CURATOR].heads.last() is None
-    made.run()
-    head = consumer.hear(made.parties[CURATOR])
+    village, consumer = Village(), Consumer()
+    assert village.parties[CURATOR].heads.last() is None
+    village.run()
+    head = consumer.hear(village.parties[CURATOR])
     checkpoint, signatures = read_note(head.note)
     assert (checkpoint.size, head.leaves, head.known) == (1, b"", 0)
     assert [name for name, _ in signatures] == [origin(CURATOR)]
@@ -61,11 +61,11 @@ def test_a_consumer_hears_a_counter_and_a_root_under_one_signature() -> None:
 
 
 def test_a_consumer_notices_a_restored_backup_and_a_second_ledger() -> None:
-    made, consumer = Village(), Consumer()
-    made.run()
-    curator = made.parties[CURATOR]
+    village, consumer = Village(), Consumer()
+    village.run()
+    curator = village.parties[CURATOR]
     backup, twin = (Party(CURATOR, store=copied(curator.store)) for _ in range(2))
-    made.run()
+    village.run()
     consumer.hear(curator)
     consumer.hear(curator)  # of a run that is watched again
     with pytest.raises(LedgerError, match="has 1 heads and had 2"):
@@ -74,17 +74,17 @@ def test_a_consumer_notices_a_restored_backup_and_a_second_ledger() -> None:
     with pytest.raises(LedgerError, match="has two heads of 2 leaves"):
         consumer.hear(twin)
     assert len(consumer.store.keys(NOTES)) == 3  # two of them as evidence
-    made.run()
+    village.run()
     consumer.hear(curator)
 
 
-def test_a_head_of_somebody_else_or_of_nobody_is_not_kept() -> None:
-    made, consumer = Village(), Consumer()
-    made.run()
-    head = made.parties[CURATOR].heads.last()
+def test_a_head_of_another_party_or_without_signature_is_not_stored() -> None:
+    village, consumer = Village(), Consumer()
+    village.run()
+    head = village.parties[CURATOR].heads.last()
     assert head is not None
     unsigned = Head(head.note[: head.note.index("\n\n") + 2], certificates=head.certificates)
-    for wrong in (made.parties[OWNERS[0]].heads.last(), unsigned, Head("")):
+    for wrong in (village.parties[OWNERS[0]].heads.last(), unsigned, Head("")):
         assert wrong is not None
         with pytest.raises(LedgerError):
             consumer.heads.keep_note(wrong, CURATORS)
@@ -92,21 +92,19 @@ def test_a_head_of_somebody_else_or_of_nobody_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_consumer_s_file_finds_what_a_curator_and_all_owners_change_together(
-    what: str, tmp_path: Path
-) -> None:
+def test_a_consumer_s_heads_expose_a_change_by_the_curator_and_all_owners(what: str, tmp_path: Path) -> None:
     # Nine of each kind: 36 of 36 are found by a consumer's file, and none without it.
     draw = random.Random(what)
     for number in range(9):
-        made, consumer = Village(seed=number), Consumer()
+        village, consumer = Village(seed=number), Consumer()
         for _ in range(3):
-            made.run()
-            consumer.hear(made.parties[CURATOR])
+            village.run()
+            consumer.hear(village.parties[CURATOR])
         folder = tmp_path / str(number)
-        for path in made.write(folder):
+        for path in village.write(folder):
             if path.stem != CURATOR:
                 path.unlink()
-        rewrite(made.parties[CURATOR], folder, what, draw)
+        rewrite(village.parties[CURATOR], folder, what, draw)
         assert faults(folder) == ([], [])
         consumer.write(folder)
         ours, theirs = faults(folder)
@@ -114,15 +112,15 @@ def test_a_consumer_s_file_finds_what_a_curator_and_all_owners_change_together(
         assert theirs, number
 
 
-def test_files_of_consumers_are_held_against_each_other_and_know_of_later_heads(tmp_path: Path) -> None:
+def test_heads_of_several_consumers_are_compared_with_each_other(tmp_path: Path) -> None:
     # Where the curator's own files are not given: an owner may have missed the last run.
-    made, consumer, other = Village(), Consumer(), Consumer("clinic")
-    made.run()
-    curator = made.parties[CURATOR]
+    village, consumer, other = Village(), Consumer(), Consumer("clinic")
+    village.run()
+    curator = village.parties[CURATOR]
     twin = Party(CURATOR, store=copied(curator.store))
-    made.run(OWNERS[:2])
+    village.run(OWNERS[:2])
     consumer.hear(curator)
-    for path in made.write(tmp_path):
+    for path in village.write(tmp_path):
         if path.stem != OWNERS[2]:
             path.unlink()
     consumer.write(tmp_path)

@@ -48,10 +48,10 @@ def faults(folder: Path) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def village() -> Village:
-    made = Village()
+    village = Village()
     for owners in (OWNERS, OWNERS[:2], OWNERS, OWNERS[1:], OWNERS):
-        made.run(owners)
-    return made
+        village.run(owners)
+    return village
 
 
 def test_a_note_is_a_checkpoint_of_c2sp(village: Village) -> None:
@@ -87,13 +87,13 @@ def test_roots_are_those_of_rfc_6962() -> None:
     assert root_of(leaves) == root(leaves)
 
 
-def test_what_others_see_is_a_counter_and_a_root_alone(village: Village) -> None:
+def test_a_head_shows_others_a_counter_and_a_root_alone(village: Village) -> None:
     # Lines of a ledger, and their number, follow from private rows: only the opening has them.
     line = village.parties["owner-1"].store.ledger()[-1]
     for other in (CURATOR, "owner-2"):
         store = village.parties[other].store
-        kept = b"".join(store.get(key) or b"" for key in store.keys("head/") if "/opening/" not in key)
-        assert json.loads(line.line)["hash"].encode() not in kept
+        stored = b"".join(store.get(key) or b"" for key in store.keys("head/") if "/opening/" not in key)
+        assert json.loads(line.line)["hash"].encode() not in stored
     counts = []
     for lines in (0, 50):  # the counter is of exchanges, whatever was written
         party = Party("owner-1")
@@ -104,7 +104,7 @@ def test_what_others_see_is_a_counter_and_a_root_alone(village: Village) -> None
     assert counts == [(1, 32), (1, 32)]
 
 
-def test_a_whole_village_agrees(village: Village, tmp_path: Path) -> None:
+def test_heads_of_honest_parties_agree(village: Village, tmp_path: Path) -> None:
     paths = village.write(tmp_path)
     assert faults(tmp_path) == ([], [])
     assert len(paths) == 8
@@ -119,10 +119,10 @@ def test_a_whole_village_agrees(village: Village, tmp_path: Path) -> None:
 
 
 def test_without_certificates_heads_are_exchanged_and_compared(tmp_path: Path) -> None:
-    made = Village(certified=False)
-    made.run()
-    made.run()
-    made.write(tmp_path)
+    village = Village(certified=False)
+    village.run()
+    village.run()
+    village.write(tmp_path)
     ledgers = sorted(tmp_path.glob("*.jsonl"))
     assert not [each for each in check_files(ledgers) if each.fault]
     assert not [line for line in verify(sorted(tmp_path.iterdir())) if line.startswith("FAULT")]
@@ -157,10 +157,10 @@ LIES: dict[str, Callable[[Head, Party], Head]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_head_that_does_not_hold_is_not_kept(lie: str) -> None:
-    made = Village()
-    made.run()
-    liar, curator = made.parties["owner-1"], made.parties[CURATOR].heads
+def test_an_invalid_head_is_not_stored(lie: str) -> None:
+    village = Village()
+    village.run()
+    liar, curator = village.parties["owner-1"], village.parties[CURATOR].heads
     liar.ledger.extend([disclosure("run-2", "owner-1", 0)])
     liar.heads.advance()
     head = liar.heads.show(curator.known(liar.heads.origin), curator.origin)
@@ -170,25 +170,25 @@ def test_a_head_that_does_not_hold_is_not_kept(lie: str) -> None:
     curator.keep(head, liar.heads.origin)
 
 
-def test_who_came_back_from_a_backup_is_noticed_by_both_sides() -> None:
+def test_both_sides_notice_a_store_restored_from_a_backup() -> None:
     # "a restored backup (a counter against rollback)": online, at the next exchange.
-    made = Village()
-    made.run()
-    backup = copied(made.parties["owner-1"].store)
-    made.run()
-    old, curator = Party("owner-1", store=backup), made.parties[CURATOR].heads
+    village = Village()
+    village.run()
+    backup = copied(village.parties["owner-1"].store)
+    village.run()
+    old, curator = Party("owner-1", store=backup), village.parties[CURATOR].heads
     with pytest.raises(LedgerError, match="the store is older than what it signed"):
         old.heads.show(curator.known(old.heads.origin), curator.origin)
     with pytest.raises(LedgerError, match="has 1 heads and had 2"):
         curator.keep(old.heads.show(0, curator.origin), old.heads.origin)
 
 
-def test_who_shows_two_ledgers_gets_no_signature() -> None:
+def test_a_party_with_two_ledgers_gets_no_cosignature() -> None:
     # A fork of the curator's: one to owner-1, another to owner-2.
-    made = Village()
-    made.run()
+    village = Village()
+    village.run()
     forked = Village()
-    forked.parties = {**made.parties, CURATOR: Party(CURATOR)}
+    forked.parties = {**village.parties, CURATOR: Party(CURATOR)}
     with pytest.raises(LedgerError):
         forked.run()
 
@@ -226,13 +226,13 @@ def rewrite(party: Party, folder: Path, what: str, draw: random.Random) -> None:
         text = (folder / f"{party.name}.heads").read_text(encoding="ascii")
         write_backup(party, folder, keep, text)
         return
-    done = 0
+    last_end = 0
     for opening in openings:  # as often as before, each over what there is of the ledger then
         end = min(opening["entries"], len(lines))
-        forged.ledger.extend(lines[done:end])
-        done = max(done, end)
+        forged.ledger.extend(lines[last_end:end])
+        last_end = max(last_end, end)
         forged.heads.advance()
-    forged.ledger.extend(lines[done:])
+    forged.ledger.extend(lines[last_end:])
     for key in party.store.keys("head/"):  # what it keeps of others stays
         if forged.store.get(key) is None and origin(party.name) not in key:
             forged.store.put(key, party.store.get(key) or b"")
@@ -260,7 +260,7 @@ KINDS = [f"{what} by {who}" for what in CHANGES for who in ("curator", "owner", 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_planted_changes_are_found_100_of_100(kind: str, tmp_path: Path) -> None:
+def test_all_100_planted_changes_are_detected(kind: str, tmp_path: Path) -> None:
     # Twelve kinds, nine of each: 108 of 108, also where the curator and an owner change theirs together,
     # since others keep their heads; by our verifier and by the independent one.
     draw = random.Random(kind)
@@ -282,7 +282,7 @@ def test_a_checkpoint_s_text_is_one_line_each() -> None:
 
 
 @pytest.mark.parametrize("name", ["owner-1", CURATOR])
-def test_a_party_with_a_new_key_is_taken_for_who_it_was(name: str) -> None:
+def test_a_party_with_a_new_key_keeps_its_log(name: str) -> None:
     # A key was lost or revoked: the last head is of the old one, and the next of the new one (docs/pki.md).
     party, other = Party(name), Party(CURATOR if name != CURATOR else "owner-2")
     party.heads.advance()
@@ -314,7 +314,7 @@ class ListedStore(MemoryStore):
         return super().keys(prefix)
 
 
-def test_a_head_is_shown_without_a_list_of_all_whose_certificates_are_kept() -> None:
+def test_showing_a_head_does_not_list_all_stored_certificates() -> None:
     """The curator shows its head to each owner and keeps the certificate of each: issue 15, item 2."""
     store, other = ListedStore(CURATOR), Party("owner-2")
     party = Party(CURATOR, store=store)

@@ -47,11 +47,11 @@ def disclosure(run: str, owner: str, number: int) -> Disclosure:
 
 def copied(store: MemoryStore) -> MemoryStore:
     """A backup of a store's ledger and heads."""
-    made = MemoryStore(store._name)
-    made.extend_ledger([line.line for line in store.ledger()])
+    copy = MemoryStore(store._name)
+    copy.extend_ledger([line.line for line in store.ledger()])
     for key in store.keys(""):
-        made.put(key, store.get(key) or b"")
-    return made
+        copy.put(key, store.get(key) or b"")
+    return copy
 
 
 def unopened(head: Head) -> Head:

@@ -57,23 +57,27 @@ LINE = st.builds(
 
 def releases(lines: Iterable[Disclosure]) -> dict[tuple[str, str], Counter[Event]]:
     """Single releases that are paid for, by data set and observer."""
-    found: dict[tuple[str, str], Counter[Event]] = {}
+    counts: dict[tuple[str, str], Counter[Event]] = {}
     for place, cell in cells_of(lines).items():
-        counter = found[place] = Counter[Event]()
+        counter = counts[place] = Counter[Event]()
         for event in paid(cell):
             count = getattr(event, "count", 1)
             (one,) = [each for each in EVENTS if repeated(each, count) == event][:1] or [event]
             counter[one] += count if one is not event or count == 1 else 1
-    return found
+    return counts
 
 
 @given(st.lists(LINE, max_size=12), st.lists(LINE, max_size=6))
-def test_condensed_lines_cost_what_the_lines_do(before: list[Disclosure], after: list[Disclosure]) -> None:
+def test_condensed_lines_cost_the_same_as_the_original_lines(
+    before: list[Disclosure], after: list[Disclosure]
+) -> None:
     # Equal lines of a whole run's event stand on one side, as the law says.
     after = [line for line in after if line not in before]
     for few in (condensed(before), condensed(condensed(before))):
-        told = [(c.protected, c.observer, c.figure.epsilon, c.raw_rows) for c in matrix(few, Sound(), 1e-5)]
-        assert told == [
+        figures = [
+            (c.protected, c.observer, c.figure.epsilon, c.raw_rows) for c in matrix(few, Sound(), 1e-5)
+        ]
+        assert figures == [
             (c.protected, c.observer, c.figure.epsilon, c.raw_rows) for c in matrix(before, Sound(), 1e-5)
         ]
         both = matrix([*few, *after], Sound(), 1e-5)
@@ -83,7 +87,7 @@ def test_condensed_lines_cost_what_the_lines_do(before: list[Disclosure], after:
     assert len(condensed([*before, *before])) <= len(before) * 4
 
 
-def test_many_rows_are_one_line() -> None:
+def test_lines_of_many_rows_are_condensed_to_one() -> None:
     rows = [Disclosure("r", 1, "a", CURATOR, RawRows(1), "replace-one", None, f"row {n}") for n in range(99)]
     (line,) = condensed(rows)
     assert line.event == RawRows(99)
@@ -125,8 +129,8 @@ def test_a_chain_goes_on_from_its_checkpoint(keeper: Keeper, tmp_path: Path) -> 
     assert stored_ledger(CURATOR, keeper.store).head() == head
     lines, read = costs(keeper.store)
     assert read == 24
-    told = [*lines, *(entry.disclosure for entry in entries(keeper, tmp_path)[read:])]
-    assert releases(told) == releases(entry.disclosure for entry in entries(keeper, tmp_path))
+    disclosures = [*lines, *(entry.disclosure for entry in entries(keeper, tmp_path)[read:])]
+    assert releases(disclosures) == releases(entry.disclosure for entry in entries(keeper, tmp_path))
 
 
 def entries(keeper: Keeper, folder: Path) -> Sequence[Entry]:
@@ -170,17 +174,17 @@ def test_verifiers_follow_checkpoints_into_the_files(keeper: Keeper, tmp_path: P
     assert verify([path]) == [f"OK    {path}: 48 lines of curator"]
     text = path.read_bytes()
     first, second, _ = sorted((tmp_path / "journal.db.archive").iterdir())
-    kept = first.read_bytes()
+    content = first.read_bytes()
     changes: dict[str, Callable[[], object]] = {
         "has another digest": lambda: first.write_bytes(second.read_bytes()),
         "No such file": first.unlink,
         "do not end with the line": lambda: path.write_bytes(text.replace(b'"hash":"', b'"hash":"0', 1)),
         "has number 13": lambda: path.write_bytes(text.replace(b'"last":12', b'"last":11', 1)),
     }
-    for said, change in changes.items():
+    for cause, change in changes.items():
         change()
-        assert said in verify([path])[0], said
-        first.write_bytes(kept)
+        assert cause in verify([path])[0], cause
+        first.write_bytes(content)
         path.write_bytes(text)
     first.unlink()
     for ledger in (path, tmp_path / "journal.db"):
@@ -188,7 +192,7 @@ def test_verifiers_follow_checkpoints_into_the_files(keeper: Keeper, tmp_path: P
             check_chain(ledger)
 
 
-def test_a_line_that_is_dropped_behind_a_checkpoint_is_a_fault(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_line_dropped_after_a_checkpoint_is_a_fault(keeper: Keeper, tmp_path: Path) -> None:
     for _ in range(4):
         keeper.run()
     archive_finished(keeper.store, runs=2)

@@ -32,13 +32,13 @@ def units(folder: Path, text: str, schema: Schema = AGES) -> Units:
     return units_of(load_rows(path, schema, "north", of_persons=True), schema)
 
 
-def of(letters: str, kind: str = "letters") -> Units:
+def units_from(letters: str, kind: str = "letters") -> Units:
     """A file whose units are letters."""
     return Units(letters.encode(), kind, [letter.encode() for letter in letters])
 
 
 def anew(store: MemoryStore, letters: str, used: set[bytes], goes_on: bool = False) -> int:
-    return DataFiles(store).begin_anew("north", of(letters), used, goes_on)
+    return DataFiles(store).begin_anew("north", units_from(letters), used, goes_on)
 
 
 def taken(*files: Units) -> tuple[MemoryStore, set[bytes]]:
@@ -60,10 +60,10 @@ def taken(*files: Units) -> tuple[MemoryStore, set[bytes]]:
         ("0,no,no\n", "-0.0,no,no\n", True),
     ],
 )
-def test_a_row_is_its_numbers(tmp_path: Path, first: str, then: str, shared: bool) -> None:
+def test_rows_with_equal_numbers_are_one_unit(tmp_path: Path, first: str, then: str, shared: bool) -> None:
     store, used = taken(units(tmp_path, first))
-    found = DataFiles(store).compare(units(tmp_path, then), used)
-    assert (bool(found.shared), bool(found.apart)) == (shared, not shared)
+    comparison = DataFiles(store).compare(units(tmp_path, then), used)
+    assert (bool(comparison.shared), bool(comparison.apart)) == (shared, not shared)
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [("f4", 1.0), ("f8", 1.0), ("f8", 1.0 + 1e-12)])
@@ -80,7 +80,7 @@ def test_rows_are_the_same_whatever_the_type_of_their_numbers(
     assert DataFiles(store).compare(files[1], used).shared == used
 
 
-def test_where_a_person_is_named_a_unit_is_a_person(tmp_path: Path) -> None:
+def test_with_a_person_column_the_units_are_persons(tmp_path: Path) -> None:
     # All of the file: rows beyond the bound count for nothing, but their person is there.
     store, used = taken(units(tmp_path, "a,40,no,no\na,41,no,no\nb,42,no,no\n", PERSONS))
     files = DataFiles(store)
@@ -88,7 +88,7 @@ def test_where_a_person_is_named_a_unit_is_a_person(tmp_path: Path) -> None:
     assert files.compare(units(tmp_path, "c,40,no,no\nd,43,no,no\n", PERSONS), used).apart == used
 
 
-def test_the_same_rows_of_another_person_are_not_what_was_declared(tmp_path: Path) -> None:
+def test_equal_rows_of_other_persons_end_a_declaration(tmp_path: Path) -> None:
     # A run names the rows that count, and they say not whose they are.
     store, used = taken(units(tmp_path, "z,40,no,no\n", PERSONS))
     files, declared = DataFiles(store), units(tmp_path, "a,50,no,no\nb,42,no,no\n", PERSONS)
@@ -101,7 +101,7 @@ def test_the_same_rows_of_another_person_are_not_what_was_declared(tmp_path: Pat
     assert files.compare(units(tmp_path, "a,7,no,no\n", PERSONS), {declared.data}).shared
 
 
-def test_what_cannot_be_compared_begins_nothing_anew(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_compared_gets_no_fresh_budget(tmp_path: Path) -> None:
     store, used = taken(units(tmp_path, "a,40,no,no\n", PERSONS))
     rows = units(tmp_path, "50,no,no\n")
     assert DataFiles(store).compare(rows, used).unknown == used  # another schema
@@ -113,19 +113,19 @@ def test_what_cannot_be_compared_begins_nothing_anew(tmp_path: Path) -> None:
         anew(MemoryStore("north"), "xy", set())
 
 
-def test_nothing_is_apart_by_itself() -> None:
-    store, used = taken(of("ab"))
-    assert DataFiles(store).take(of("xy"), used) == [GOES_ON]
+def test_files_are_not_apart_without_a_declaration() -> None:
+    store, used = taken(units_from("ab"))
+    assert DataFiles(store).take(units_from("xy"), used) == [GOES_ON]
     assert DataFiles(store).apart(b"xy") == frozenset()
     assert anew(store, "xy", used) == 1
-    assert DataFiles(store).take(of("xy"), used) == []
+    assert DataFiles(store).take(units_from("xy"), used) == []
     assert DataFiles(store).apart(b"xy") == {b"ab"}
     assert DataFiles(store).apart(b"ab") == {b"xy"}  # which comes back
-    assert DataFiles(store).take(of("xyz"), used | {b"xy"}) == [GOES_ON]  # nor is one that grew
+    assert DataFiles(store).take(units_from("xyz"), used | {b"xy"}) == [GOES_ON]  # nor is one that grew
 
 
-def test_a_shared_unit_refuses_and_says_neither_which_nor_how_many() -> None:
-    store, used = taken(of("ab"), of("cd"))
+def test_the_refusal_over_a_shared_unit_names_neither_unit_nor_number() -> None:
+    store, used = taken(units_from("ab"), units_from("cd"))
     with pytest.raises(BudgetError, match="in common") as refused:
         anew(store, "bcxyz", used)
     assert refused.value.code == 52
@@ -137,14 +137,14 @@ def test_a_shared_unit_refuses_and_says_neither_which_nor_how_many() -> None:
         anew(store, "ad", used, goes_on=True)
 
 
-def test_hashes_have_a_key_of_the_store_and_go_with_files_that_no_run_was_over() -> None:
-    one, two = (taken(of("ab"))[0] for _ in range(2))
+def test_hashes_are_keyed_by_the_store_and_deleted_with_files_without_runs() -> None:
+    one, two = (taken(units_from("ab"))[0] for _ in range(2))
     assert one.get("units/6162") != two.get("units/6162")
-    DataFiles(one).take(of("xy"), ())
+    DataFiles(one).take(units_from("xy"), ())
     assert [key for prefix in ("data/", "units/") for key in one.keys(prefix)] == ["data/7879", "units/7879"]
 
 
-def test_a_fact_that_is_none_is_an_error() -> None:
+def test_a_malformed_fact_is_an_error() -> None:
     store = MemoryStore("north")
     store.put("data/6162", b"{}")
     with pytest.raises(StoreError):
@@ -156,7 +156,7 @@ STEPS = st.tuples(st.text("abcdef", min_size=1, max_size=3), st.booleans(), st.b
 
 
 @given(st.lists(STEPS, min_size=1, max_size=12))
-def test_no_unit_costs_more_than_what_was_counted_for_its_last_run(steps: list[Step]) -> None:
+def test_no_unit_costs_more_than_the_budget_checked_before_its_last_run(steps: list[Step]) -> None:
     """The claim at the head of the module: files come, go and come back, some after a declaration."""
     store, runs, counted = MemoryStore("north"), list[str](), dict[str, int]()
     for letters, declares, goes_on in steps:
@@ -166,7 +166,7 @@ def test_no_unit_costs_more_than_what_was_counted_for_its_last_run(steps: list[S
                 anew(store, letters, used, goes_on)
             except BudgetError:
                 assert not used - {letters.encode()} or any(set(run) & set(letters) for run in runs)
-        DataFiles(store).take(of(letters), used)
+        DataFiles(store).take(units_from(letters), used)
         apart = DataFiles(store).apart(letters.encode())
         runs.append(letters)
         counted.update(dict.fromkeys(letters, sum(run.encode() not in apart for run in runs)))

@@ -49,12 +49,12 @@ def compared(folder: Path) -> Verdict:
     return pair
 
 
-def test_a_line_of_which_the_curator_is_not_certain_may_be_missing(tmp_path: Path) -> None:
+def test_an_uncertain_line_of_the_curator_may_be_missing_at_the_owner(tmp_path: Path) -> None:
     write(tmp_path, [*CERTAIN, *DOUBTED], CERTAIN)
     assert (compared(tmp_path).fault, compared(tmp_path).note[:6]) == ("", "1 more")
 
 
-def test_it_may_be_there_and_is_one_draw(tmp_path: Path) -> None:
+def test_an_uncertain_line_on_both_sides_is_one_draw(tmp_path: Path) -> None:
     write(tmp_path, [*CERTAIN, *DOUBTED], LINES)
     assert (compared(tmp_path).fault, compared(tmp_path).note) == ("", "")
 
@@ -73,7 +73,7 @@ LIES: dict[str, tuple[Sequence[Disclosure], Sequence[Disclosure], tuple[int, str
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_a_fault(tmp_path: Path, lie: str) -> None:
+def test_a_line_on_one_side_without_a_death_is_a_fault(tmp_path: Path, lie: str) -> None:
     curator, north, left = LIES[lie]
     write(tmp_path, curator, north)
     record(tmp_path, left)
@@ -81,7 +81,7 @@ def test_a_lie_is_a_fault(tmp_path: Path, lie: str) -> None:
 
 
 @pytest.mark.parametrize("code", [23, 59], ids=["lost", "back without the keys of its rows"])
-def test_an_owner_that_died_may_have_written_what_never_came(tmp_path: Path, code: int) -> None:
+def test_lines_of_a_dead_owner_may_be_missing_at_the_curator(tmp_path: Path, code: int) -> None:
     record(tmp_path, (3, "north", code))
     write(tmp_path, CERTAIN, LINES)
     assert (compared(tmp_path).fault, compared(tmp_path).note[:5]) == ("", "1 of ")
@@ -127,9 +127,7 @@ def test_a_line_of_a_sketch_without_a_record_may_have_been_lost_where_no_row_of_
 
 
 @pytest.mark.parametrize("over", [False, True])
-def test_what_is_on_its_way_in_an_open_run_is_no_fault_before_the_run_is_over(
-    tmp_path: Path, over: bool
-) -> None:
+def test_a_line_on_its_way_is_no_fault_while_the_run_is_open(tmp_path: Path, over: bool) -> None:
     write(tmp_path, CERTAIN, LINES)
     (tmp_path / "ledger.jsonl").unlink()
     store = open_store(tmp_path / "journal.db", CURATOR, "process")
@@ -153,7 +151,7 @@ def heads(folder: Path, name: str, party: Party) -> None:
     [("run-1", "run-1", True), ("", "", False), ("run-1", "", True), ("run-2", "run-2", False)],
     ids=["ended", "came to nothing", "ended, and the curator's head says otherwise", "another run ended"],
 )
-def test_heads_tell_that_a_run_without_a_record_had_begun(
+def test_heads_show_that_a_run_without_a_record_had_begun(
     tmp_path: Path, ran: str, said: str, fault: bool
 ) -> None:
     # A curator deletes the record of a run in which nothing was counted or sold, and hides behind "its plan
@@ -169,7 +167,7 @@ def test_heads_tell_that_a_run_without_a_record_had_begun(
     assert bool(compared(tmp_path).fault) is fault
 
 
-def test_heads_tell_of_a_run_of_which_the_curator_wrote_nothing(tmp_path: Path) -> None:
+def test_heads_expose_a_run_without_lines_at_the_curator(tmp_path: Path) -> None:
     # An owner's ledger may hold runs of other curators, so that its lines alone accuse nobody.
     curator, north = Party(CURATOR), Party("owner-1")
     for run in ("run-1", "run-9", "run-2"):
@@ -189,18 +187,18 @@ def test_heads_tell_of_a_run_of_which_the_curator_wrote_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("lies", [False, True])
-def test_an_owner_is_held_to_each_of_its_curators_by_that_ones_runs(tmp_path: Path, lies: bool) -> None:
+def test_an_owner_is_compared_with_each_curator_over_that_curator_s_runs(tmp_path: Path, lies: bool) -> None:
     lines = {run: [replace(line, run=run) for line in LINES] for run in ("run-1", "run-2")}
-    told = lines["run-2"][: 2 if lies else 3]
+    second = lines["run-2"][: 2 if lies else 3]
     for party, name, written in (
         (CURATOR, "first", lines["run-1"]),
-        (CURATOR, "second", told),
+        (CURATOR, "second", second),
         ("north", "north", [*lines["run-1"], *lines["run-2"]]),
     ):
         with open_ledger(party, tmp_path / f"{name}.jsonl") as ledger:
             ledger.extend(written)
-    found, absent = verify_files([*tmp_path.glob("*.jsonl")])
-    faults = [each.fault for each in found if each.fault]
+    verdicts, absent = verify_files([*tmp_path.glob("*.jsonl")])
+    faults = [each.fault for each in verdicts if each.fault]
     assert not absent
     assert len(faults) == lies
     assert all("in run-2" in fault and "second.jsonl" in fault for fault in faults)

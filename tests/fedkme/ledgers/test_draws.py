@@ -80,7 +80,7 @@ class Books:
     def files(self) -> list[Path]:
         """One file a party; also what payouts wrote, which is a ledger of its own."""
         for party, store in self.stores.items():
-            text = "".join(f"{kept.line}\n" for kept in store.ledger())
+            text = "".join(f"{line.line}\n" for line in store.ledger())
             (self.folder / f"{party}.jsonl").write_text(text)
         return [path for path in sorted(self.folder.glob("*.jsonl")) if path.stat().st_size]
 
@@ -131,9 +131,9 @@ def in_an_auction(
 def broadcast_of_the_summary(books: Books, drawn: Drawn, event: Event) -> None:
     curator, owner = in_an_auction(books, np.zeros(8, np.int32))
     curator.draw_mean(2, Cost(event, 2.0))
-    said = Broadcast(2, 1, drawn)
-    curator.pass_mean(said)
-    owner.pass_counts(RUN, said)
+    statement = Broadcast(2, 1, drawn)
+    curator.pass_mean(statement)
+    owner.pass_counts(RUN, statement)
 
 
 def clock(books: Books, drawn: Drawn, event: Event) -> None:
@@ -225,7 +225,7 @@ def test_every_entry_of_the_table_has_its_draws_counted() -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 @settings(max_examples=6, deadline=None)
 @given(draws=st.integers(1, 4), alike=st.booleans())
-def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike: bool) -> None:
+def test_k_draws_cost_k_times_in_every_reader(name: str, draws: int, alike: bool) -> None:
     # All under the name of one run, in which the curator lies; where `alike`, even with the same bytes.
     draw, event, protected, observer = MECHANISMS[name]
     cost = Sound().epsilon([event] * draws, DELTA).epsilon
@@ -235,22 +235,26 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
             draw(books, np.full(8, 7 if alike else number, np.int32), event)
         files = books.files()
         ledgers = [[entry.disclosure for entry in read_ledger(path)] for path in files]
-        told = [
+        disclosures = [
             lines
             for lines in ledgers
             if any((d.protected, d.observer) == (protected, observer) for d in lines)
         ]
-        assert len(told) == 2  # both sides
+        assert len(disclosures) == 2  # both sides
 
         # the matrix, of each ledger, of what an archive leaves of it, and of all of them
-        for lines in (*told, *map(condensed, told), merged(ledgers)):  # those in the middle once archived
+        for lines in (
+            *disclosures,
+            *map(condensed, disclosures),
+            merged(ledgers),
+        ):  # those in the middle once archived
             found = {
                 (row.protected, row.observer): row.figure.epsilon for row in matrix(lines, Sound(), DELTA)
             }
             assert found[protected, observer] == pytest.approx(cost)
 
         # budgets, over the ledger of whoever has one
-        for lines in told:
+        for lines in disclosures:
             check_budget(WindowBudget(epsilon=cost * 1.001, delta=DELTA), protected, observer, lines, [])
             with pytest.raises(BudgetError):
                 check_budget(WindowBudget(epsilon=cost * 0.999, delta=DELTA), protected, observer, lines, [])
@@ -259,9 +263,11 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
                     check_owners(WindowBudget(epsilon=cost * 0.999, delta=DELTA), lines, [])
 
         # statements, as `fedkme audit ledger` prints them
-        done = CliRunner().invoke(app, ["ledger", "--json", *map(str, files)], catch_exceptions=False)
+        result = CliRunner().invoke(app, ["ledger", "--json", *map(str, files)], catch_exceptions=False)
         figures = [
-            float(said["epsilon"]) for said in json.loads(done.stdout) if said["accountant"] == "sound"
+            float(statement["epsilon"])
+            for statement in json.loads(result.stdout)
+            if statement["accountant"] == "sound"
         ]
         assert any(figure == pytest.approx(cost) for figure in figures)
 
@@ -278,7 +284,7 @@ def test_k_draws_cost_k_times_whoever_reads_of_them(name: str, draws: int, alike
 
 
 def lines_of(store: MemoryStore) -> list[Any]:
-    return disclosures_in(kept.line for kept in store.ledger())
+    return disclosures_in(line.line for line in store.ledger())
 
 
 class Still(Spending):

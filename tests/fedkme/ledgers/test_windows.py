@@ -14,10 +14,10 @@ from tests.owner.consent.host import NAME
 
 
 def readings(store: MemoryStore, *times: float) -> Readings:
-    found = Readings(store)
+    clock = Readings(store)
     for line, at in enumerate(times, start=1):
-        found.add(line, at)
-    return found
+        clock.add(line, at)
+    return clock
 
 
 @pytest.mark.parametrize(
@@ -29,19 +29,19 @@ def readings(store: MemoryStore, *times: float) -> Readings:
         ((10, 10, 10), (10, 10, 10)),
     ],
 )
-def test_a_line_is_as_late_as_it_may_be(times: tuple[float, ...], expected: tuple[float, ...]) -> None:
-    found = readings(MemoryStore(NAME), *times)
-    assert tuple(found.latest(line, at) for line, at in enumerate(times, start=1)) == expected
+def test_a_line_gets_its_latest_possible_time(times: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    clock = readings(MemoryStore(NAME), *times)
+    assert tuple(clock.latest(line, at) for line, at in enumerate(times, start=1)) == expected
 
 
-def test_a_reading_is_kept_where_no_line_says_that_the_clock_is_right_again() -> None:
+def test_a_reading_is_stored_when_the_clock_is_right_again_and_no_line_shows_it() -> None:
     store = MemoryStore(NAME)
-    found = readings(store, 10, 20, 5)
-    assert found.latest(3, 5) == math.inf
-    found.note(15)  # still below what was read before
-    assert found.latest(3, 5) == math.inf
-    found.note(40)
-    assert found.latest(3, 5) == 40
+    clock = readings(store, 10, 20, 5)
+    assert clock.latest(3, 5) == math.inf
+    clock.note(15)  # still below what was read before
+    assert clock.latest(3, 5) == math.inf
+    clock.note(40)
+    assert clock.latest(3, 5) == 40
     again = readings(store, 10, 20, 5)
     assert again.latest(3, 5) == 40
     # What happens behind the kept reading, with the clock back once more, did not happen before it.
@@ -50,27 +50,27 @@ def test_a_reading_is_kept_where_no_line_says_that_the_clock_is_right_again() ->
     assert again.largest == 40
 
 
-def test_no_reading_is_kept_while_the_clock_goes_on() -> None:
+def test_no_reading_is_stored_while_the_clock_runs_forward() -> None:
     store = MemoryStore(NAME)
-    found = Readings(store)
-    found.add(1, 10)
-    assert found.latest(1, 10) == 10
-    found.note(50)
+    clock = Readings(store)
+    clock.add(1, 10)
+    assert clock.latest(1, 10) == 10
+    clock.note(50)
     assert store.keys() == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 60)), min_size=1, max_size=12))
-def test_no_line_is_said_to_be_earlier_than_it_was(steps: list[tuple[int, int]]) -> None:
+def test_no_line_gets_an_earlier_time_than_its_true_time(steps: list[tuple[int, int]]) -> None:
     """Time passes, and each reading is right or below an earlier one: the bound is the true time or later."""
     true, read = 0, list[tuple[int, int]]()
     for passed, back in steps:
         true += passed
         largest = max((at for _, at in read), default=0)
         read.append((true, largest - back if back and read else true))
-    found = Readings(MemoryStore(NAME))
+    clock = Readings(MemoryStore(NAME))
     for line, (_, at) in enumerate(read, start=1):
-        found.add(line, at)
-    assert all(found.latest(line, at) >= was for line, (was, at) in enumerate(read, start=1))
+        clock.add(line, at)
+    assert all(clock.latest(line, at) >= was for line, (was, at) in enumerate(read, start=1))
 
 
 def test_a_window_begins_so_many_days_ago() -> None:

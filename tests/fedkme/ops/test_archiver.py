@@ -16,7 +16,7 @@ CLOSED = StoreError("the store is closed", "Open it again.")
 
 def archiver_of(answer: StoreError | int) -> tuple[Archiver, threading.Event, threading.Event, list[str]]:
     """One that begins to archive, waits until it is let go, and gives an answer; and what it says."""
-    begun, let_go, said = threading.Event(), threading.Event(), list[str]()
+    begun, let_go, events = threading.Event(), threading.Event(), list[str]()
 
     def archive() -> int:
         begun.set()
@@ -26,34 +26,32 @@ def archiver_of(answer: StoreError | int) -> tuple[Archiver, threading.Event, th
         return answer
 
     def say(event: str, **_: Any) -> None:
-        said.append(event)
+        events.append(event)
 
-    return Archiver(archive, say), begun, let_go, said
+    return Archiver(archive, say), begun, let_go, events
 
 
 @pytest.mark.parametrize("answer", [CLOSED, 2])
-async def test_a_party_that_stops_says_nothing_of_what_a_thread_still_archives(
-    answer: StoreError | int,
-) -> None:
+async def test_a_stopping_party_does_not_report_an_unfinished_archive(answer: StoreError | int) -> None:
     # CI of 827f964: an idle party that was told to stop warned of its own store, which it had just closed.
-    archiver, begun, let_go, said = archiver_of(answer)
+    archiver, begun, let_go, events = archiver_of(answer)
     archiver.go_on()
     await asyncio.to_thread(begun.wait, 20)
     archiver.close()
     let_go.set()
     archiver.go_on()  # a run that is over by then
     await asyncio.sleep(0.2)
-    assert said == []
+    assert events == []
 
 
 @pytest.mark.parametrize(("answer", "event"), [(CLOSED, "warning"), (2, "archived"), (0, None)])
-async def test_a_party_that_goes_on_says_what_came_of_it(answer: StoreError | int, event: str | None) -> None:
-    archiver, begun, let_go, said = archiver_of(answer)
+async def test_a_serving_party_reports_its_archives(answer: StoreError | int, event: str | None) -> None:
+    archiver, begun, let_go, events = archiver_of(answer)
     archiver.go_on()
     await asyncio.to_thread(begun.wait, 20)
     let_go.set()
     for _ in range(100):
         await asyncio.sleep(0.01)
-        if said:
+        if events:
             break
-    assert said == ([] if event is None else [event])
+    assert events == ([] if event is None else [event])

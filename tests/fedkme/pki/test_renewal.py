@@ -121,7 +121,7 @@ def test_a_client_reads_its_bundle_at_every_dial(site: Site) -> None:
     assert folder.identity == first
 
 
-def test_a_warning_before_the_end() -> None:
+def test_a_party_warns_before_its_certificate_expires() -> None:
     # "A party warns (one line) when its certificate expires within 14 days"; of a short life, the last third.
     year = Authority(400 * DAY)
     assert expiry_warning(year.issue("a", lifetime=15 * DAY)) is None
@@ -138,7 +138,7 @@ def test_a_warning_before_the_end() -> None:
         assert "\n" not in warning
 
 
-def test_bundles_that_are_no_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_bundles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Said by the party whose it is, before it calls anybody: a peer would only hang up.
     ours, theirs = Authority(), Authority()
     good, other = ours.issue("a"), theirs.issue("b")
@@ -171,7 +171,7 @@ def test_bundles_that_are_no_identity(tmp_path: Path, monkeypatch: pytest.Monkey
         Identity.load(path)
 
 
-async def test_an_authority_named_as_a_party(tmp_path: Path) -> None:
+async def test_an_authority_may_have_the_name_of_a_party(tmp_path: Path) -> None:
     # What is whose in a bundle goes by what the certificates may do, not by names that anybody may choose.
     authority = Authority(name="curator")
     for name, hosts, role in (("curator", LOOPBACK, Role.CURATOR), ("a", (), Role.OWNER)):

@@ -70,10 +70,10 @@ async def test_a_list_is_read_again_without_a_restart(site: Site) -> None:
         assert await call(address, b) == "welcome"
         site.revoke("a")
         serial = f"{a.leaf.serial_number:x}"
-        told = f"the certificate of 'a' with serial number {serial} was revoked on "
-        assert (await call(address, a)).startswith(told)
+        message = f"the certificate of 'a' with serial number {serial} was revoked on "
+        assert (await call(address, a)).startswith(message)
         await session.write(b"")  # the session stands: it is the next look that ends it
-        assert (await session.read()).decode().startswith(told)
+        assert (await session.read()).decode().startswith(message)
         assert await call(address, b) == "welcome"
         session.cancel()
 
@@ -107,7 +107,7 @@ def test_an_unchanged_list_is_not_read(site: Site, monkeypatch: pytest.MonkeyPat
     ],
     ids=["expired", "theirs"],
 )
-def test_a_list_that_cannot_be_relied_on_refuses_everybody(site: Site, spoil: Any, words: str) -> None:
+def test_with_an_invalid_list_every_certificate_is_refused(site: Site, spoil: Any, words: str) -> None:
     # Fails closed, with a clear line, each time, at the start too; and recovers with a good list.
     a = site.issue("a")
     revocation = site.revocation()
@@ -139,8 +139,8 @@ def test_a_list_that_cannot_be_relied_on_refuses_everybody(site: Site, spoil: An
     ],
     ids=["missing", "empty", "cut", "second cut"],
 )
-def test_a_list_that_is_being_copied_refuses_nobody(site: Site, tear: Any, words: str) -> None:
-    # Issue 17, A7: a torn file refused everybody. The list before holds, and a start needs a whole one.
+def test_the_previous_list_holds_while_a_new_one_is_being_copied(site: Site, tear: Any, words: str) -> None:
+    # A torn file refused everybody. The list before holds, and a start needs a whole one.
     a, b = site.issue("a"), site.issue("b")
     site.revoke("b")
     revocation, whole = site.revocation(), site.list.read_bytes()
@@ -165,7 +165,7 @@ def theirs() -> bytes:
     return other.public_bytes(serialization.Encoding.PEM)
 
 
-def test_an_older_list_is_not_taken(site: Site) -> None:
+def test_an_older_list_is_refused(site: Site) -> None:
     # Who can put back yesterday's list would un-revoke.
     a = site.issue("a")
     before = site.list.read_bytes()
@@ -178,7 +178,7 @@ def test_an_older_list_is_not_taken(site: Site) -> None:
         revocation.check(a.certificate)
 
 
-def test_a_certificate_of_somebody_else(site: Site) -> None:
+def test_a_certificate_of_an_unknown_authority_is_refused(site: Site) -> None:
     # A list says nothing of another authority's certificates, not even with the same name and number.
     revocation = site.revocation()
     with pytest.raises(IdentityError, match="no list of the authority that issued the certificate of 'a'"):

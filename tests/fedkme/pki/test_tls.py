@@ -34,7 +34,7 @@ def names(context: Any) -> str:
     [THEIRS.issue("a", role=Role.OWNER), OURS.issue("a", role=Role.OWNER, lifetime=AGO), CURATOR],
     ids=["wrong authority", "expired", "a curator's"],
 )
-async def test_a_server_hangs_up(caller: Identity) -> None:
+async def test_a_server_refuses_clients_without_a_valid_certificate(caller: Identity) -> None:
     # Before a byte of any message is read. A curator's certificate is not fit to call with.
     caller = Identity(caller.certificate, caller.key, OURS.pem)
     async with serving(CURATOR.server_credentials(), names) as address:
@@ -56,7 +56,7 @@ async def test_a_server_hangs_up(caller: Identity) -> None:
     ],
     ids=["wrong authority", "expired", "another host", "an owner's", "a consumer's"],
 )
-async def test_a_client_hangs_up(server: Identity, words: str) -> None:
+async def test_a_client_refuses_servers_without_a_valid_certificate(server: Identity, words: str) -> None:
     # An owner's certificate of the same authority does not make a curator.
     server = Identity(server.certificate, server.key, OURS.pem)
     async with serving(server.server_credentials(), names) as address:
@@ -64,7 +64,9 @@ async def test_a_client_hangs_up(server: Identity, words: str) -> None:
             raise AssertionError(await refusal(address, OWNER))
 
 
-async def test_a_session_that_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resumed_session_with_an_expired_certificate_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # A ticket of TLS spares the handshake, and with it the look at the date, hours after a certificate's end.
     later = now() + datetime.timedelta(days=3)
 

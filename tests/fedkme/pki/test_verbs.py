@@ -40,7 +40,7 @@ def issue(at: Path, name: str, *more: str | Path) -> Identity:
     return Identity.load(at / f"{name}.pem")
 
 
-def test_an_authority(tmp_path: Path) -> None:
+def test_init_makes_an_authority(tmp_path: Path) -> None:
     # "`fedkme pki init` (a CA)": P-256, private key, fingerprint as openssl has it, and expiry.
     output = pki("init", tmp_path / "ca", "--name", "north authority", "--days", "100")
     certificate = x509.load_pem_x509_certificate((tmp_path / "ca" / "authority.pem").read_bytes())
@@ -63,7 +63,7 @@ def test_an_authority_is_never_replaced(at: Path) -> None:
         pki("issue", "a", "--authority", at, "--out", at / "a.pem")
 
 
-def test_a_bundle(at: Path) -> None:
+def test_issue_writes_a_bundle(at: Path) -> None:
     # "`pki issue owner-3` (one bundle file, SANs for the given hosts and localhost, expiry shown)".
     args = ("--role", "curator", "--host", "curator.example.org", "--host", "10.1.2.3", "--days", "30")
     output = pki("issue", "hub", "--authority", at / "ca", "--out", at / "hub.pem", *args)
@@ -103,19 +103,19 @@ def test_nothing_outlives_its_authority(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Owner", "a b", "localhost", "-a", "a.b", "a\n", "x" * 64, "../a"])
-def test_names_that_are_none(at: Path, name: str) -> None:
+def test_invalid_names_are_refused(at: Path, name: str) -> None:
     with pytest.raises(IdentityError, match="cannot be a party's name"):
         pki("issue", "--authority", at / "ca", "--out", at / "out.pem", "--", name)
     assert not (at / "out.pem").exists()
 
 
 @pytest.mark.parametrize("host", ["*.example.org", "a:7700", "https://a", "a b", ""])
-def test_hosts_that_are_none(at: Path, host: str) -> None:
+def test_invalid_hosts_are_refused(at: Path, host: str) -> None:
     with pytest.raises(IdentityError, match="neither a host name nor an address"):
         issue(at, "hub", "--role", "curator", "--host", host)
 
 
-def test_a_name_is_one_partys(at: Path) -> None:
+def test_a_name_belongs_to_one_party(at: Path) -> None:
     # Whoever has a name's certificate is that party: a second one needs a word, another role never gets it.
     first = issue(at, "a")
     for more, words in (
@@ -135,17 +135,17 @@ def test_a_name_is_one_partys(at: Path) -> None:
     assert len(AuthorityFolder(at / "ca").issued()) == 2  # what failed left nothing behind
 
 
-def test_a_key_that_never_leaves_its_host(at: Path) -> None:
+def test_request_and_approve_give_a_certificate_without_moving_the_key(at: Path) -> None:
     # "`pki request` / `pki approve`, CA fingerprint checked out of band".
-    asked = pki("request", "north", "--out-key", at / "north.key", "--out-request", at / "north.req")
+    output = pki("request", "north", "--out-key", at / "north.key", "--out-request", at / "north.req")
     assert mode(at / "north.key") == 0o600
     approve = ("approve", at / "north.req", "--authority", at / "ca", "--out", at / "north.crt")
-    with pytest.raises(IdentityError, match=f"no fingerprint to compare.*{said(asked, 'fingerprint')}"):
+    with pytest.raises(IdentityError, match=f"no fingerprint to compare.*{said(output, 'fingerprint')}"):
         pki(*approve)
     with pytest.raises(IdentityError, match="not that of the request of 'north'"):
         pki(*approve, "--fingerprint", fingerprint(AuthorityFolder(at / "ca").certificate))
     assert not (at / "north.crt").exists()
-    loose = "sha256 " + said(asked, "fingerprint").lower().replace(":", " ")
+    loose = "sha256 " + said(output, "fingerprint").lower().replace(":", " ")
     pki(*approve, "--fingerprint", loose)
     assert b"PRIVATE" not in (at / "north.req").read_bytes() + (at / "north.crt").read_bytes()
 
@@ -154,7 +154,7 @@ def test_a_key_that_never_leaves_its_host(at: Path) -> None:
     with pytest.raises(IdentityError, match="no fingerprint to compare"):
         pki(*take)
     with pytest.raises(IdentityError, match="not that of the authority"):
-        pki(*take, "--fingerprint", said(asked, "fingerprint"))
+        pki(*take, "--fingerprint", said(output, "fingerprint"))
     assert not (at / "north.pem").exists()
     pki(*take, "--fingerprint", ours)
     identity = Identity.load(at / "north.pem")
@@ -174,7 +174,7 @@ def test_a_key_that_never_leaves_its_host(at: Path) -> None:
     assert renewed.leaf.not_valid_after_utc > identity.leaf.not_valid_after_utc
 
 
-def test_a_reply_that_was_exchanged(at: Path) -> None:
+def test_an_exchanged_reply_is_refused(at: Path) -> None:
     # Another authority's certificate beside ours, and ours for another key.
     pki("request", "a", "--out-key", at / "a.key", "--out-request", at / "a.req")
     other = Authority().issue("a")
@@ -185,8 +185,8 @@ def test_a_reply_that_was_exchanged(at: Path) -> None:
         (other.certificate + ours, "was not issued by the authority beside it"),
         (other.certificate + other.authority, "not that of the authority"),
         (issue(at, "b").certificate + ours, "is for another key"),
-        (other.certificate, "no certificate with its authority's"),
-        (b"", "no certificate with its authority's"),
+        (other.certificate, "does not hold a certificate and its authority's"),
+        (b"", "does not hold a certificate and its authority's"),
     ):
         (at / "reply").write_bytes(reply)
         with pytest.raises(IdentityError, match=words):
@@ -194,7 +194,7 @@ def test_a_reply_that_was_exchanged(at: Path) -> None:
     assert not (at / "a.pem").exists()
 
 
-def test_requests_that_are_refused(at: Path) -> None:
+def test_weak_forged_and_foreign_requests_are_refused(at: Path) -> None:
     # A weak key, a request that somebody changed, another party's key.
     def request(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str = "a") -> bytes:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -228,7 +228,7 @@ def approve(at: Path, name: str, seen: str) -> None:
 
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("folder", [False, True])
-def test_a_renewal(at: Path, fresh: bool, folder: bool) -> None:
+def test_renew_issues_the_same_certificate_again(at: Path, fresh: bool, folder: bool) -> None:
     # "(same key or new key, same names)", in place.
     old = issue(at, "hub", "--role", "curator", "--host", "h.example.org", "--days", "3")
     where = at / "hub.pem"
@@ -245,7 +245,7 @@ def test_a_renewal(at: Path, fresh: bool, folder: bool) -> None:
     assert not [path for path in at.rglob("*") if path.name.startswith(".")]  # nothing half-written stays
 
 
-def test_who_is_not_renewed(at: Path) -> None:
+def test_revoked_and_unknown_certificates_are_not_renewed(at: Path) -> None:
     issue(at, "a")
     Authority().issue("a", role=Role.OWNER).save_bundle(at / "theirs.pem")
     with pytest.raises(PkiError, match="is not this authority's"):
@@ -260,7 +260,7 @@ def test_who_is_not_renewed(at: Path) -> None:
     pki("issue", "a", "--authority", at / "ca", "--out", at / "new.pem")  # the party itself may come back
 
 
-def test_whom_a_revocation_means(at: Path) -> None:
+def test_revoke_takes_names_serial_numbers_and_files(at: Path) -> None:
     # "revoke NAME|SERIAL|FILE", each of them, once and for all.
     by_name, by_serial, by_file = (issue(at, name) for name in ("a", "b", "c"))
     folder = AuthorityFolder(at / "ca")
@@ -278,7 +278,7 @@ def test_whom_a_revocation_means(at: Path) -> None:
         pki("revoke", at / "theirs.pem", "--authority", at / "ca")
 
 
-def test_a_key_with_a_passphrase(tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_signs_only_with_it(tmp_path: Path) -> None:
     # "optional passphrase from a file or prompt": without it nothing is signed.
     (tmp_path / "phrase").write_text("correct horse\n")
     (tmp_path / "wrong").write_text("battery staple\n")
@@ -301,7 +301,7 @@ def test_a_key_with_a_passphrase(tmp_path: Path) -> None:
     pki("revoke", "--authority", tmp_path / "asked", typed="one two\n")
 
 
-def test_an_authority_whose_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_authority_signs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pki("init", tmp_path / "ca", "--days", "1")
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
     monkeypatch.setattr("fedkme.pki.folder.now", lambda: later)
@@ -309,7 +309,7 @@ def test_an_authority_whose_time_is_over(tmp_path: Path, monkeypatch: pytest.Mon
         issue(tmp_path, "a")
 
 
-def test_show(at: Path) -> None:
+def test_show_describes_folders_and_files(at: Path) -> None:
     # "names, role, hosts, expiry with days left, fingerprints, serial"
     identity = issue(at, "hub", "--role", "curator", "--host", "h.example.org")
     identity.save(at / "hub")
@@ -351,8 +351,8 @@ def test_no_secret_is_shown(at: Path) -> None:
     run("init", ca, *phrase)
     run("issue", "a", "--authority", ca, "--out", at / "a.pem", *phrase)
     run("issue", "a", "--authority", ca, "--out", at / "b.pem", *phrase)
-    asked = run("request", "n", "--out-key", at / "n.key", "--out-request", at / "n.req")
-    seen = said(asked, "fingerprint")
+    output = run("request", "n", "--out-key", at / "n.key", "--out-request", at / "n.req")
+    seen = said(output, "fingerprint")
     run("approve", at / "n.req", "--authority", ca, "--out", at / "n.crt", "--fingerprint", seen, *phrase)
     run("accept", at / "n.crt", "--key", at / "n.key", "--out", at / "n.pem", "--fingerprint", seen)
     run("renew", at / "a.pem", "--authority", ca, *phrase)

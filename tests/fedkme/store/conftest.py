@@ -30,8 +30,8 @@ def server() -> Iterator[Server]:
 
 def _place(kind: str, request: pytest.FixtureRequest, folder: Path) -> Place:
     if kind == "postgres":
-        here: Server = request.getfixturevalue("server")
-        return Place(kind, here.new_database())
+        server: Server = request.getfixturevalue("server")
+        return Place(kind, server.new_database())
     return Place(kind, MEMORY if kind == "memory" else str(folder / "store.db"))
 
 

@@ -19,16 +19,16 @@ def find_binaries() -> Path | None:
     installed = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if installed:
         return max(installed, key=lambda path: float(path.parent.name))
-    found = shutil.which("initdb")
-    return Path(found).resolve().parent if found else None
+    initdb = shutil.which("initdb")
+    return Path(initdb).resolve().parent if initdb else None
 
 
 def unprivileged() -> str | None:
     """Name of the user that runs the server, which refuses root; None for the user of the tests."""
     if os.geteuid():
         return None
-    known = {entry.pw_name for entry in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
+    users = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in users else "nobody"
 
 
 class Server:
@@ -54,7 +54,7 @@ class Server:
         return self.call("psql", "-XqAt", "-d", self.url(database), "-c", command)
 
     def call(self, binary: str, *arguments: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [self.binaries / binary, *arguments],
             user=self._user,
             cwd=self._folder,
@@ -63,7 +63,7 @@ class Server:
             text=True,
             timeout=WAIT_S,
         )
-        return done.stdout.strip()
+        return process.stdout.strip()
 
     def start(self) -> None:
         # -k: where the socket is; no address is listened on. Tests kill clients, not the machine: no fsync.

@@ -36,11 +36,11 @@ def filled(place: Place, runs: int = 6) -> Store:
 
 
 def archive(store: Store, last: int, *runs: str) -> None:
-    made = store.pack(last, f"mark {last}", 0.0, runs)
-    store.archive(made, dict.fromkeys(runs, b"short"), {"kept": b"%d" % last, "gone": None})
+    new = store.pack(last, f"mark {last}", 0.0, runs)
+    store.archive(new, dict.fromkeys(runs, b"short"), {"kept": b"%d" % last, "gone": None})
 
 
-def test_what_is_archived_is_read_as_if_it_were_not(lasting: Place) -> None:
+def test_archived_lines_and_documents_are_read_like_others(lasting: Place) -> None:
     store = filled(lasting)
     store.put("gone", b"")
     before, times = store.ledger(), [line.written for line in store.ledger()]
@@ -74,7 +74,7 @@ def test_what_is_archived_is_read_as_if_it_were_not(lasting: Place) -> None:
     store.close()
 
 
-def test_lines_that_no_archive_has_are_not_let_go(lasting: Place) -> None:
+def test_lines_that_are_in_no_archive_are_not_deleted(lasting: Place) -> None:
     store = filled(lasting)
     archive(store, 4, "r0")
     delete = "DELETE FROM ledger WHERE seq = 5"
@@ -83,7 +83,7 @@ def test_lines_that_no_archive_has_are_not_let_go(lasting: Place) -> None:
     store.close()
 
 
-def test_the_journal_gives_its_room_back(tmp_path: Path) -> None:
+def test_archiving_shrinks_the_file_of_the_journal(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db", "curator", clock=Ticking())
     for number in range(30):
         store.open_run(f"r{number}", "peer", bytes([number]) * 800_000)
@@ -99,15 +99,15 @@ def test_the_journal_gives_its_room_back(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_file_that_is_gone_or_changed_is_error_63_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_missing_or_changed_archive_is_error_63_and_the_rest_of_the_store_works(tmp_path: Path) -> None:
     place = Place("sqlite", str(tmp_path / "store.db"))
     store = filled(place)
     archive(store, 4, "r0", "r1")
     archive(store, 8, "r2", "r3")
     first, second = sorted((tmp_path / "store.db.archive").iterdir())
     assert first.stat().st_mode & 0o077 == first.parent.stat().st_mode & 0o077 == 0
-    kept = second.read_bytes()
-    second.write_bytes(kept[:-9] + bytes([kept[-9] ^ 1]) + kept[-8:])
+    content = second.read_bytes()
+    second.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
     first.unlink()
     assert [(error.code, error.cause.partition(" ")[0]) for error in store.lost_archives(read=True)] == [
         (63, first.name),
@@ -125,12 +125,12 @@ def test_a_file_that_is_gone_or_changed_is_error_63_and_the_rest_goes_on(tmp_pat
     assert len(store.ledger(8)) == 4
     store.extend_ledger(["next"])
     archive(store, 10, "r4")
-    second.write_bytes(kept)
+    second.write_bytes(content)
     assert len(store.ledger(4)) == 9
     store.close()
 
 
-def test_a_journal_from_a_backup_finds_the_archives_that_it_names(tmp_path: Path) -> None:
+def test_a_journal_restored_from_a_backup_reads_its_archives(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = filled(Place("sqlite", str(path)))
     whole = store.ledger()
@@ -148,13 +148,13 @@ def test_a_journal_from_a_backup_finds_the_archives_that_it_names(tmp_path: Path
     store.close()
 
 
-def test_a_file_is_on_the_disk_before_the_journal_lets_go(tmp_path: Path) -> None:
+def test_an_archive_is_on_the_disk_before_the_journal_deletes_its_lines(tmp_path: Path) -> None:
     with watched(tmp_path) as disk:
         store = filled(Place("sqlite", str(tmp_path / "store.db")))
-        made = store.pack(4, "mark", 0.0, ["r0"])
-        assert made.file is not None
-        assert made.file.name in {name.lstrip(".")[: len(made.file.name)] for name in disk.written}
-        assert disk.lost(made.file.parent) == []
+        new = store.pack(4, "mark", 0.0, ["r0"])
+        assert new.file is not None
+        assert new.file.name in {name.lstrip(".")[: len(new.file.name)] for name in disk.written}
+        assert disk.lost(new.file.parent) == []
         store.close()
 
 
@@ -178,8 +178,8 @@ def test_a_full_disk_archives_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_transaction_that_fails_leaves_everything_in_place(tmp_path: Path) -> None:
     store = filled(Place("sqlite", str(tmp_path / "store.db")))
     before = store.ledger()
-    made = store.pack(4, "mark", 0.0, ["r0"])
+    new = store.pack(4, "mark", 0.0, ["r0"])
     with pytest.raises(ValueError, match="not printable"):
-        store.archive(made, {"r0": b"short"}, {"a\0b": b""})
+        store.archive(new, {"r0": b"short"}, {"a\0b": b""})
     assert (store.ledger(), store.archives(), store.document("r0")) == (before, [], b"document 0")
     store.close()

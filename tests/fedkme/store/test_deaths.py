@@ -30,7 +30,7 @@ def writer(place: Place, way: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def next_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, "the writer ended by itself"
@@ -59,12 +59,12 @@ def rounds_that_stand(place: Place) -> int:
 
 
 @pytest.mark.parametrize("way", ["commit", "archive"])
-def test_what_was_said_to_be_committed_stands(lasting: Place, way: str) -> None:
+def test_committed_writes_survive_a_kill(lasting: Place, way: str) -> None:
     last = 0
     for commits in (1, 2, 5, 17, 40):
         with writer(lasting, way) as process:
             for _ in range(commits):
-                last = int(said(process))
+                last = int(next_line(process))
             process.kill()
             *whole, _ = rest_of(process).split("\n")
         last = int(whole[-1]) if whole else last
@@ -72,16 +72,16 @@ def test_what_was_said_to_be_committed_stands(lasting: Place, way: str) -> None:
         assert rounds_that_stand(lasting) in (last, last + 1)
 
 
-def test_a_transaction_that_was_cut_leaves_nothing(lasting: Place) -> None:
+def test_an_interrupted_transaction_leaves_no_writes(lasting: Place) -> None:
     with writer(lasting, "hold") as process:
-        assert [said(process), said(process)] == ["1", "inside"]
+        assert [next_line(process), next_line(process)] == ["1", "inside"]
         process.kill()
     assert rounds_that_stand(lasting) == 1
 
 
 def test_a_second_process_is_refused_by_the_pid_of_the_first(lasting: Place) -> None:
     with writer(lasting, "hold") as process:
-        said(process)
+        next_line(process)
         with pytest.raises(StoreError, match=f"in use by .*process {process.pid}\\b"):
             lasting.refused()
         process.kill()

@@ -45,7 +45,7 @@ def test_parties_share_a_server_and_see_only_their_own(url: str) -> None:
         assert [entry.body for entry in one.entries("run")] == [b"of one"]
 
 
-def test_a_connection_that_breaks_leaves_nothing_half_applied(server: Server, url: str) -> None:
+def test_a_broken_connection_leaves_no_half_transaction(server: Server, url: str) -> None:
     place = Place("postgres", url)
     store = place.store()
     store.put("before", b"")
@@ -65,7 +65,7 @@ def test_a_connection_that_breaks_leaves_nothing_half_applied(server: Server, ur
         assert again.ledger() == []
 
 
-def test_a_lost_connection_does_not_come_back_by_itself(server: Server, url: str) -> None:
+def test_a_store_with_a_lost_connection_does_not_reconnect(server: Server, url: str) -> None:
     # With it the party lost its exclusive right: another process may have it by now.
     place = Place("postgres", url)
     with place.open() as store:
@@ -91,7 +91,7 @@ def test_the_ledger_is_append_only_at_the_console(server: Server, url: str) -> N
         assert [line.line for line in store.ledger()] == ["one"]
 
 
-def test_commits_wait_for_the_disk_also_where_the_server_would_not(server: Server, url: str) -> None:
+def test_commits_wait_for_the_disk_even_if_the_server_is_configured_not_to(server: Server, url: str) -> None:
     server.psql("template1", f"ALTER DATABASE {database(url)} SET synchronous_commit = off")
     from fedkme.store.postgres import PostgresStore
 
@@ -99,7 +99,7 @@ def test_commits_wait_for_the_disk_also_where_the_server_would_not(server: Serve
         assert store._execute("SHOW synchronous_commit") == [("on",)]
 
 
-def test_tables_change_only_while_nobody_else_is_connected(url: str) -> None:
+def test_tables_are_migrated_only_while_no_other_party_is_connected(url: str) -> None:
     from fedkme.store.migrations import POSTGRES
 
     place = Place("postgres", url)

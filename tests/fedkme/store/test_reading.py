@@ -17,7 +17,7 @@ def test_a_store_is_read_beside_its_party_and_not_written(lasting: Place) -> Non
         store.extend_ledger(["a line"])
         with contextlib.closing(read_store(lasting.spec, "curator")) as reader:
             with reader.transaction():
-                assert [kept.line for kept in reader.ledger()] == ["a line"]
+                assert [line.line for line in reader.ledger()] == ["a line"]
                 store.extend_ledger(["another"])
                 assert len(reader.ledger()) == 1
             assert len(reader.ledger()) == 2
@@ -32,11 +32,11 @@ def test_a_store_is_read_beside_its_party_and_not_written(lasting: Place) -> Non
 
 
 def test_the_store_of_another_party_is_not_read(lasting: Place) -> None:
-    with lasting.open(), pytest.raises(StoreError, match=r"of curator, not of|holds nothing of owner-2"):
+    with lasting.open(), pytest.raises(StoreError, match=r"to curator, not to|holds nothing of owner-2"):
         read_store(lasting.spec, "owner-2")
 
 
-def test_a_store_that_is_not_there_is_not_made(lasting: Place) -> None:
+def test_a_reader_does_not_make_a_missing_store(lasting: Place) -> None:
     with pytest.raises(StoreError, match=r"is not there|holds nothing of"):
         read_store(lasting.spec, "curator")
     with lasting.open() as store:

@@ -47,7 +47,7 @@ def test_forgotten_entries_are_in_no_byte_of_the_file(path: Path, inside: bool) 
     assert SECRET[:19] not in bytes_on_disk(path)
 
 
-def test_a_full_disk_loses_nothing_and_the_store_goes_on(path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_the_store_works_again_afterwards(path: Path) -> None:
     store = SqliteStore(path, "owner-1")
     store.open_run("run", "peer", b"")
     store.append("run", "kind", b"before")
@@ -84,7 +84,7 @@ def test_a_full_disk_loses_nothing_and_the_store_goes_on(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("durability", "level"), [("power", 2), ("process", 1)])
-def test_commits_wait_for_the_disk_where_they_shall_survive_a_loss_of_power(
+def test_commits_wait_for_the_disk_with_durability_power(
     path: Path, durability: Durability, level: int
 ) -> None:
     # sqlite.org/pragma.html: FULL (2) syncs the write-ahead log at every commit, NORMAL (1) does not.
@@ -94,7 +94,7 @@ def test_commits_wait_for_the_disk_where_they_shall_survive_a_loss_of_power(
     store.close()
 
 
-def test_the_ledger_is_append_only_for_whoever_has_the_file(path: Path) -> None:
+def test_the_ledger_is_append_only_for_other_tools_too(path: Path) -> None:
     store = SqliteStore(path, "owner-1")
     store.extend_ledger(["one", "two"])
     store.close()
@@ -113,13 +113,13 @@ def test_the_ledger_is_append_only_for_whoever_has_the_file(path: Path) -> None:
     store.close()
 
 
-def test_a_store_is_of_one_party(path: Path) -> None:
+def test_a_store_refuses_another_party(path: Path) -> None:
     SqliteStore(path, "owner-1").close()
-    with pytest.raises(StoreError, match="is that of owner-1, not of owner-2"):
+    with pytest.raises(StoreError, match="belongs to owner-1, not to owner-2"):
         SqliteStore(path, "owner-2")
 
 
-def test_its_files_are_its_users_alone(path: Path) -> None:
+def test_files_of_a_store_are_readable_by_their_user_alone(path: Path) -> None:
     path.touch(0o644)
     store = SqliteStore(path, "owner-1")
     store.put("key", b"")
@@ -131,7 +131,7 @@ def test_its_files_are_its_users_alone(path: Path) -> None:
     store.close()
 
 
-def test_a_backup_is_one_state_of_a_store_that_is_used(path: Path) -> None:
+def test_a_backup_of_a_store_in_use_is_one_consistent_state(path: Path) -> None:
     store = SqliteStore(path, "owner-1", "process")
     store.open_run("run", "peer", b"")
     stop, copies = threading.Event(), [path.with_name(f"backup-{n}.db") for n in range(5)]
@@ -176,7 +176,7 @@ def test_a_backup_of_memory_is_a_file(path: Path) -> None:
     assert {file.name for file in path.parent.iterdir()} == {"store.db", "store.db.lock"}
 
 
-def test_what_is_no_store_is_left_as_it_is(path: Path) -> None:
+def test_a_file_that_is_no_store_is_refused_and_not_changed(path: Path) -> None:
     path.write_bytes(b"no database, but a letter\n" * 400)
     with pytest.raises(StoreError, match="damaged, or no store"):
         SqliteStore(path, "owner-1")
@@ -204,7 +204,7 @@ def test_a_damaged_store_is_refused(path: Path) -> None:
         SqliteStore(path, "owner-1")
 
 
-def test_a_store_with_a_byte_that_is_another_is_refused_in_one_line_or_read(path: Path) -> None:
+def test_a_store_with_a_flipped_byte_is_refused_in_one_line_or_read(path: Path) -> None:
     # By bits flipped in 1,500 copies of a store: 36 ended with a traceback, where SQLite's own words quoted
     # what was no text any more.
     with contextlib.closing(SqliteStore(path, "owner-1")) as store:
@@ -230,7 +230,7 @@ def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 def test_a_start_on_a_full_disk_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 14: an operator was told to correct the path, or the rights of its folder.
+    # An operator was told to correct the path, or the rights of its folder.
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -239,7 +239,7 @@ def test_a_start_on_a_full_disk_says_so(path: Path, monkeypatch: pytest.MonkeyPa
         SqliteStore(path, "owner-1")
 
 
-def test_a_tool_that_writes_into_the_file_is_named_as_such(path: Path) -> None:
+def test_the_error_blames_another_tool_that_writes_into_the_file(path: Path) -> None:
     store = SqliteStore(path, "owner-1")
     tool = sqlite3.connect(path, isolation_level=None)
     tool.execute("BEGIN IMMEDIATE")
@@ -250,10 +250,8 @@ def test_a_tool_that_writes_into_the_file_is_named_as_such(path: Path) -> None:
     store.close()
 
 
-def test_of_many_stores_those_that_nobody_uses_give_back_their_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Issue 15, item 2: 10,000 owners of a process, each with a store.
+def test_stores_unused_for_longest_free_their_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 10,000 owners of a process, each with a store.
     monkeypatch.setattr("fedkme.store.sqlite._WARM", 1)
     monkeypatch.setattr("fedkme.store.sqlite._stores", {})
     cold, other = (SqliteStore(tmp_path / name, name) for name in ("cold", "other"))
@@ -268,10 +266,8 @@ def test_of_many_stores_those_that_nobody_uses_give_back_their_pages(
     assert (cold.get("key"), cold.get("more")) == (20 * SECRET, SECRET)
 
 
-def test_a_store_that_is_opened_again_and_left_keeps_few_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Issue 15, item 2: a check of all databases opened one of temporary tables, which kept 20 pages for good.
+def test_an_idle_reopened_store_uses_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A check of all databases opened one of temporary tables, which kept 20 pages for good.
     monkeypatch.setattr("fedkme.store.sqlite._WARM", 1)
     monkeypatch.setattr("fedkme.store.sqlite._stores", {})
     with contextlib.closing(SqliteStore(tmp_path / "cold", "cold")) as new:

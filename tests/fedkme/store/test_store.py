@@ -29,7 +29,7 @@ def contents(store: Store) -> object:
     return runs, {row.run: store.entries(row.run) for row in runs}, store.ledger(), facts
 
 
-def test_a_run_is_what_was_written_of_it(place: Place) -> None:
+def test_a_run_is_read_as_written(place: Place) -> None:
     clock = Clock()
     with place.open(clock=clock) as store:
         store.open_run("run-1", "Übersee & Co", EVERY_BYTE)
@@ -110,7 +110,7 @@ def test_a_ledger_line_is_one_line_of_ascii(store: Store, line: str) -> None:
     assert store.ledger() == []
 
 
-def test_facts_are_put_over_and_found_by_prefix(store: Store) -> None:
+def test_facts_are_replaced_and_listed_by_prefix(store: Store) -> None:
     for key in ("n/10", "n/2", "o", "n%", "N/1", "n/é", "n"):
         store.put(key, key.encode())
     store.put("o", EVERY_BYTE)

@@ -45,7 +45,7 @@ def own_file(folder: Path, content: str, written: str = "utf-8", **settings: Any
 
 
 def test_a_file_in_its_own_words_becomes_the_same_rows(tmp_path: Path) -> None:
-    # Issue 14, item 2: from, map, na, sep, decimal, encoding in each owner's own file; here with a byte order
+    # from, map, na, sep, decimal, encoding in each owner's own file; here with a byte order
     # mark, a quoted line end, separators at the ends of lines and an empty line.
     plain = "id,age,smoker,seen,ill\n1,30.5,yes,2021-03-04,no\n2,,unknown,2022-12-31,yes\n"
     ugly = 'Alter;Raucher;Aufnahme;krank;id;\r\n30,5;Y;"04.03.2021";N;"a\nb";\r\n\r\n-9;?;31.12.2022;J;c;\r\n'
@@ -62,15 +62,15 @@ def test_a_file_in_its_own_words_becomes_the_same_rows(tmp_path: Path) -> None:
             "ill": {"from": "krank", "map": {"J": "yes", "N": "no"}},
         },
     }
-    found = load_rows(own_file(tmp_path, ugly, "utf-16", **settings), PATIENTS, "north")
-    np.testing.assert_array_equal(found.table.values, wanted.values)
-    assert found.table.labels is not None
-    assert found.table.labels.tolist() == [0, 1]
-    assert found.lines.tolist() == [2, 5]
+    examined = load_rows(own_file(tmp_path, ugly, "utf-16", **settings), PATIENTS, "north")
+    np.testing.assert_array_equal(examined.table.values, wanted.values)
+    assert examined.table.labels is not None
+    assert examined.table.labels.tolist() == [0, 1]
+    assert examined.lines.tolist() == [2, 5]
 
 
 def test_dates_are_days_and_gaps_stand_beside_the_number(tmp_path: Path) -> None:
-    # Issue 14, item 2: `kind = "date"` (encoded as days; bounds as dates), nullable.
+    # `kind = "date"` (encoded as days; bounds as dates), nullable.
     text = "id,age,smoker,seen,ill\n1,60,yes,2020-01-01T08:00,no\n2,,no,2024-12-31,yes\n"
     table = load_table(own_file(tmp_path, text), PATIENTS, "north")
     assert PATIENTS.names == ("age", "age_missing", "smoker", "seen")
@@ -101,10 +101,10 @@ def test_digests_of_schemas_without_the_new_keys_stay() -> None:
 
 
 @pytest.mark.parametrize("answers", [("Y", "N"), ("1", "0"), ("Ja", "Nein")])
-def test_an_owner_whose_names_nobody_knows_is_refused_before_it_joins(
+def test_an_owner_with_unlisted_names_is_refused_before_it_joins(
     tmp_path: Path, answers: tuple[str, str]
 ) -> None:
-    # Issue 14, item 2: an owner whose yes and no are Y and N was accepted, every smoker "unknown".
+    # An owner whose yes and no are Y and N was accepted, every smoker "unknown".
     rows = "".join(f"40,{answers[n % 2]},2021-01-01\n" for n in range(100))
     with pytest.raises(DataError, match="'smoker': a name not in the schema, taken as 'unknown', rows: 100"):
         load_table(own_file(tmp_path, "age,smoker,seen\n" + rows), PATIENTS, "north")
@@ -116,15 +116,15 @@ def test_an_owner_whose_names_nobody_knows_is_refused_before_it_joins(
 def test_few_unknown_names_are_counted_and_more_are_refused(
     tmp_path: Path, strange: int, unknown: float, refused: bool
 ) -> None:
-    # Issue 14, item 2: "never mapped to the missing category in silence: counted, refused above a threshold".
+    # "never mapped to the missing category in silence: counted, refused above a threshold".
     rows = "".join(f"40,{SECRET if n < strange else ''},2021-01-01\n" for n in range(100))
     file = own_file(tmp_path, "age,smoker,seen\n" + rows, unknown=unknown)
-    found = examine(file, PATIENTS, "north")
+    examined = examine(file, PATIENTS, "north")
     kind = ("smoker", "a name not in the schema, taken as 'unknown'")
-    assert bool(found.faults) == refused
-    assert found.swallowed[kind] == (0 if refused else strange)
-    assert found.swallowed["smoker", "empty, taken as the public 'missing'"] == 100 - strange
-    assert SECRET not in str(found.faults)
+    assert bool(examined.faults) == refused
+    assert examined.swallowed[kind] == (0 if refused else strange)
+    assert examined.swallowed["smoker", "empty, taken as the public 'missing'"] == 100 - strange
+    assert SECRET not in str(examined.faults)
 
 
 def test_a_whole_number_with_decimals_is_the_name_and_nothing_else_is(tmp_path: Path) -> None:
@@ -140,15 +140,15 @@ def test_a_whole_number_with_decimals_is_the_name_and_nothing_else_is(tmp_path: 
 
 
 def test_every_fault_of_a_file_is_found_in_one_pass(tmp_path: Path) -> None:
-    # Issue 14, item 2: every fault with line numbers, over parts, quoted line ends and empty lines.
+    # Every fault with line numbers, over parts, quoted line ends and empty lines.
     good = '40,no,2021-01-01,no,"a\nb"\n'
     bad = f"{SECRET},no,2021-01-01,no,\n500,no,x,maybe,\n\n1,2\n"
     file = own_file(tmp_path, "age,smoker,seen,ill,id\n" + good * PART_ROWS + bad + good + bad)
-    found = examine(file, PATIENTS, "north")
+    examined = examine(file, PATIENTS, "north")
     first = 2 + 2 * PART_ROWS
     second = first + 6
-    assert found.ragged == [first + 3, second + 3]
-    assert {(fault.column, fault.what): found.lines[fault.rows].tolist() for fault in found.faults} == {
+    assert examined.ragged == [first + 3, second + 3]
+    assert {(fault.column, fault.what): examined.lines[fault.rows].tolist() for fault in examined.faults} == {
         ("age", "text where a number belongs"): [first, second],
         ("age", "outside the public bounds"): [first + 1, second + 1],
         ("seen", "text where a date belongs"): [first + 1, second + 1],
@@ -195,7 +195,7 @@ def test_an_ugly_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
         {"colums": {}},
     ],
 )
-def test_settings_of_a_file_that_cannot_be(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_contradictory_settings_of_a_file_are_refused(tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         own_file(tmp_path, "", **settings)
 
@@ -221,7 +221,7 @@ BAD_SCHEMAS: dict[str, tuple[Callable[[], Schema], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_SCHEMAS)
-def test_a_schema_that_cannot_be(case: str) -> None:
+def test_contradictory_schemas_are_refused(case: str) -> None:
     make, message = BAD_SCHEMAS[case]
     with pytest.raises(SchemaError, match=message):
         make()
@@ -237,7 +237,7 @@ def test_a_nullable_category_has_one_more() -> None:
     )
 
 
-def test_columns_are_read_as_they_are(tmp_path: Path) -> None:
+def test_columns_are_read_unchanged(tmp_path: Path) -> None:
     file = own_file(tmp_path, "Alter;Ort\n1,5;Köln\n", "cp1252", sep=";", encoding="cp1252")
     assert read_columns(file, "north") == {"Alter": ["1,5"], "Ort": ["Köln"]}
     with pytest.raises(DataError, match=re.escape("the first is line 3")):

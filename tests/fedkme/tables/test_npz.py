@@ -25,7 +25,7 @@ def test_one_thread_at_a_time_parses_headers(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(ast, "literal_eval", alone)
     data = npz_bytes({"x": np.zeros((15, 3)), "y": np.arange(15)})
     (tmp_path / "rows.npz").write_bytes(data)
-    for found in (npz_arrays(data, "rows"), read_arrays(tmp_path / "rows.npz", "north")):
-        assert found["x"].shape == (15, 3)
+    for arrays in (npz_arrays(data, "rows"), read_arrays(tmp_path / "rows.npz", "north")):
+        assert arrays["x"].shape == (15, 3)
     assert len(parsed) == 4
     assert not HEADERS.locked()

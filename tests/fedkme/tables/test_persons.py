@@ -22,20 +22,20 @@ LINES = "patient_id,age\np1,10\np2,20\np1,11\np1,12\np2,21\np3,30\n"
 
 @given(persons=st.lists(st.sampled_from("abcde"), max_size=40), most=st.integers(1, 4))
 def test_the_first_rows_of_each_person_are_kept(persons: list[str], most: int) -> None:
-    kept = within_bound(persons, most)
+    mask = within_bound(persons, most)
     for person in set(persons):
         places = [place for place, each in enumerate(persons) if each == person]
-        assert [place for place in places if kept[place]] == places[:most]
+        assert [place for place in places if mask[place]] == places[:most]
 
 
 @given(persons=st.lists(st.sampled_from("abc"), min_size=1, max_size=20), most=st.integers(1, 3))
-def test_what_is_kept_of_a_person_depends_on_nobody_else(persons: list[str], most: int) -> None:
+def test_the_counted_rows_of_a_person_do_not_depend_on_other_persons(persons: list[str], most: int) -> None:
     mine = [place for place, each in enumerate(persons) if each == "a"]
     alone = within_bound(["a"] * len(mine), most)
     assert within_bound(persons, most)[mine].tolist() == alone.tolist()
 
 
-def test_a_file_is_bounded_where_it_is_private_and_the_column_never_gets_in(tmp_path: Path) -> None:
+def test_a_private_file_is_bounded_and_its_person_column_left_out(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(LINES)
     table = load_table(tmp_path / "rows.csv", AGES, "a", of_persons=True)
     assert table.values.ravel().tolist() == [10, 20, 11, 21, 30]
@@ -55,13 +55,13 @@ def test_arrays_are_bounded_too(tmp_path: Path) -> None:
     ("text", "wrong"),
     [("age\n10\n", "no column 'patient_id'"), ("patient_id,age\np1,10\n,20\n", "whose it is")],
 )
-def test_rows_of_nobody_are_refused(tmp_path: Path, text: str, wrong: str) -> None:
+def test_rows_without_a_person_are_refused(tmp_path: Path, text: str, wrong: str) -> None:
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(DataError, match=wrong):
         load_table(tmp_path / "rows.csv", AGES, "a", of_persons=True)
 
 
-def test_a_number_that_is_missing_names_nobody(tmp_path: Path) -> None:
+def test_a_missing_number_in_the_person_column_is_no_person(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", x=[[1.0], [2.0]], patient_id=[7.0, np.nan])
     with pytest.raises(DataError, match="whose it is"):
         load_table(tmp_path / "rows.npz", AGES, "a", of_persons=True)

@@ -81,7 +81,7 @@ def test_any_point_of_model_space_decodes_to_rows_of_the_domain(schema: Schema, 
 @given(schemas())
 @settings(max_examples=60, deadline=None)
 def test_a_schema_file_round_trips(tmp_path_factory: pytest.TempPathFactory, schema: Schema) -> None:
-    # Issue 2, item 9: a user's own files are read through a public schema file.
+    # A user's own files are read through a public schema file.
     path = tmp_path_factory.mktemp("schema") / "schema.toml"
     path.write_text(schema.to_toml(), encoding="utf-8")
     assert load_schema(path) == schema
@@ -100,7 +100,7 @@ def test_two_categories_are_at_distance_one() -> None:
 @given(st.integers(0, 2**32), st.integers(1, 6))
 @settings(max_examples=20, deadline=None)
 def test_a_row_is_encoded_the_same_whatever_rows_are_beside_it(seed: int, cut: int) -> None:
-    # Issue 2, item 9: scaling and one-hot come from the public schema only, never from private rows.
+    # Scaling and one-hot come from the public schema only, never from private rows.
     schema = Schema(
         columns=(Numeric(name="x", bounds=(-3, 9), count=2), Category(name="c", categories=("a", "b")))
     )
@@ -109,7 +109,7 @@ def test_a_row_is_encoded_the_same_whatever_rows_are_beside_it(seed: int, cut: i
     np.testing.assert_array_equal(np.concatenate(parts), schema.encode(values))
 
 
-def test_blocks_of_rows_do_not_show() -> None:
+def test_encoding_does_not_depend_on_the_blocks_of_rows() -> None:
     # 3000 rows of 700 columns span several blocks; uint8 as images have it.
     schema = Schema(columns=(Numeric(name="pixel", bounds=(0, 255), count=700, integer=True),))
     images = np.random.default_rng(0).integers(0, 256, (3000, 700), dtype=np.uint8)
@@ -172,7 +172,7 @@ BAD: dict[str, tuple[Table, str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_check_names_party_column_and_rows_and_never_a_value(case: str) -> None:
-    # Issue 2, "Bad input": wrong shapes, NaN or infinity, values outside the schema, unknown categories: one
+    # Wrong shapes, NaN or infinity, values outside the schema, unknown categories: one
     # line with cause and remedy. CONVENTIONS: never a private value.
     bad, message = BAD[case]
     with pytest.raises(DataError, match=message) as caught:
@@ -192,13 +192,13 @@ def test_check_refuses_labels_that_the_schema_does_not_describe() -> None:
 
 
 def test_an_owner_without_rows_is_accepted() -> None:
-    # Issue 2, item 7: owners may have different sizes; none at all is one.
+    # Owners may have different sizes; none at all is one.
     DOMAIN.check(table(labels=[]), "owner-3")
     assert DOMAIN.encode(table().values).shape == (0, 3)
     assert DOMAIN.decode(np.empty((0, 3), np.float32)).shape == (0, 2)
 
 
-def test_shape_of_the_domain() -> None:
+def test_widths_and_names_of_the_domain() -> None:
     # Schema: width is c, encoded_width is n, classes are the label's; a block's columns are numbered.
     schema = Schema(
         columns=(Numeric(name="pixel", bounds=(0, 16), count=3), *DOMAIN.columns), label=DOMAIN.label
@@ -207,7 +207,7 @@ def test_shape_of_the_domain() -> None:
     assert schema.names == ("pixel0", "pixel1", "pixel2", "age", "colour")
 
 
-def test_digest_is_that_of_the_domain() -> None:
+def test_the_digest_depends_on_the_domain_alone() -> None:
     # Schema.digest: two parties compare it; only what defines the domain counts, in its order.
     digest = DOMAIN.digest()
     assert len(digest) == 64
@@ -253,7 +253,7 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_an_inconsistent_schema_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
-    # Issue 2, "Bad input": unknown keys in a TOML file end in one clear line. SchemaError: is inconsistent.
+    # Unknown keys in a TOML file end in one clear line. SchemaError: is inconsistent.
     text, message = BAD_FILES[case]
     path = tmp_path / "schema.toml"
     path.write_text(text)
@@ -263,8 +263,8 @@ def test_an_inconsistent_schema_file_is_refused_in_one_line(tmp_path: Path, case
 
 
 @pytest.mark.parametrize("text", [None, "columns = ["])
-def test_a_file_that_is_none(tmp_path: Path, text: str | None) -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy.
+def test_a_missing_or_malformed_schema_file_is_refused(tmp_path: Path, text: str | None) -> None:
+    # One clear line with cause and remedy.
     path = tmp_path / "schema.toml"
     if text is not None:
         path.write_text(text)

@@ -85,7 +85,7 @@ def test_the_index_of_a_data_frame_is_no_column_of_its_parquet_file(tmp_path: Pa
 
 
 def test_parquet_keeps_narrow_numbers(tmp_path: Path) -> None:
-    # Issue 2: memory of an owner is its rows and its features: uint8 stays uint8. Booleans are "0" and "1".
+    # Memory of an owner is its rows and its features: uint8 stays uint8. Booleans are "0" and "1".
     pandas = pytest.importorskip("pandas", reason="pandas writes the file")
     schema = Schema(columns=(Numeric(name="x", bounds=(0, 255)), Category(name="b", categories=("0", "1"))))
     path = tmp_path / "rows.parquet"
@@ -101,7 +101,7 @@ def test_parquet_keeps_narrow_numbers(tmp_path: Path) -> None:
 def test_a_saved_table_comes_back(
     tmp_path: Path, dtype: type[np.number[Any]], rows: int, labelled: bool
 ) -> None:
-    # Issue 2: memory of an owner is its rows: the dtype is kept; an owner may have no rows.
+    # Memory of an owner is its rows: the dtype is kept; an owner may have no rows.
     rng = np.random.default_rng(1)
     values = rng.integers(0, 2, (rows, 5)).astype(dtype)
     table = Table(values, rng.integers(0, 2, rows) if labelled else None)
@@ -116,7 +116,7 @@ def test_a_saved_table_comes_back(
 
 @pytest.mark.parametrize("rows", [0, 3])
 def test_images_in_an_npz_are_flattened(tmp_path: Path, rows: int) -> None:
-    # Issue 2, item 9: MNIST comes as (m, 28, 28).
+    # MNIST comes as (m, 28, 28).
     path = tmp_path / "images.npz"
     images = np.arange(rows * 4, dtype=np.uint8).reshape(rows, 2, 2)
     np.savez(path, x=images, y=np.zeros(rows, np.uint8))
@@ -183,7 +183,7 @@ BAD_CSV = {
 
 @pytest.mark.parametrize("case", BAD_CSV)
 def test_a_bad_csv_names_party_column_and_rows_and_never_a_value(tmp_path: Path, case: str) -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy; errors.py: never a private value.
+    # One clear line with cause and remedy; errors.py: never a private value.
     text, message = BAD_CSV[case]
     with pytest.raises(DataError, match=message) as caught:
         load_table(written(tmp_path, text), SCHEMA, "owner-2")
@@ -194,8 +194,8 @@ def test_a_bad_csv_names_party_column_and_rows_and_never_a_value(tmp_path: Path,
     assert "\n" not in shown
 
 
-def test_a_file_in_another_encoding(tmp_path: Path) -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy.
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    # One clear line with cause and remedy.
     path = tmp_path / "rows.csv"
     path.write_bytes(HEADER.encode() + "é".encode("latin-1"))
     with pytest.raises(DataError, match="UTF-8"):
@@ -231,7 +231,7 @@ BAD_NPZ: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("case", BAD_NPZ)
 def test_a_bad_npz_is_refused(tmp_path: Path, case: str) -> None:
-    # Issue 2, "Bad input": wrong shapes; nothing is unpickled.
+    # Wrong shapes; nothing is unpickled.
     write, message = BAD_NPZ[case]
     path = tmp_path / "rows.npz"
     write(path)
@@ -241,13 +241,13 @@ def test_a_bad_npz_is_refused(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent.csv", "absent.npz", "absent.parquet", "rows.xlsx"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy, naming the party.
+def test_an_unreadable_file_is_refused(tmp_path: Path, name: str) -> None:
+    # One clear line with cause and remedy, naming the party.
     with pytest.raises(DataError, match="owner-2"):
         load_table(tmp_path / name, SCHEMA, "owner-2")
 
 
-def test_a_parquet_file_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
     # Same sentence.
     pytest.importorskip("pyarrow", reason="pyarrow reads the file")
     with pytest.raises(DataError, match="not a Parquet file"):
@@ -265,7 +265,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
 
 
 def test_equal_cells_of_a_csv_share_one_string(tmp_path: Path) -> None:
-    # Issue 2: memory of an owner is its rows, its features and little else, also while they are read.
+    # Memory of an owner is its rows, its features and little else, also while they are read.
     cells = read_columns(written(tmp_path, "a,b\n" + "longer text,longer text\n" * 50), "owner-1")
     assert len({id(cell) for column in cells.values() for cell in column}) == 1
 
@@ -273,13 +273,13 @@ def test_equal_cells_of_a_csv_share_one_string(tmp_path: Path) -> None:
 def test_other_threads_have_their_turn_while_a_large_file_is_written() -> None:
     # All rows in one call of the csv module held up a curator's loop: 1.5 s for 150,000 rows, of 10 million.
     columns = {name: [0.1 * n for n in range(100_000)] for name in "abc"}
-    began, done = time.process_time(), list[str]()
-    thread = threading.Thread(target=lambda: done.append(csv_text(columns)))
+    began, texts = time.process_time(), list[str]()
+    thread = threading.Thread(target=lambda: texts.append(csv_text(columns)))
     thread.start()
     turns = [began]
-    while not done:
+    while not texts:
         turns.append(time.process_time())
     thread.join()
     waited = max(after - before for before, after in pairwise([*turns, time.process_time()]))
     assert waited < (turns[-1] - began) / 3
-    assert done[0].count("\n") == 100_001
+    assert texts[0].count("\n") == 100_001

@@ -119,10 +119,12 @@ def test_an_atom_is_a_bin_of_its_own_and_cuts_are_the_bins() -> None:
     assert codes.tolist() == [[8, 0, 0, 0], [9, 1, 1, 8], [0, 1, 0, 0], [7, 3, 0, 0]]
     table = random_table(SKEWED, 2000)
     codes = binning.encode(table, "all")
-    made = binning.decode(codes, np.random.default_rng(2))
-    assert (binning.encode(made, "all") == codes).mean() > 0.995  # rounded to a cent, 9.999 is another bin's
-    assert (np.isin(made.values[:, 0], GAIN.atoms) == np.isin(table.values[:, 0], GAIN.atoms)).all()
-    middle = np.log(made.values[codes[:, 0] == 7, 0])
+    decoded = binning.decode(codes, np.random.default_rng(2))
+    assert (
+        binning.encode(decoded, "all") == codes
+    ).mean() > 0.995  # rounded to a cent, 9.999 is another bin's
+    assert (np.isin(decoded.values[:, 0], GAIN.atoms) == np.isin(table.values[:, 0], GAIN.atoms)).all()
+    middle = np.log(decoded.values[codes[:, 0] == 7, 0])
     assert np.median(middle) == pytest.approx((middle.min() + middle.max()) / 2, abs=0.1)  # even on the scale
 
 

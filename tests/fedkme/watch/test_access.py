@@ -38,14 +38,14 @@ def test_a_token_opens_its_own_view_and_that_of_the_curator_all() -> None:
     assert GUARDED.viewer("any.example", curator, "nobody") is None
 
 
-def test_a_token_that_was_made_up_opens_nothing() -> None:
+def test_a_forged_token_is_refused() -> None:
     forged = GUARDED.token(NORTH).replace("north", "south")
     other = Access(b"another secret of thirty-two letters").token(NORTH)
     for token in ("", "owner:north", forged, other, "curator:", "ö:ä:ü"):
         assert GUARDED.viewer("127.0.0.1:80", token, "") is None
 
 
-def test_words_of_no_view_are_none() -> None:
+def test_words_that_name_no_view_are_refused() -> None:
     assert [viewer_of(words) for words in ("", "owner", "owner:", "curator:x", "root:x")] == [None] * 5
 
 
@@ -73,9 +73,9 @@ def test_a_page_off_loopback_needs_a_certificate_and_a_secret(place: PageAddress
 
 
 def test_a_link_has_a_token_where_viewers_need_one(tmp_path: Path) -> None:
-    here = PageAddress("127.0.0.1:8080")
-    assert here.link("curator") == "http://127.0.0.1:8080/"
-    assert here.link("owner:north") == "http://127.0.0.1:8080/?as=owner:north"
+    local = PageAddress("127.0.0.1:8080")
+    assert local.link("curator") == "http://127.0.0.1:8080/"
+    assert local.link("owner:north") == "http://127.0.0.1:8080/?as=owner:north"
     guarded = PageAddress("page.example:8080", tmp_path, tmp_path / "secret")
     link = guarded.link("owner:north")
     assert link.startswith("https://page.example:8080/?token=owner:north:")

@@ -55,7 +55,7 @@ RUN = RunState("run-1", "lab", "summary", "running", 1.0, 2.0, protocol="clock",
 
 
 @given(others=OTHERS, done=st.integers(0, 9), came=POINTS, reason=TEXTS, rows=st.integers(0, 9))
-def test_an_owner_is_shown_the_same_whatever_others_do(
+def test_an_owner_s_view_does_not_depend_on_other_owners(
     others: list[OwnerStatus], done: int, came: tuple[tuple[float, int], ...], reason: str, rows: int
 ) -> None:
     # "owners must not learn who won, sizes and counts of others": the view is the same in both worlds.
@@ -71,13 +71,13 @@ def test_an_owner_is_shown_the_same_whatever_others_do(
         stage=reason,
         mmd2=((1, 0.5),),
     )
-    told = (
+    cells = (
         Learned("south", "curator", math.inf, 1e-5, rows),
         Learned("north", "lab", math.inf, 1e-5, rows),  # how many of its rows were used
         Learned("owners", "owners", float(done), 1e-5, 0),  # how many rounds all runs had
     )
     other = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(others))
-    world = state(changed, told, budget=None)
+    world = state(changed, cells, budget=None)
     world = replace(world, runs=(changed, other), events=(*world.events, News(4.0, "is over", "run-2")))
     assert view_of(world, NORTH) == view_of(state(RUN), NORTH)
 
@@ -91,9 +91,9 @@ def test_an_owner_is_not_shown_how_a_run_ended(status: str) -> None:
 @given(lanes=OTHERS.filter(bool), rows=st.integers(0, 9))
 def test_a_consumer_is_shown_no_owner_and_no_other_consumer(lanes: list[OwnerStatus], rows: int) -> None:
     still = [replace(lane, state="answered") for lane in lanes]
-    told = Learned("south", "lab", math.inf, 1e-5, rows), Learned("D_v of rival", "curator", 1.0, 1e-5, 0)
+    cells = Learned("south", "lab", math.inf, 1e-5, rows), Learned("D_v of rival", "curator", 1.0, 1e-5, 0)
     rival = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(lanes))
-    world = replace(state(replace(RUN, lanes=tuple(still)), told), runs=(replace(RUN, lanes=()), rival))
+    world = replace(state(replace(RUN, lanes=tuple(still)), cells), runs=(replace(RUN, lanes=()), rival))
     assert view_of(world, LAB) == view_of(state(replace(RUN, lanes=())), LAB)
     shown = json.dumps(view_of(state(replace(RUN, lanes=(*lanes, OWN))), LAB))
     assert not [name for name in ("north", "south", "east", "west") if name in shown]
@@ -113,7 +113,7 @@ def test_only_the_curator_is_offered_other_views_and_causes() -> None:
     assert "certificate" not in json.dumps(view_of(state(RUN), NORTH))
 
 
-def test_a_state_is_what_it_was_written_down_as() -> None:
+def test_a_state_survives_json() -> None:
     whole = state(replace(RUN, came=((1.0, 2),), mmd2=((1, 0.5),)), note="so far")
     assert Watched.from_json(whole.to_json()) == whole
 
@@ -139,31 +139,31 @@ def test_no_field_of_the_state_is_for_private_values() -> None:
         ("complete", (OWN,), ""),
     ],
 )
-def test_for_whom_a_run_waits_is_said_with_the_reason(
+def test_the_party_that_a_run_waits_for_is_named_with_the_reason(
     status: str, lanes: tuple[OwnerStatus, ...], words: str
 ) -> None:
     assert waiting(replace(RUN, status=status, lanes=lanes), Viewer()) == words
 
 
-def test_who_waits_for_an_approval_is_not_told_that_its_consumer_is_waited_for() -> None:
+def test_a_run_that_waits_for_an_approval_is_not_shown_as_waiting_for_its_consumer() -> None:
     # The consumer read "Waiting for lab", and every status "waits for what its consumer offers".
     unapproved = replace(OWN, state="approval", why="none of 40 rows")
     run = replace(RUN, status="asked", lanes=(unapproved, OwnerStatus("south", "answered")))
-    told = [view_of(state(run), viewer)["runs"][0] for viewer in (Viewer(), LAB, Viewer("owner", "south"))]
-    assert [one["waiting"] for one in told] == [
+    shown = [view_of(state(run), viewer)["runs"][0] for viewer in (Viewer(), LAB, Viewer("owner", "south"))]
+    assert [run_view["waiting"] for run_view in shown] == [
         "Waiting for north to approve it: none of 40 rows.",
         "Waiting for owners.",
         "",
     ]
     running = replace(RUN, lanes=(replace(unapproved, due=9.0),))
-    told_north = view_of(state(running), NORTH)["runs"][0]["waiting"]
-    assert told_north == "Waiting for you to approve it: none of 40 rows."
-    assert {one["words"] for one in told} == {"in preparation"}
+    shown_to_north = view_of(state(running), NORTH)["runs"][0]["waiting"]
+    assert shown_to_north == "Waiting for you to approve it: none of 40 rows."
+    assert {run_view["words"] for run_view in shown} == {"in preparation"}
     away = replace(run, lanes=(OwnerStatus("north", "absent"),))  # it is not asked yet
     assert view_of(state(away), LAB)["runs"][0]["waiting"].startswith("Waiting for lab: it has the plan")
 
 
-def test_an_owner_is_told_that_it_is_waited_for() -> None:
+def test_an_owner_is_shown_that_the_run_waits_for_it() -> None:
     assert view_of(state(RUN), NORTH)["runs"][0]["waiting"] == "Waiting for you: asked for a bid."
 
 
@@ -182,17 +182,17 @@ def test_a_thousand_owners_are_forty_lanes_and_a_count() -> None:
     assert run["rest"] == "960 more: 960 answered"
 
 
-def test_owners_of_whom_all_learned_alike_share_a_line_of_the_matrix() -> None:
-    told = tuple(
+def test_owners_with_equal_cells_share_a_line_of_the_matrix() -> None:
+    cells = tuple(
         Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows are seen as they are") for k in range(1, 6)
     )
-    view = view_of(replace(state(RUN), learned=told), Viewer())
+    view = view_of(replace(state(RUN), learned=cells), Viewer())
     assert [(line["rows_of"], line["cells"][0]["words"]) for line in view["learned"]] == [
         ("owner-1, owner-2 and 3 more owners", "15 rows as they are")
     ]
 
 
-def test_the_budget_burns_down_from_all_of_it() -> None:
+def test_the_curve_of_the_budget_begins_at_the_whole_budget() -> None:
     budget = view_of(state(RUN), Viewer())["budget"]
     assert (budget["left"], budget["curve"]) == (7.0, [(1.0, 8.0), (2.0, 7.0)])
     spent = replace(state(RUN), budget=BudgetUse(8.0, 1e-5, ((2.0, math.inf),)))

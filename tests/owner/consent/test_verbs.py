@@ -170,7 +170,7 @@ def test_an_export_replaces_only_an_earlier_export_of_the_same_ledger(tmp_path: 
         call("ledger", config, "--out", out)
         changed = out.read_bytes().replace(b"row 0", b"row 9")
         out.write_bytes(changed)
-        with pytest.raises(LedgerError, match="does not go on from"):
+        with pytest.raises(LedgerError, match="does not continue the export"):
             call("ledger", config, "--out", out)
         assert out.read_bytes() == changed
 
@@ -211,7 +211,7 @@ def test_a_missing_store_or_one_of_another_party_is_an_error(tmp_path: Path) -> 
     with pytest.raises(StoreError, match="is not there"):
         call("status", config)
     assert not (tmp_path / "journal.db").exists()
-    with host(tmp_path), pytest.raises(StoreError, match="is that of owner-1, not of owner-2"):
+    with host(tmp_path), pytest.raises(StoreError, match="belongs to owner-1, not to owner-2"):
         read_store(str(tmp_path / "journal.db"), "owner-2")
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreError, match="earlier release"):
