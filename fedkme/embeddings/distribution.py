@@ -61,5 +61,5 @@ def resample(points: WeightedPoints, count: int, seed: int) -> NDArray[np.int64]
         )
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     ticks = (np.arange(count) + rng.random()) / count
-    drawn = np.searchsorted(np.cumsum(weights) / weights.sum(), ticks)
-    return np.minimum(drawn, len(weights) - 1).astype(np.int64)
+    places = np.searchsorted(np.cumsum(weights) / weights.sum(), ticks)
+    return np.minimum(places, len(weights) - 1).astype(np.int64)

@@ -44,8 +44,8 @@ def gram_of(rows: Rows, gamma: float) -> Gram:
     """Gram matrix of rows (r, n) for the RBF kernel."""
     values = np.asarray(rows, np.float64)
     columns = KernelColumns(values, gamma, squared_norms(values))
-    every = np.arange(len(values))
-    return WholeGram(columns.among(every, every)) if len(values) <= WHOLE_ROWS else columns
+    places = np.arange(len(values))
+    return WholeGram(columns.among(places, places)) if len(values) <= WHOLE_ROWS else columns
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,13 +60,13 @@ class WholeGram:
 
     def column(self, row: int) -> FloatArray:
         """Give the inner products of all with one, (M,)."""
-        found: FloatArray = self.values[row]
-        return found
+        values: FloatArray = self.values[row]
+        return values
 
     def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
         """Sum the columns of some with weights, (M,)."""
-        found: FloatArray = weights @ self.values[rows]
-        return found
+        total: FloatArray = weights @ self.values[rows]
+        return total
 
     def among(self, rows: IntArray, others: IntArray) -> FloatArray:
         """Give the inner products of some with others."""
@@ -90,7 +90,7 @@ class KernelColumns:
     rows: FloatArray
     gamma: float
     norms: FloatArray
-    _kept: dict[int, FloatArray] = field(default_factory=dict)
+    _cache: dict[int, FloatArray] = field(default_factory=dict)
 
     def diagonal(self) -> FloatArray:
         """Give the squared norms in the RKHS, all 1, (M,)."""
@@ -109,8 +109,8 @@ class KernelColumns:
 
     def among(self, rows: IntArray, others: IntArray) -> FloatArray:
         """Give the kernel of some rows with others."""
-        left, right = self.rows[rows], self.rows[others]
-        return rbf_between(left, right, self.norms[rows], self.norms[others], self.gamma)
+        some_rows, other_rows = self.rows[rows], self.rows[others]
+        return rbf_between(some_rows, other_rows, self.norms[rows], self.norms[others], self.gamma)
 
     def some(self, rows: IntArray) -> Gram:
         """Leave some of the rows alone."""
@@ -120,15 +120,15 @@ class KernelColumns:
         most = max(_BATCH, KEPT_VALUES // len(self.rows))
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH].tolist()
-            missing = [row for row in dict.fromkeys(batch) if row not in self._kept]
-            found = {row: self._kept[row] for row in batch if row in self._kept}
+            missing = [row for row in dict.fromkeys(batch) if row not in self._cache]
+            columns = {row: self._cache[row] for row in batch if row in self._cache}
             if missing:
-                found |= zip(missing, self._computed(missing), strict=True)
-            self._kept.update(found)
-            while len(self._kept) > most:
-                del self._kept[next(iter(self._kept))]  # the oldest
-            yield from (found[row] for row in batch)
+                columns |= zip(missing, self._computed(missing), strict=True)
+            self._cache.update(columns)
+            while len(self._cache) > most:
+                del self._cache[next(iter(self._cache))]  # the oldest
+            yield from (columns[row] for row in batch)
 
-    def _computed(self, rows: list[int]) -> FloatArray:
-        left = self.rows[rows]
-        return rbf_between(left, self.rows, self.norms[rows], self.norms, self.gamma)
+    def _compute(self, rows: list[int]) -> FloatArray:
+        batch = self.rows[rows]
+        return rbf_between(batch, self.rows, self.norms[rows], self.norms, self.gamma)

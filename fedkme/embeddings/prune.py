@@ -53,8 +53,8 @@ class Candidates:
 
 def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
     """Kernel values that pruning needs: (r, n) rows, (m, n) D_v."""
-    found = dict[bytes, int]()
-    groups = np.array([found.setdefault(row.tobytes(), len(found)) for row in rows], np.int64)
+    group_of_row = dict[bytes, int]()
+    groups = np.array([group_of_row.setdefault(row.tobytes(), len(group_of_row)) for row in rows], np.int64)
     distinct = rows[np.unique(groups, return_index=True)[1]]
     return Candidates(gram_of(distinct, gamma), kernel_mean_at(distinct, validation, gamma), groups)
 
@@ -94,12 +94,12 @@ def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False
         again: whether a row may be picked more often than it came.
     """
     crowding = seen.gram.applied(first, np.ones(len(first)))
-    left = (p if again else seen.copies) - np.bincount(first, minlength=len(crowding))
+    copies_left = (p if again else seen.copies) - np.bincount(first, minlength=len(crowding))
     chosen = np.concatenate([first, np.empty(p - len(first), dtype=np.int64)])
     for size in range(len(first), p):
         gain = seen.closeness - crowding / (size + 1)
-        chosen[size] = best = int(np.argmax(np.where(left > 0, gain, -np.inf)))
-        left[best] -= 1
+        chosen[size] = best = int(np.argmax(np.where(copies_left > 0, gain, -np.inf)))
+        copies_left[best] -= 1
         crowding += seen.gram.column(best)
     return chosen
 
@@ -116,43 +116,46 @@ def swapped(seen: Candidates, chosen: IntArray, again: bool = False, worth: floa
         again: whether a row may be kept more often than it came.
         worth: smallest gain in J of an exchange that is made.
     """
-    kept, p = chosen.copy(), len(chosen)
-    sums = seen.gram.applied(kept, np.ones(p))
-    own, left = seen.gram.diagonal(), seen.copies - np.bincount(kept, minlength=len(sums))
+    chosen_rows, p = chosen.copy(), len(chosen)
+    sums = seen.gram.applied(chosen_rows, np.ones(p))
+    squared_norms, copies_left = (
+        seen.gram.diagonal(),
+        seen.copies - np.bincount(chosen_rows, minlength=len(sums)),
+    )
     for _ in range(20 * p):
-        leave = 2.0 * sums - own - 2.0 * p * seen.closeness
-        enter = 2.0 * p * seen.closeness - 2.0 * sums - own
+        leave = 2.0 * sums - squared_norms - 2.0 * p * seen.closeness
+        enter = 2.0 * p * seen.closeness - 2.0 * sums - squared_norms
         if not again:
-            enter[left <= 0] = -np.inf
-        change, place, new = _best_exchange(seen.gram, kept, leave[kept], enter)
+            enter[copies_left <= 0] = -np.inf
+        change, place, new = _best_exchange(seen.gram, chosen_rows, leave[chosen_rows], enter)
         if change <= worth * p * p:
             break
-        sums += seen.gram.column(new) - seen.gram.column(int(kept[place]))
-        left[kept[place]] += 1
-        left[new] -= 1
-        kept[place] = new
-    return kept
+        sums += seen.gram.column(new) - seen.gram.column(int(chosen_rows[place]))
+        copies_left[chosen_rows[place]] += 1
+        copies_left[new] -= 1
+        chosen_rows[place] = new
+    return chosen_rows
 
 
 def _best_exchange(
-    gram: Gram, kept: IntArray, leave: FloatArray, enter: FloatArray
+    gram: Gram, chosen: IntArray, leave: FloatArray, enter: FloatArray
 ) -> tuple[float, int, int]:
     """The largest leave_i + enter_j + 2 k_ij, its place among the kept and j; of equal ones the first.
 
     No k is above the largest k(x, x), which leaves few pairs that can be better than the best of one row.
     """
-    places_of = np.sort(np.unique(kept, return_index=True)[1])  # of equal ones in `kept`, too
-    kept, leave = kept[places_of], leave[places_of]
+    places_of = np.sort(np.unique(chosen, return_index=True)[1])  # of equal ones in `kept`, too
+    chosen, leave = chosen[places_of], leave[places_of]
     most = 2.0 * float(gram.diagonal().max())
     first = int(leave.argmax())
-    reached = float((leave[first] + enter + 2.0 * gram.column(int(kept[first]))).max())
+    reached = float((leave[first] + enter + 2.0 * gram.column(int(chosen[first]))).max())
     places = np.flatnonzero(leave + enter.max() + most >= reached)
     others = np.flatnonzero(leave[first] + enter + most >= reached)
     best = (-np.inf, 0, 0)
     step = max(1, _PAIRS // len(others))
     for start in range(0, len(places), step):
         part = places[start : start + step]
-        change = leave[part][:, None] + enter[others] + 2.0 * gram.among(kept[part], others)
+        change = leave[part][:, None] + enter[others] + 2.0 * gram.among(chosen[part], others)
         place, other = np.unravel_index(int(change.argmax()), change.shape)
         if change[place, other] > best[0]:
             best = (float(change[place, other]), int(places_of[part[place]]), int(others[other]))

@@ -85,32 +85,32 @@ def select_rows(
         cause = f"a selection of {p} rows was asked for and there are {most}"
         raise NotEnoughRowsError(cause, f"Ask for 1 to {most}.")
     if sample is not None:
-        return _of_a_sample(rows, p, gamma, sweeps, most)
+        return _select_from_sample(rows, p, gamma, sweeps, most)
     short = shorten(rows, gamma)
     means = short.means()
 
     def selected(indices: IntArray, weights: FloatArray | None) -> Selected:
-        gram, there = rbf(rows[indices], rows[indices], gamma), means[indices]
-        weights = fit_simplex(gram, there).weights if weights is None else weights
-        value = weights @ gram @ weights - 2.0 * weights @ there + means.mean()
+        gram, mean_at_rows = rbf(rows[indices], rows[indices], gamma), means[indices]
+        weights = fit_simplex(gram, mean_at_rows).weights if weights is None else weights
+        value = weights @ gram @ weights - 2.0 * weights @ mean_at_rows + means.mean()
         return Selected(indices, weights, max(float(value), 0.0))
 
     alike = choose(short, means, p, sweeps)
-    weighted = min((selected(each, None) for each in (pursue(short, means, p), alike)), key=_mmd2)
+    weighted = min((selected(choice, None) for choice in (pursue(short, means, p), alike)), key=_mmd2)
     exchanged = selected(exchange(short, means, weighted.indices, sweeps), None)
     return Selection(selected(alike, np.full(p, 1.0 / p)), min(weighted, exchanged, key=_mmd2))
 
 
-def _mmd2(found: Selected) -> float:
-    return found.mmd2
+def _mmd2(selected: Selected) -> float:
+    return selected.mmd2
 
 
-def _of_a_sample(rows: Rows, p: int, gamma: float, sweeps: int, sample: int) -> Selection:
+def _select_from_sample(rows: Rows, p: int, gamma: float, sweeps: int, sample: int) -> Selection:
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
-    drawn = random.choice(len(rows), sample, replace=False)
-    candidates, means = shorten(rows[drawn], gamma, whole=True).first(max(p, sample // _DRAWN_FOR_ONE))
+    sampled = random.choice(len(rows), sample, replace=False)
+    candidates, means = shorten(rows[sampled], gamma, whole=True).first(max(p, sample // _DRAWN_FOR_ONE))
     chosen = choose(candidates, means, p, sweeps)
-    indices = drawn[chosen]
+    indices = sampled[chosen]
     weights = fit_simplex(rbf(rows[indices], rows[indices], gamma), means[chosen]).weights
     alike = np.full(p, 1.0 / p)
     return Selection(Selected(indices, alike, np.nan), Selected(indices, weights, np.nan))
@@ -163,14 +163,14 @@ def pursue(short: ShortRows, means: FloatArray, p: int) -> IntArray:
         p: 1 to N.
     """
     chosen, columns = np.empty(p, np.int64), np.empty((p, len(short)), np.float32)
-    short_of, free, weights = means.copy(), np.ones(len(short), np.bool_), np.empty(0)
+    residual, free, weights = means.copy(), np.ones(len(short), np.bool_), np.empty(0)
     for place in range(p):
-        row = int(np.argmax(np.where(free, short_of, -np.inf)))
+        row = int(np.argmax(np.where(free, residual, -np.inf)))
         chosen[place], free[row], columns[place] = row, False, short.column(row)
-        there = chosen[: place + 1]
+        rows = chosen[: place + 1]
         support = np.append(np.flatnonzero(weights), place)  # the weights before are near
-        weights = _fitted(columns[: place + 1, there], means[there], support)
-        short_of = means - weights.astype(np.float32) @ columns[: place + 1]
+        weights = _fitted(columns[: place + 1, rows], means[rows], support)
+        residual = means - weights.astype(np.float32) @ columns[: place + 1]
     return chosen
 
 
@@ -191,11 +191,13 @@ def exchange(short: ShortRows | FirstRows, means: FloatArray, chosen: IntArray, 
         exchanged = 0
         for place in np.argsort(weights, kind="stable"):
             stay = np.flatnonzero(np.arange(len(chosen)) != place)
-            there, others = chosen[stay], np.zeros(len(chosen))
-            others[stay] = _fitted(columns[np.ix_(stay, there)], means[there], np.flatnonzero(weights[stay]))
-            short_of = means - others.astype(np.float32) @ columns
-            short_of[chosen] = -np.inf
-            row = int(np.argmax(short_of))
+            stay_rows, others = chosen[stay], np.zeros(len(chosen))
+            others[stay] = _fitted(
+                columns[np.ix_(stay, stay_rows)], means[stay_rows], np.flatnonzero(weights[stay])
+            )
+            residual = means - others.astype(np.float32) @ columns
+            residual[chosen] = -np.inf
+            row = int(np.argmax(residual))
             tried, column = chosen.copy(), short.column(row)
             tried[place] = row
             gram = columns[:, tried]

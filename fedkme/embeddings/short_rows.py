@@ -121,6 +121,6 @@ def shorten(rows: Rows, gamma: float, whole: bool = False) -> ShortRows:
 
 def _directions(centred: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
     """Leading directions of rows around 0, (n, k)."""
-    found, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64) / len(centred))
-    dropped = 2.0 * gamma * np.sqrt(np.cumsum(np.maximum(found, 0.0) ** 2))  # of the smallest, so many
+    eigenvalues, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64) / len(centred))
+    dropped = 2.0 * gamma * np.sqrt(np.cumsum(np.maximum(eigenvalues, 0.0) ** 2))  # of the smallest, so many
     return np.ascontiguousarray(directions[:, dropped > DROPPED], np.float32)

@@ -60,7 +60,7 @@ def fit_simplex(
     whole = WholeGram(gram) if isinstance(gram, np.ndarray) else gram
     ridges = np.broadcast_to(np.asarray(ridge, np.float64), target.shape)
     problem = _Problem(whole, target, ridges, max(float(whole.diagonal().max()), 1e-300))
-    return problem.exact(np.flatnonzero(problem.rough()) if support is None else support)
+    return problem.active_set(np.flatnonzero(problem.pairwise_weights()) if support is None else support)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,7 +70,7 @@ class _Problem:
     ridge: FloatArray
     scale: float
 
-    def rough(self) -> FloatArray:
+    def pairwise_weights(self) -> FloatArray:
         """Weights of a small gap, by moving weight from the worst row of the support to the best row."""
         size = len(self.target)
         own = self.gram.diagonal() + self.ridge
@@ -79,34 +79,34 @@ class _Problem:
         slope = self.gram.column(start) - self.target
         slope[start] += self.ridge[start]
         for _ in range(_PAIRS * size):
-            to = int(np.argmin(slope))
-            away = int(np.argmax(np.where(weights > 0.0, slope, -np.inf)))
-            fall = float(slope[away] - slope[to])
+            entering = int(np.argmin(slope))
+            leaving = int(np.argmax(np.where(weights > 0.0, slope, -np.inf)))
+            fall = float(slope[leaving] - slope[entering])
             if fall <= _ROUGH * self.scale:
                 break
-            toward, off = self.gram.column(to), self.gram.column(away)
-            curvature = float(own[to] + own[away] - 2.0 * toward[away])
-            step = weights[away]
+            entering_column, leaving_column = self.gram.column(entering), self.gram.column(leaving)
+            curvature = float(own[entering] + own[leaving] - 2.0 * entering_column[leaving])
+            step = weights[leaving]
             if curvature > 0.0:
                 step = min(step, fall / curvature)
-            weights[to] += step
-            weights[away] -= step
-            slope += step * (toward - off)
-            slope[to] += step * self.ridge[to]
-            slope[away] -= step * self.ridge[away]
+            weights[entering] += step
+            weights[leaving] -= step
+            slope += step * (entering_column - leaving_column)
+            slope[entering] += step * self.ridge[entering]
+            slope[leaving] -= step * self.ridge[leaving]
         summed: FloatArray = weights / weights.sum()
         return summed
 
-    def exact(self, support: IntArray) -> Fit:
+    def active_set(self, support: IntArray) -> Fit:
         """Weights of the gap that is asked for, or the best that rounding allows."""
-        weights = self.settled(support)
+        weights = self.positive_minimiser(support)
         slope = self.slope(weights)
         best = Fit(weights, _gap(weights, slope))
         while best.gap > GAP * self.scale:
-            moved = self.settled(self.entered(weights, slope, max(8, len(weights) // 20)))
+            moved = self.positive_minimiser(self.enlarged_support(weights, slope, max(8, len(weights) // 20)))
             ahead = self.slope(moved)
             if not _change(weights, slope, moved, ahead) < 0.0:
-                moved = self.stepped(weights, self.entered(weights, slope, 1))
+                moved = self.descend(weights, self.enlarged_support(weights, slope, 1))
                 ahead = self.slope(moved)
                 if not _change(weights, slope, moved, ahead) < 0.0:
                     break
@@ -115,28 +115,28 @@ class _Problem:
                 best = Fit(weights, gap)
         return best
 
-    def entered(self, weights: FloatArray, slope: FloatArray, most: int) -> IntArray:
+    def enlarged_support(self, weights: FloatArray, slope: FloatArray, most: int) -> IntArray:
         """The support and, beside it, the rows that violate the conditions most."""
         violating = np.flatnonzero((weights == 0.0) & (slope < weights @ slope))
         worst = violating[np.argsort(slope[violating], kind="stable")[:most]]
         return np.union1d(np.flatnonzero(weights), worst)
 
-    def settled(self, support: IntArray) -> FloatArray:
+    def positive_minimiser(self, support: IntArray) -> FloatArray:
         """The closed form on a support, less whatever is not positive there, until all of it is."""
-        while ((found := self.closed_form(support)) <= 0.0).any():
-            support = support[found > 0.0]
-        return self.spread(support, found)
+        while ((minimiser := self.closed_form(support)) <= 0.0).any():
+            support = support[minimiser > 0.0]
+        return self.spread(support, minimiser)
 
-    def stepped(self, weights: FloatArray, support: IntArray) -> FloatArray:
+    def descend(self, weights: FloatArray, support: IntArray) -> FloatArray:
         """Weights of a support by steps that never go uphill: at each, whatever reaches 0 first leaves."""
         inside = weights[support]
-        while ((found := self.closed_form(support)) <= 0.0).any():
-            blocked = found <= 0.0
-            reach = np.where(blocked, inside / np.where(blocked, inside - found, 1.0), np.inf)
-            inside = inside + reach.min() * (found - inside)
+        while ((minimiser := self.closed_form(support)) <= 0.0).any():
+            blocked = minimiser <= 0.0
+            reach = np.where(blocked, inside / np.where(blocked, inside - minimiser, 1.0), np.inf)
+            inside = inside + reach.min() * (minimiser - inside)
             stays = reach > reach.min()
             support, inside = support[stays], np.maximum(inside[stays], 0.0)
-        return self.spread(support, found)
+        return self.spread(support, minimiser)
 
     def closed_form(self, support: IntArray) -> FloatArray:
         """The minimiser over all w on a support with sum 1, of any sign: its conditions are linear."""
@@ -145,8 +145,8 @@ class _Problem:
         both = np.column_stack([self.target[support], np.ones(len(support))])
         solved = _solve(gram, self.scale, both)
         free, pull = solved[:, 0], solved[:, 1]
-        found: FloatArray = free + (1.0 - free.sum()) / pull.sum() * pull
-        return found
+        minimiser: FloatArray = free + (1.0 - free.sum()) / pull.sum() * pull
+        return minimiser
 
     def slope(self, weights: FloatArray) -> FloatArray:
         """Half the gradient."""

@@ -103,15 +103,15 @@ class Received:
     @property
     def least(self) -> float:
         """MMD^2 to D_v of the best weights over all rows, however many they need."""
-        some = np.flatnonzero(self.nearest.weights)
-        return self.mmd2(some, self.nearest.weights[some])
+        support = np.flatnonzero(self.nearest.weights)
+        return self.mmd2(support, self.nearest.weights[support])
 
     @property
     def near(self) -> IntArray:
         """Distinct rows of the best weights, then those closest to having some, at most SPREAD_ROWS."""
         weights = self.nearest.weights
-        some = np.flatnonzero(weights)
-        slope = self.seen.gram.applied(some, weights[some]) - self.seen.closeness
+        support = np.flatnonzero(weights)
+        slope = self.seen.gram.applied(support, weights[support]) - self.seen.closeness
         order = np.argsort(np.where(weights > 0.0, -np.inf, slope), kind="stable")
         return np.sort(order[:SPREAD_ROWS])
 
@@ -159,7 +159,7 @@ def received(rows: Rows, validation: ReferenceRows) -> Received:
     return Received(seen, validation.own, len(validation.rows), nearest)
 
 
-def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
+def weigh(about: Received, p: int, pruned_rows: IntArray) -> WeightedRows:
     """Weights of at most p of the rows: the largest ridge whose MMD^2 is within the slack of the least.
 
     A ridge is fitted on the rows `Received.near`, which are all of up to 4,096 distinct ones. Under it equal
@@ -172,18 +172,23 @@ def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
         kept: the rows that pruning keeps, at most p; the result is not farther from D_v than these alike.
     """
     near, copies = about.near, about.seen.copies
-    few = np.flatnonzero(about.nearest.weights)
-    fewest = _Held(few, np.ones_like(few), about.nearest.weights[few], 0.0, about.nearest.gap)
-    kinds, times = np.unique(about.seen.groups[kept], return_counts=True)
-    starts = [_shrunk(about, p, fewest), _fitted(about, kinds, times, 0.0)]
-    best, reached = min(((held, held.mmd2(about)) for held in starts), key=lambda pair: pair[1])
-    limit = min(reached + SLACK * about.noise, max(reached, about.mmd2(kinds, times / len(kept))))
-    near_rows, support = about.seen.gram.some(near), few
+    support_rows = np.flatnonzero(about.nearest.weights)
+    fewest = _CopyWeights(
+        support_rows, np.ones_like(support_rows), about.nearest.weights[support_rows], 0.0, about.nearest.gap
+    )
+    kinds, times = np.unique(about.seen.groups[pruned_rows], return_counts=True)
+    starts = [_shrink(about, p, fewest), _fit(about, kinds, times, 0.0)]
+    best, reached = min(
+        ((weights_of_copies, weights_of_copies.mmd2(about)) for weights_of_copies in starts),
+        key=lambda pair: pair[1],
+    )
+    limit = min(reached + SLACK * about.noise, max(reached, about.mmd2(kinds, times / len(pruned_rows))))
+    near_rows, support = about.seen.gram.some(near), support_rows
     for ridge in RIDGES[1:]:
-        full = _fitted(about, near, copies[near], ridge, np.searchsorted(near, support), near_rows)
-        found, support = _shrunk(about, p, full), full.kinds
-        if found.mmd2(about) <= limit:
-            best = found
+        full = _fit(about, near, copies[near], ridge, np.searchsorted(near, support), near_rows)
+        fit, support = _shrink(about, p, full), full.kinds
+        if fit.mmd2(about) <= limit:
+            best = fit
     return best.rows(about)
 
 
@@ -198,13 +203,13 @@ def in_some_form(rows: Rows, validation: ReferenceRows, p: int) -> IntArray:
         p: rows of a summary.
     """
     about = received(rows, validation)
-    kept = pruned(about.seen, p)
-    weighted = np.union1d(weigh(about, p, kept).indices, np.flatnonzero(repeat(about, p)))
-    return np.concatenate([kept, np.setdiff1d(weighted, kept)])
+    pruned_rows = pruned(about.seen, p)
+    weighted = np.union1d(weigh(about, p, pruned_rows).indices, np.flatnonzero(repeat(about, p)))
+    return np.concatenate([pruned_rows, np.setdiff1d(weighted, pruned_rows)])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Held:
+class _CopyWeights:
     """Distinct rows (s,) with how many copies of each, the weight of these together, > 0, and their fit."""
 
     kinds: IntArray
@@ -219,38 +224,38 @@ class _Held:
     def rows(self, about: Received) -> WeightedRows:
         """Share weights among copies."""
         indices = about.seen.places(np.repeat(self.kinds, self.copies))
-        order, each = np.argsort(indices), np.repeat(self.weights / self.copies, self.copies)
-        return WeightedRows(indices[order], each[order], self.ridge, self.mmd2(about), self.gap)
+        order, share = np.argsort(indices), np.repeat(self.weights / self.copies, self.copies)
+        return WeightedRows(indices[order], share[order], self.ridge, self.mmd2(about), self.gap)
 
 
-def _fitted(
+def _fit(
     about: Received,
     kinds: IntArray,
     copies: IntArray,
     ridge: float,
     support: IntArray | None = None,
     gram: Gram | None = None,
-) -> _Held:
+) -> _CopyWeights:
     """Weigh some distinct rows; `support` are places among them, `gram` is theirs."""
     gram = about.seen.gram.some(kinds) if gram is None else gram
     fit = fit_simplex(gram, about.seen.closeness[kinds], ridge / copies, support)
     inside = np.flatnonzero(fit.weights)
-    return _Held(kinds[inside], copies[inside], fit.weights[inside], ridge, fit.gap)
+    return _CopyWeights(kinds[inside], copies[inside], fit.weights[inside], ridge, fit.gap)
 
 
-def _shrunk(about: Received, p: int, held: _Held) -> _Held:
+def _shrink(about: Received, p: int, weights_of_copies: _CopyWeights) -> _CopyWeights:
     """Drop rows that are worth least, half of those that are too many at a time, and fit the rest again.
 
     The last copy of a row is worth W^2; the k-th of others W^2 / (k (k - 1)), by which it lowers W^2 / n.
     """
-    while (rows := int(held.copies.sum())) > p:
-        which = np.repeat(np.arange(len(held.kinds)), held.copies)
-        others = np.arange(rows) - (np.cumsum(held.copies) - held.copies)[which]
-        worth = held.weights[which] ** 2 / np.maximum(others * (others + 1), 1)
+    while (rows := int(weights_of_copies.copies.sum())) > p:
+        which = np.repeat(np.arange(len(weights_of_copies.kinds)), weights_of_copies.copies)
+        others = np.arange(rows) - (np.cumsum(weights_of_copies.copies) - weights_of_copies.copies)[which]
+        worth = weights_of_copies.weights[which] ** 2 / np.maximum(others * (others + 1), 1)
         stays = np.argsort(worth, kind="stable")[(rows - p + 1) // 2 :]
-        kinds, copies = np.unique(held.kinds[which[stays]], return_counts=True)
-        held = _fitted(about, kinds, copies, held.ridge, np.arange(len(kinds)))
-    return held
+        kinds, copies = np.unique(weights_of_copies.kinds[which[stays]], return_counts=True)
+        weights_of_copies = _fit(about, kinds, copies, weights_of_copies.ridge, np.arange(len(kinds)))
+    return weights_of_copies
 
 
 def repeat(about: Received, p: int) -> IntArray:

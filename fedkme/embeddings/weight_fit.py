@@ -88,11 +88,11 @@ def _onto_ball(weights: FloatArray, bound: float) -> FloatArray:
 
 
 def _simplex(weights: FloatArray, total: float) -> FloatArray:
-    falling: FloatArray = np.sort(weights)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(weights) + 1)
-    last = int(np.flatnonzero(falling > excess)[-1])
-    kept: FloatArray = np.maximum(weights - excess[last], 0.0)
-    return kept
+    descending: FloatArray = np.sort(weights)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(weights) + 1)
+    last = int(np.flatnonzero(descending > excess)[-1])
+    projected: FloatArray = np.maximum(weights - excess[last], 0.0)
+    return projected
 
 
 def _largest_eigenvalue(gram: FloatArray) -> float:

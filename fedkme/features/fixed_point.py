@@ -227,21 +227,21 @@ class NearScores:
 
     def follow(self, features: Features, vector: FloatArray) -> None:
         """Follow to another vector and to the rows that were appended, features (d, m)."""
-        known, step = len(self.scores), vector - self._vector
+        valid, step = len(self.scores), vector - self._vector
         changed, fresh = step.nonzero()[0], _off(vector)
         off = self.off
         if len(changed):
             off += _off(step[changed]) + _HALF_ULP * (_largest(vector) + off)
         if 2 * len(changed) >= len(vector) or off > 4 * fresh:
-            known, off = 0, fresh
+            valid, off = 0, fresh
         if features.shape[1] > len(self.scores):
             self.scores = np.append(self.scores, np.zeros(features.shape[1] - len(self.scores), np.float32))
             off = max(off, fresh)
         self._vector, self.off = vector, off
-        if known and len(changed):
-            self._add(features[:, :known], changed, step[changed], 0)
-        self.scores[known:] = 0.0
-        self._add(features, slice(None), vector, known)
+        if valid and len(changed):
+            self._add(features[:, :valid], changed, step[changed], 0)
+        self.scores[valid:] = 0.0
+        self._add(features, slice(None), vector, valid)
 
     def _add(
         self, features: Features, coordinates: slice | NDArray[np.intp], vector: FloatArray, start: int

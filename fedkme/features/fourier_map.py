@@ -224,8 +224,8 @@ class Turns:
         angles += 1.5 * 2.0**52  # what is left of a float64 are its whole steps, the last bits of it
         places = angles.view(np.int64)
         places &= STEPS - 1
-        found: FloatArray = self._table[places].view(np.float64)
-        return found
+        features: FloatArray = self._table[places].view(np.float64)
+        return features
 
 
 @lru_cache(maxsize=8)

@@ -60,9 +60,9 @@ def hashed_kernel(x: Features, y: Features) -> FloatArray:
     Standard deviation (1 - k^2) / sqrt(d) for the paired form, without bias but for rounding (2^-12).
     """
     unit = math.sqrt(2.0 / x.shape[1]) * FEATURE_UNIT
-    left: FloatArray = unit * x.astype(np.float64)
-    right: FloatArray = unit * y.astype(np.float64)
-    return left @ right.T
+    x_features: FloatArray = unit * x.astype(np.float64)
+    y_features: FloatArray = unit * y.astype(np.float64)
+    return x_features @ y_features.T
 
 
 def herd_hashes(

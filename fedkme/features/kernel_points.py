@@ -134,11 +134,11 @@ class PointsMap(EmbeddingMap):
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
         dtype = points.dtype
-        moved, at = points * xp.asarray(self._gain, dtype=dtype), xp.asarray(self._points, dtype=dtype)
+        x, z = points * xp.asarray(self._gain, dtype=dtype), xp.asarray(self._points, dtype=dtype)
         if xp is np:
-            kernel = rbf(moved, at, self.spec.gamma)
+            kernel = rbf(x, z, self.spec.gamma)
         else:  # of released rows, for gradients
-            squares = (moved * moved).sum(axis=1)[:, None] + (at * at).sum(axis=1) - 2.0 * (moved @ at.T)
+            squares = (x * x).sum(axis=1)[:, None] + (z * z).sum(axis=1) - 2.0 * (x @ z.T)
             kernel = xp.exp(-self.spec.gamma * xp.maximum(squares, 0.0))
         return kernel @ xp.asarray(self.whitening.T, dtype=dtype)
 
@@ -146,8 +146,8 @@ class PointsMap(EmbeddingMap):
 def principal_basis(gram: FloatArray, tolerance: float) -> FloatArray:
     """W = D^-1/2 V^T, (J, M), of K_zz = V D V^T over eigenvalues above `tolerance`, ascending."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > tolerance
-    basis: FloatArray = vectors[:, kept].T / np.sqrt(values[kept])[:, None]
+    large = values > tolerance
+    basis: FloatArray = vectors[:, large].T / np.sqrt(values[large])[:, None]
     return basis
 
 

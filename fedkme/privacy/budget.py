@@ -78,10 +78,10 @@ def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[
     """
     from fedkme.privacy.accountants import paid
 
-    told = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
-    names = {d.protected for d in told if d.protected != OWNERS} or {OWNERS}
+    about_owners = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
+    names = {d.protected for d in about_owners if d.protected != OWNERS} or {OWNERS}
     remedy = "Ask for a smaller epsilon, or agree on a larger budget."
-    events = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in sorted(names)}
+    events = {tuple(paid(d for d in about_owners if d.protected in (OWNERS, name))) for name in sorted(names)}
     for before in events:  # owners of equal past cost the same
         check_cost(budget, f"{OWNERS} towards {OWNERS}", before, tuple(planned), remedy)
 

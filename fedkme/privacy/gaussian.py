@@ -25,7 +25,7 @@ _CLOSE = 1e-4
 """Difference of the logarithms of delta's two terms from which on rounding is no matter: 2^-40 of it."""
 MARGIN = 1e-9
 """Relative; far above the rounding of `responses_delta`, far below anything that matters."""
-_solved = lru_cache(maxsize=256)
+_cached = lru_cache(maxsize=256)
 """Keeps what a bisection found, which takes a millisecond: a run, and an audit of thousands, asks for few."""
 
 
@@ -68,7 +68,7 @@ def _small_delta(sigma: float, epsilon: float) -> float:
     return max(width * density - math.expm1(epsilon) * below, 0.0) + rounding
 
 
-@_solved
+@_cached
 def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
     """Least noise, per unit of L2 sensitivity, that makes all releases together (epsilon, delta)-DP.
 
@@ -95,7 +95,7 @@ def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
     return math.sqrt(releases) * single
 
 
-@_solved
+@_cached
 def gaussian_epsilon(sigma: float, delta: float) -> float:
     """Smallest epsilon at which noise `sigma` per unit of L2 sensitivity is (epsilon, delta)-DP.
 

@@ -107,11 +107,11 @@ class Landmarks:
         """
         landmarks = self.features(self.rows)
         expected = _SPREAD * np.square(landmarks).mean(axis=0)
-        kept = expected / (expected + deviation**2)
+        shrinkage = expected / (expected + deviation**2)
         centre = landmarks.mean(axis=0)
-        weights = (centre + kept * (mean - centre)) @ self.map.whitening
-        found: FloatArray = weights @ h1.normalised(self.rows)
-        return found
+        weights = (centre + shrinkage * (mean - centre)) @ self.map.whitening
+        mean_h1: FloatArray = weights @ h1.normalised(self.rows)
+        return mean_h1
 
 
 def landmarks_of(data: bytes, gamma: float, schema: Schema) -> Landmarks:

@@ -185,16 +185,16 @@ def stored_ledger(party: str, store: Store) -> Ledger:
     """
     before = tip(store)
     line, first, previous = "", *((before.last, before.mark) if before else (0, GENESIS))
-    for number, kept in enumerate(store.ledger(first), start=first + 1):
-        line = kept.line
-        found = _LINE.fullmatch(line.encode("ascii", errors="replace"))
+    for number, row in enumerate(store.ledger(first), start=first + 1):
+        line = row.line
+        match = _LINE.fullmatch(line.encode("ascii", errors="replace"))
         tail = f',"previous":"{previous}","seq":{number}'.encode("ascii")
-        if found is None or not found["body"].endswith(tail) or not _is_hash(found["body"], found["hash"]):
+        if match is None or not match["body"].endswith(tail) or not _is_hash(match["body"], match["hash"]):
             raise LedgerError(
                 f"line {number} of the ledger in the store of {party} was changed, or one before it is gone",
                 "Keep the store as evidence, and bring back a backup.",
             )
-        previous = found["hash"].decode("ascii")
+        previous = match["hash"].decode("ascii")
     if not line:
         return Ledger(party, store.extend_ledger)
     last = _read_line(line.encode("ascii"))
@@ -307,14 +307,14 @@ def merged(ledgers: Iterable[Iterable[Line]]) -> list[Line]:
     Within one ledger every line is a draw. Both sides of an exchange write the same line about a draw, with a
     nonce that is of its bytes: each distinct line counts as often as in the ledger that has it most often.
     """
-    found: Counter[Line] = Counter()
+    counts: Counter[Line] = Counter()
     lines: list[Line] = []
     for ledger in ledgers:
-        here: Counter[Line] = Counter()
+        own: Counter[Line] = Counter()
         for line in ledger:
-            here[line] += 1
-            if here[line] > found[line]:
-                found[line] += 1
+            own[line] += 1
+            if own[line] > counts[line]:
+                counts[line] += 1
                 lines.append(line)
     return lines
 
@@ -334,10 +334,12 @@ def _archived(path: Path, text: bytes) -> bytes:
     """Lines of the archives that the first line of a file names, and those behind it."""
     head, _, rest = text.partition(b"\n")
     try:
-        named = [(path.parent / each["file"], each["sha256"]) for each in json.loads(head)["archives"]]
+        archives = [
+            (path.parent / archive["file"], archive["sha256"]) for archive in json.loads(head)["archives"]
+        ]
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path}, line 1: it names no archives", _REMEDY) from None
-    lines = (kept.line for each in named for kept in read_archive(*each).lines)
+    lines = (row.line for archive in archives for row in read_archive(*archive).lines)
     return "".join(f"{line}\n" for line in lines).encode("ascii", errors="replace") + rest
 
 
@@ -364,20 +366,20 @@ def _is_hash(body: bytes, digest: bytes) -> bool:
 @functools.lru_cache(2048)  # a party reads its ledger at its start, and again to compare and to condense it
 def _read_line(line: bytes) -> Entry | str:
     """The entry, or what is wrong with the line by itself."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         return "the line is no entry of a ledger"
-    body, digest = found["body"], found["hash"].decode("ascii")
-    if not _is_hash(body, found["hash"]):
+    body, digest = match["body"], match["hash"].decode("ascii")
+    if not _is_hash(body, match["hash"]):
         return "the line was altered: its hash is another"
     try:
         plain = json.loads(body + b"}")
         disclosure = disclosure_from_json(plain["disclosure"])
         entry = Entry(plain["seq"], plain["party"], disclosure, plain["previous"], digest)
-        spelled = _body(disclosure, json.dumps(entry.party), entry.previous, entry.seq)
+        body_of_entry = _body(disclosure, json.dumps(entry.party), entry.previous, entry.seq)
     except (ValueError, KeyError, TypeError, RecursionError, ProtocolError):
         return "the line holds no disclosure that this version knows"
-    return entry if spelled == body else "the line is not spelled as a ledger spells it"
+    return entry if body_of_entry == body else "the line is not spelled as a ledger spells it"
 
 
 def _break(last: Entry | None, entry: Entry) -> str:

@@ -62,7 +62,7 @@ def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     first, last = cumulative.searchsorted([coin * total - blur, coin * total + blur], side="right")
     if first == last < len(weights):
         return int(first)
-    return _chosen_exactly(weights, coin, noise)
+    return _choose_exactly(weights, coin, noise)
 
 
 def choice_weights(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -75,7 +75,7 @@ def choice_weights(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.exp(np.maximum(within - np.maximum.reduce(within), _LEAST_LOGIT)))
 
 
-def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
+def _choose_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     exact = [Fraction(weight) for weight in weights.tolist()]
     bounds = list(accumulate(exact))
     low, width = Fraction(coin), Fraction(1, 2**53)

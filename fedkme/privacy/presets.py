@@ -67,18 +67,18 @@ class _Written(BaseModel):
 
 def large_epsilons(settings: object, within: str = "") -> list[str]:
     """Epsilons of settings over LARGE, as `key = value`: their promise is next to nothing."""
-    found = []
+    lines = []
     for name, value in settings if isinstance(settings, BaseModel) else ():
         for inner in value if isinstance(value, tuple) else (value,):
-            found += large_epsilons(inner, f"{within}{name}.")
+            lines += large_epsilons(inner, f"{within}{name}.")
         if name in ("epsilon", "most_epsilon") and isinstance(value, float) and value > LARGE:
-            found.append(f"{within}{name} = {value:g}")
-    return found
+            lines.append(f"{within}{name} = {value:g}")
+    return lines
 
 
 def warn_of_large(settings: object, say: Callable[[str], None]) -> None:
     """Say in a line which epsilons of a party's settings are so large, if some are."""
-    if found := large_epsilons(settings):
+    if epsilons := large_epsilons(settings):
         say(f"an epsilon over {LARGE:g} promises next to nothing: {', '.join(found)}")
 
 

@@ -75,11 +75,11 @@ def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
         ValueError: if sigma is outside its range.
     """
     _check(sigma)
-    drawn = np.zeros(0, dtype=np.int64)
-    while (lacking := size - len(drawn)) > 0:
+    draws = np.zeros(0, dtype=np.int64)
+    while (lacking := size - len(draws)) > 0:
         candidates = _laplace(math.floor(sigma) + 1.0, lacking + lacking // 2 + 8, words)
-        drawn = np.concatenate([drawn, candidates[_kept(candidates, sigma, words)]])
-    return drawn[:size]
+        draws = np.concatenate([draws, candidates[_accepted(candidates, sigma, words)]])
+    return draws[:size]
 
 
 def _check(scale: float) -> None:
@@ -97,10 +97,10 @@ def _geometric(scale: float, size: int, words: Words) -> IntArray:
     first = words(size) >> np.uint64(64 - _BITS)
     least, most = _minus_log(first)
     low, high = np.floor(scale * least), np.floor(scale * most)
-    drawn = np.where(low == high, low, 0.0).astype(np.int64)
+    draws = np.where(low == high, low, 0.0).astype(np.int64)
     for place in np.flatnonzero(low != high).tolist():
-        drawn[place] = _geometric_exactly(Fraction(scale), int(first[place]), words)
-    return drawn
+        draws[place] = _geometric_exactly(Fraction(scale), int(first[place]), words)
+    return draws
 
 
 def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
@@ -112,23 +112,25 @@ def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
         uniform.refine()
 
 
-def _kept(candidates: IntArray, sigma: float, words: Words) -> NDArray[np.bool_]:
+def _accepted(candidates: IntArray, sigma: float, words: Words) -> NDArray[np.bool_]:
     """Keep y where U < exp(-(|y| - sigma^2 / t)^2 / (2 sigma^2)): (n,) bool."""
     first = words(len(candidates)) >> np.uint64(64 - _BITS)
     least, most = _minus_log(first)
     center = sigma * sigma / (math.floor(sigma) + 1.0)
     sizes = np.abs(candidates).astype(np.float64)
-    away = (sizes - center) / sigma
-    exponent = away * away / 2
+    distance = (sizes - center) / sigma
+    exponent = distance * distance / 2
     # |y| and the center are rounded by 2^-52 of themselves, and what is over sigma is squared
-    error = 2.0**-48 * (1.0 + exponent + np.abs(away) * (sizes + center) / sigma)
-    kept = least > exponent + error
-    for place in np.flatnonzero(~kept & (most >= exponent - error)).tolist():
-        kept[place] = _kept_exactly(abs(int(candidates[place])), Fraction(sigma), int(first[place]), words)
-    return kept
+    error = 2.0**-48 * (1.0 + exponent + np.abs(distance) * (sizes + center) / sigma)
+    accepted = least > exponent + error
+    for place in np.flatnonzero(~accepted & (most >= exponent - error)).tolist():
+        accepted[place] = _accepted_exactly(
+            abs(int(candidates[place])), Fraction(sigma), int(first[place]), words
+        )
+    return accepted
 
 
-def _kept_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
+def _accepted_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
     square = sigma * sigma
     exponent = (size - square / (math.floor(sigma) + 1)) ** 2 / (2 * square)
     uniform = UniformReal(first, words)
@@ -153,20 +155,22 @@ class UniformReal:
 
     def __init__(self, first: int, words: Words) -> None:
         """Begin with the first 53 bits; further ones are of `words`."""
-        self._known, self._bits, self._words = first, _BITS, words
+        self._prefix, self._bits, self._words = first, _BITS, words
 
     def refine(self) -> None:
         """Draw 64 more bits."""
-        self._known = (self._known << 64) | int(self._words(1)[0])
+        self._prefix = (self._prefix << 64) | int(self._words(1)[0])
         self._bits += 64
 
     def minus_log(self) -> tuple[Fraction, Fraction]:
         """Bounds of -ln U by what is known, each within an error that is counted."""
-        if self._known == 0:
+        if self._prefix == 0:
             self.refine()
             return self.minus_log()
         whole = 1 << self._bits
-        return self._bound(Fraction(self._known + 1, whole), -1), self._bound(Fraction(self._known, whole), 1)
+        return self._bound(Fraction(self._prefix + 1, whole), -1), self._bound(
+            Fraction(self._prefix, whole), 1
+        )
 
     def _bound(self, number: Fraction, side: int) -> Fraction:
         """Bound of -ln(number), below for side -1 and above for 1; number in (0, 1]."""

@@ -49,11 +49,11 @@ def row_disclosures(
         sealed_for: the consumer who alone can open them; none: the curator sees them.
         hashed: whether sealed rows have h1 of them beside, which the curator sees.
     """
-    told: list[tuple[str, Event]] = (
+    events: list[tuple[str, Event]] = (
         [(CURATOR, _HASHED if hashed else _SEALED), (sealed_for, _ROW)] if sealed_for else [(CURATOR, _ROW)]
     )
     return [
         Disclosure(run, number, owner, observer, event, "replace-one", None, f"row {token}")
         for token in tokens
-        for observer, event in told
+        for observer, event in events
     ]

@@ -59,9 +59,9 @@ class PartyKeys:
         """The key of sealed boxes, loaded."""
         return BoxKey(self.box)
 
-    def sign(self, said: bytes) -> bytes:
+    def sign(self, message: bytes) -> bytes:
         """An Ed25519 signature."""
-        return Ed25519PrivateKey.from_private_bytes(self.signing).sign(said)
+        return Ed25519PrivateKey.from_private_bytes(self.signing).sign(message)
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,9 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
-    shared, none = _shared(secret), without_hashes(1)[0]
+    shared, no_hash = _shared(secret), without_hashes(1)[0]
     plain = _HEAD.pack(False, 0, 0).ljust(_padded(_HEAD.size + 8 * columns), b"\0")
-    return [HashedRow(t, none, seal(plain, recipient, _about(secret, t, none), shared)) for t in tokens]
+    return [HashedRow(t, no_hash, seal(plain, recipient, _about(secret, t, no_hash), shared)) for t in tokens]
 
 
 def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> list[Row]:
@@ -134,9 +134,9 @@ def mismatched(
     if not rows:
         return []
     values: NDArray[np.float64] = np.array([row.values for row in rows])
-    own = h1.fixed_point(schema.encode(values)).astype(np.int32)
-    said: NDArray[Any] = np.array([row.features for row in hashed], dtype=np.int32)
-    return [int(place) for place in np.flatnonzero(np.abs(own - said).max(axis=1) > 1)]
+    hashes_of_rows = h1.fixed_point(schema.encode(values)).astype(np.int32)
+    hashes: NDArray[Any] = np.array([row.features for row in hashed], dtype=np.int32)
+    return [int(place) for place in np.flatnonzero(np.abs(hashes_of_rows - hashes).max(axis=1) > 1)]
 
 
 def _packed(row: Row, labels_only: bool) -> bytes:

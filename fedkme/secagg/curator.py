@@ -96,7 +96,7 @@ class CuratorAggregator:
         self._context = parameters.context
         self._peers = dict(peers)
         self._keys: dict[str, Advertisement] = {}
-        self._taken: set[bytes] = set()
+        self._used_keys: set[bytes] = set()
         """Keys that owners advertised."""
         self._roster: KeyRoster
         self._graph: Graph
@@ -106,7 +106,7 @@ class CuratorAggregator:
         self._masked = np.zeros(parameters.length, dtype=np.uint64)
         self._inputs: set[str] = set()
         self._survivors: tuple[str, ...] = ()
-        self._told = b""
+        self._statement = b""
         """Bytes that survivors are to endorse."""
         self._endorsements: dict[str, Endorsement] = {}
         self._unmaskings: set[str] = set()
@@ -123,10 +123,10 @@ class CuratorAggregator:
         self._admit(Stage.ADVERTISEMENTS, name, message.context, self._keys, self._parameters.owners)
         if not verified(self._peers[name], message.signature, message.signed):
             raise self._refused(name, "did not sign its keys")
-        if {message.cipher_key, message.mask_key} & self._taken or message.cipher_key == message.mask_key:
+        if {message.cipher_key, message.mask_key} & self._used_keys or message.cipher_key == message.mask_key:
             raise self._refused(name, "advertises a key that is taken")
         self._keys[name] = message
-        self._taken |= {message.cipher_key, message.mask_key}
+        self._used_keys |= {message.cipher_key, message.mask_key}
 
     def roster(self) -> KeyRoster:
         """Close phase 1; with neighbours each owner is sent its part, see `roster_of`.
@@ -138,14 +138,14 @@ class CuratorAggregator:
         marks: tuple[bytes, ...] = ()
         root = b""
         if self._parameters.neighbours:
-            known = {name: each.fingerprint for name, each in self._keys.items()}
-            marks = tuple(known.get(name, b"") for name in self._parameters.owners)
+            fingerprints = {name: advertisement.fingerprint for name, advertisement in self._keys.items()}
+            marks = tuple(fingerprints.get(name, b"") for name in self._parameters.owners)
             root = root_of(self._context, marks)
             self._session = session_of(self._context, root)
         self._graph = graph_of(self._parameters, root)
         self._check_circles(self._keys, "advertised keys")
-        everybody = tuple(self._keys[name] for name in sorted(self._keys))
-        self._roster = KeyRoster(self._context, everybody, marks)
+        advertisements = tuple(self._keys[name] for name in sorted(self._keys))
+        self._roster = KeyRoster(self._context, advertisements, marks)
         return self._roster
 
     def roster_of(self, owner: str) -> KeyRoster:
@@ -168,10 +168,10 @@ class CuratorAggregator:
         """
         name = message.sender
         self._admit(Stage.SHARES, name, message.context, self._sealed, self._keys)
-        recipients = [each.recipient for each in message.shares]
+        recipients = [share.recipient for share in message.shares]
         circle = self._keys.keys() & set(self._graph.circle(name))
         complete = len(recipients) == len(circle) - 1 and {*recipients, name} == circle
-        if not complete or any(each.sender != name for each in message.shares):
+        if not complete or any(share.sender != name for share in message.shares):
             raise self._refused(name, "sealed shares for others than the roster")
         self._sealed[name] = message.shares
 
@@ -184,9 +184,9 @@ class CuratorAggregator:
         self._close(Stage.SHARES, Stage.INPUTS, len(self._sealed), self._parameters.least_survivors)
         mail: dict[str, list[SealedShare]] = {name: [] for name in sorted(self._sealed)}
         for sender in sorted(self._sealed):
-            for each in self._sealed[sender]:
-                if each.recipient in mail:
-                    mail[each.recipient].append(each)
+            for share in self._sealed[sender]:
+                if share.recipient in mail:
+                    mail[share.recipient].append(share)
         self._check_circles(self._sealed, "shared")
         sharing: tuple[str, ...] = ()
         if self._parameters.neighbours:
@@ -220,7 +220,7 @@ class CuratorAggregator:
         self._survivors = tuple(sorted(self._inputs))
         self._check_circles(self._survivors, "are left")
         keys = () if self._parameters.neighbours else self._keys.values()
-        self._told = endorsed(self._session, keys, self._sealed, self._survivors)
+        self._statement = endorsed(self._session, keys, self._sealed, self._survivors)
         return Survivors(self._context, self._survivors)
 
     def endorsed(self, message: Endorsement) -> None:
@@ -231,7 +231,7 @@ class CuratorAggregator:
         """
         name = message.sender
         self._admit(Stage.ENDORSEMENTS, name, message.context, self._endorsements, self._survivors)
-        if not verified(self._peers[name], message.signature, self._told):
+        if not verified(self._peers[name], message.signature, self._statement):
             raise self._refused(name, "endorses something else")
         self._endorsements[name] = message
 
@@ -255,9 +255,9 @@ class CuratorAggregator:
         """
         name = message.sender
         self._admit(Stage.UNMASKINGS, name, message.context, self._unmaskings, self._survivors)
-        circle = [each for each in self._graph.circle(name) if each in self._sealed]
-        seeds = self._values(name, message.self_masks, [each for each in circle if each in self._inputs])
-        keys = self._values(name, message.mask_keys, [each for each in circle if each not in self._inputs])
+        circle = [peer for peer in self._graph.circle(name) if peer in self._sealed]
+        seeds = self._values(name, message.self_masks, [peer for peer in circle if peer in self._inputs])
+        keys = self._values(name, message.mask_keys, [peer for peer in circle if peer not in self._inputs])
         point = self._parameters.point(name)
         for about, value in seeds.items():
             self._seeds.setdefault(about, {})[point] = value
@@ -325,18 +325,18 @@ class CuratorAggregator:
             chosen = dict((values[start:] + values[:start])[: self._parameters.threshold])
             secret = shamir.combine(chosen)
             if secret < 2 ** (8 * shamir.SECRET_BYTES):
-                found = secret.to_bytes(shamir.SECRET_BYTES, "big")
-                if public(found) == expected:
-                    return found
+                candidate = secret.to_bytes(shamir.SECRET_BYTES, "big")
+                if public(candidate) == expected:
+                    return candidate
         raise SecureAggregationError(
             f"shares of a secret of owner {owner!r} do not fit together",
             "That owner or one that revealed shares deviates; ask again without, under another name.",
         )
 
     def _values(self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]) -> dict[str, int]:
-        if tuple(each.about for each in shares) != tuple(owners):
+        if tuple(share.about for share in shares) != tuple(owners):
             raise self._refused(sender, "reveals shares of other secrets than it is to")
-        return {each.about: shamir.from_bytes(each.share) for each in shares}
+        return {share.about: shamir.from_bytes(share.share) for share in shares}
 
     def _admit(
         self, stage: Stage, sender: str, context: bytes, already: Container[str], expected: Container[str]

@@ -32,8 +32,8 @@ class Graph:
         self._steps: tuple[int, ...] = ()
         self._fewest: dict[frozenset[str], int] = {}
         if parameters.neighbours:
-            apart = offsets(len(self._owners), parameters.neighbours)
-            self._steps = (0, *apart, *(-each for each in apart))
+            distances = offsets(len(self._owners), parameters.neighbours)
+            self._steps = (0, *distances, *(-distance for distance in distances))
             self._order = sorted(self._owners, key=functools.partial(_draw, root))
             self._places = {name: place for place, name in enumerate(self._order)}
 
@@ -57,12 +57,12 @@ class Graph:
 
     def _count(self, names: frozenset[str]) -> int:
         owners = len(self._owners)
-        there = np.zeros(owners, dtype=np.uint16)
-        there[[self._places[name] for name in names]] = 1
-        twice, around = np.tile(there, 2), np.zeros_like(there)
+        present = np.zeros(owners, dtype=np.uint16)
+        present[[self._places[name] for name in names]] = 1
+        doubled, left_in_circle = np.tile(present, 2), np.zeros_like(present)
         for step in self._steps:
-            around += twice[step % owners : step % owners + owners]
-        return int(np.min(around[there == 1], initial=len(self._steps)))
+            left_in_circle += doubled[step % owners : step % owners + owners]
+        return int(np.min(left_in_circle[present == 1], initial=len(self._steps)))
 
 
 @functools.lru_cache(maxsize=8)

@@ -73,8 +73,8 @@ class KeyRoster:
         _check_tuple(self.advertisements, Advertisement)
         _check_tuple(self.fingerprints, bytes)
         _check_tuple(self.keys, KeyBinding)
-        for each in self.fingerprints:
-            _check_bytes(each, _CONTEXT_BYTES if each else 0)
+        for fingerprint in self.fingerprints:
+            _check_bytes(fingerprint, _CONTEXT_BYTES if fingerprint else 0)
 
 
 @dataclass(frozen=True)
@@ -229,10 +229,10 @@ def endorsed(
     """
     keys = [
         part
-        for each in sorted(advertisements, key=lambda each: each.sender)
-        for part in (each.signed, each.signature)
+        for message in sorted(advertisements, key=lambda message: message.sender)
+        for part in (message.signed, message.signature)
     ]
-    names = (_digest(frozenset(each)) for each in (sharing, survivors))
+    names = (_digest(frozenset(owners)) for owners in (sharing, survivors))
     return framed(b"fedkme secagg survivors", context, hashlib.sha256(framed(*keys)).digest(), *names)
 
 
@@ -243,14 +243,14 @@ def _digest(names: frozenset[str]) -> bytes:
 
 
 @functools.lru_cache(maxsize=8)
-def session_of(context: bytes, *heard: bytes | tuple[str, ...]) -> bytes:
+def session_of(context: bytes, *facts: bytes | tuple[str, ...]) -> bytes:
     """Context of what follows from more than parameters, 32 bytes.
 
     Args:
         context: of the aggregation.
         heard: the root of its roster; then who shared.
     """
-    parts = (each if isinstance(each, bytes) else framed(*(name.encode() for name in each)) for each in heard)
+    parts = (part if isinstance(part, bytes) else framed(*(name.encode() for name in part)) for part in facts)
     return hashlib.sha256(framed(b"fedkme secagg session", context, *parts)).digest()
 
 

@@ -105,8 +105,8 @@ def plan_neighbours(owners: int, dropouts: int, colluders: int) -> Neighbours | 
         return None
     degree = 4
     while degree <= min(owners // 2 - 1, _MOST):
-        if (found := _plan(owners, dropouts, colluders, degree)) is not None:
-            return found
+        if (plan := _plan(owners, dropouts, colluders, degree)) is not None:
+            return plan
         degree += max(2, degree // 32 * 2)  # large ones are not searched one by one
     return None
 
@@ -115,15 +115,17 @@ def plan_neighbours(owners: int, dropouts: int, colluders: int) -> Neighbours | 
 def offsets(owners: int, degree: int) -> tuple[int, ...]:
     """Distances of the neighbours of a place, to both sides; public, as hashes draw them."""
     half = range(1, (owners - 1) // 2 + 1)
-    drawn = sorted(half, key=lambda each: hashlib.sha256(b"%d %d %d" % (owners, degree, each)).digest())
-    return tuple(sorted(drawn[: degree // 2]))
+    shuffled = sorted(
+        half, key=lambda distance: hashlib.sha256(b"%d %d %d" % (owners, degree, distance)).digest()
+    )
+    return tuple(sorted(shuffled[: degree // 2]))
 
 
 def eigenvalues(owners: int, degree: int) -> tuple[float, float]:
     """The largest eigenvalue of the graph but k, and the largest in absolute value, rounded up."""
     row = np.zeros(owners)
-    for each in offsets(owners, degree):
-        row[[each, -each]] = 1.0
+    for distance in offsets(owners, degree):
+        row[[distance, -distance]] = 1.0
     others = np.fft.rfft(row).real[1:]
     return float(others.max()) + _ROUNDING, float(np.abs(others).max()) + _ROUNDING
 
@@ -153,11 +155,11 @@ def is_connected(owners: int, degree: int, least: int, honest: int) -> bool:
     if least <= above:
         return False
     size = math.ceil(owners * (least - above) / (degree - above) * (1.0 - _ROUNDING))
-    left = max(honest, 2 * size)
-    if left > owners:
+    remaining = max(honest, 2 * size)
+    if remaining > owners:
         return True
-    pairs = size * (left - size)
-    return pairs / (owners * (owners - left) + pairs) > (largest / degree) ** 2 * (1.0 + _ROUNDING)
+    pairs = size * (remaining - size)
+    return pairs / (owners * (owners - remaining) + pairs) > (largest / degree) ** 2 * (1.0 + _ROUNDING)
 
 
 def _least_bound(owners: int, marked: int, degree: int, bits: int, own: int = 0) -> int:

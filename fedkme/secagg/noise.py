@@ -125,8 +125,8 @@ class NoisePlan:
     @property
     def excess(self) -> float:
         """Xi, of the theorem."""
-        each = sum_excess(self.share, self.honest) + lattice_excess(self.smoothing)
-        return self.length * self.releases * each
+        per_coordinate = sum_excess(self.share, self.honest) + lattice_excess(self.smoothing)
+        return self.length * self.releases * per_coordinate
 
     @property
     def multiplier(self) -> float:

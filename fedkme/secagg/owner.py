@@ -130,13 +130,13 @@ class OwnerAggregator:
         """Advertisements of its circle."""
         self._shares: dict[str, tuple[bytes, bytes]] = {}
         """By owner that shared: this owner's share of its seed, and of its mask key."""
-        self._there: frozenset[str]
+        self._members: frozenset[str]
         """Everybody on the roster; from phase 3 on, everybody who shared."""
         self._survivors: tuple[str, ...] = ()
         self._masking = self._context
         """Context of masks: with neighbours, of roster and of who shared."""
         self._sealing: KeyPair | None = None
-        self._told = b""
+        self._statement = b""
         """Bytes that this owner endorsed."""
 
     def advertise(self) -> Advertisement:
@@ -228,12 +228,12 @@ class OwnerAggregator:
             self._check_context(survivors.context)
             if self.name not in survivors.owners:
                 raise self._deviates("counts this owner, which answered, as lost")
-            if not self._there.issuperset(survivors.owners):
+            if not self._members.issuperset(survivors.owners):
                 raise self._deviates("counts an owner as a survivor that shared no masks")
             self._check_left(set_of(survivors.owners), "are left")
             self._survivors = survivors.owners
-            self._told = self._endorsed()
-            return Endorsement(self.name, self._context, self._signing_key.sign(self._told))
+            self._statement = self._endorsed()
+            return Endorsement(self.name, self._context, self._signing_key.sign(self._statement))
 
     def unmask(self, endorsements: Endorsements) -> Unmasking:
         """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; of nobody both.
@@ -243,23 +243,23 @@ class OwnerAggregator:
         """
         with self._step(Phase.UNMASK, Phase.DONE):
             self._check_context(endorsements.context)
-            signers = [each.sender for each in endorsements.endorsements]
+            signers = [endorsement.sender for endorsement in endorsements.endorsements]
             entitled = self._graph.committee.intersection(self._survivors)
             if len(set(signers)) != len(signers) or not entitled.issuperset(signers):
                 raise self._deviates("shows endorsements that are not of survivors, one each")
             self._check_count(len(signers), self._parameters.threshold, "endorse the survivors")
-            for each in endorsements.endorsements:
-                if each.context != self._context or not verified(
-                    self._peers[each.sender], each.signature, self._told
+            for endorsement in endorsements.endorsements:
+                if endorsement.context != self._context or not verified(
+                    self._peers[endorsement.sender], endorsement.signature, self._statement
                 ):
                     raise self._deviates(f"told {each.sender!r} something else, or that owner deviates")
-            left = set(self._survivors)
+            survivors = set(self._survivors)
             circle = sorted(self._shares)
             revealed = Unmasking(
                 self.name,
                 self._context,
-                tuple(RevealedShare(name, self._shares[name][0]) for name in circle if name in left),
-                tuple(RevealedShare(name, self._shares[name][1]) for name in circle if name not in left),
+                tuple(RevealedShare(name, self._shares[name][0]) for name in circle if name in survivors),
+                tuple(RevealedShare(name, self._shares[name][1]) for name in circle if name not in survivors),
             )
             self._forget()
             return revealed
@@ -292,51 +292,62 @@ class OwnerAggregator:
         parameters, marks = self._parameters, roster.fingerprints
         if not parameters.neighbours:
             self._graph = graph_of(parameters, b"")
-            self._there = frozenset(each.sender for each in roster.advertisements)
+            self._members = frozenset(advertisement.sender for advertisement in roster.advertisements)
             return
         if len(marks) != len(parameters.owners):
             raise self._deviates("shows a roster that is not of all owners")
-        there = present(parameters.owners, marks)
-        if any(there.get(each.sender) != each.fingerprint for each in roster.advertisements):
+        fingerprints = present(parameters.owners, marks)
+        if any(
+            fingerprints.get(advertisement.sender) != advertisement.fingerprint
+            for advertisement in roster.advertisements
+        ):
             raise self._deviates("shows keys that are not those of its roster")
         root = root_of(self._context, marks)
-        self._graph, self._there = graph_of(parameters, root), set_of(tuple(there))
+        self._graph, self._members = graph_of(parameters, root), set_of(tuple(fingerprints))
         self._session = session_of(self._context, root)
-        circle = self._there.intersection(self._graph.circle(self.name))
-        if circle != {each.sender for each in roster.advertisements}:
+        circle = self._members.intersection(self._graph.circle(self.name))
+        if circle != {advertisement.sender for advertisement in roster.advertisements}:
             raise self._deviates("shows other neighbours than the roster gives this owner")
-        if not self._there.intersection(circle | self._graph.committee) <= set(self._peers):
+        if not self._members.intersection(circle | self._graph.committee) <= set(self._peers):
             raise self._deviates("lacks signing keys of neighbours, or of the committee")
 
     def _checked(self, roster: KeyRoster) -> dict[str, Advertisement]:
         keys: dict[str, Advertisement] = {}
-        for each in roster.advertisements:
-            if each.sender in keys or not self._parameters.includes(each.sender):
+        for advertisement in roster.advertisements:
+            if advertisement.sender in keys or not self._parameters.includes(advertisement.sender):
                 raise self._deviates("shows keys of a party that is no owner of it, or two of one owner")
-            own = each.sender == self.name and each == self._keys[self.name]  # needs no verification
+            own = (
+                advertisement.sender == self.name and advertisement == self._keys[self.name]
+            )  # needs no verification
             if not own and (
-                each.context != self._context
-                or not verified(self._peers[each.sender], each.signature, each.signed)
+                advertisement.context != self._context
+                or not verified(
+                    self._peers[advertisement.sender], advertisement.signature, advertisement.signed
+                )
             ):
                 raise self._deviates(f"shows keys that {each.sender!r} did not sign for it")
-            keys[each.sender] = each
+            keys[advertisement.sender] = advertisement
         if keys.get(self.name) != self._keys[self.name]:
             raise self._deviates("shows other keys of this owner than it advertised")
-        public = [key for each in keys.values() for key in (each.cipher_key, each.mask_key)]
+        public = [
+            key
+            for advertisement in keys.values()
+            for key in (advertisement.cipher_key, advertisement.mask_key)
+        ]
         if len(set(public)) != len(public):
             raise self._deviates("shows a key twice")
-        self._check_left(self._there, "advertised keys")
+        self._check_left(self._members, "advertised keys")
         return keys
 
     def _open(self, delivery: Delivery) -> None:
         if delivery.recipient != self.name:
             raise self._deviates("delivers shares of somebody else")
-        for each in delivery.shares:
-            sender = each.sender
-            if each.recipient != self.name or sender in self._shares or sender not in self._keys:
+        for share in delivery.shares:
+            sender = share.sender
+            if share.recipient != self.name or sender in self._shares or sender not in self._keys:
                 raise self._deviates("delivers shares of somebody else, or twice")
             about = sealed_about(self._session, sender, self.name)
-            plain = unseal(self._sealing_key(sender, about), each.sealed, about)
+            plain = unseal(self._sealing_key(sender, about), share.sealed, about)
             if plain is None:
                 raise self._deviates(f"delivers a share that {sender!r} did not seal, or that was altered")
             parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
@@ -344,9 +355,9 @@ class OwnerAggregator:
                 shamir.from_bytes(part)
             self._shares[sender] = parts
         sharing = set_of(delivery.sharing or tuple(self._shares))
-        if not self._there >= sharing or sharing.intersection(self._keys) != set(self._shares):
+        if not self._members >= sharing or sharing.intersection(self._keys) != set(self._shares):
             raise self._deviates("delivers other shares than those of its neighbours that shared")
-        self._there = sharing
+        self._members = sharing
         self._check_left(sharing, "shared")
         if self._parameters.neighbours:
             self._masking = session_of(self._session, delivery.sharing)
@@ -360,7 +371,7 @@ class OwnerAggregator:
 
     def _endorsed(self) -> bytes:
         keys = () if self._parameters.neighbours else self._keys.values()
-        return endorsed(self._session, keys, self._there, set_of(self._survivors))
+        return endorsed(self._session, keys, self._members, set_of(self._survivors))
 
     def _check_context(self, context: bytes) -> None:
         if context != self._context:

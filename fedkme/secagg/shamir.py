@@ -89,20 +89,22 @@ def from_bytes(share: bytes) -> int:
 def _weights(points: tuple[int, ...], prime: int) -> tuple[int, ...]:
     """Lagrange's weights at 0: with P the product of all points, P / (x (product of the others - x))."""
     product = math.prod(points)
-    below = [point * math.prod(other - point for other in points if other != point) for point in points]
-    return tuple(product * inverse % prime for inverse in _inverses(below, prime))
+    denominators = [
+        point * math.prod(other - point for other in points if other != point) for point in points
+    ]
+    return tuple(product * inverse % prime for inverse in _inverses(denominators, prime))
 
 
 def _inverses(values: Sequence[int], prime: int) -> list[int]:
     """Inverses of all values for one inversion: each is that of all but the ones before and after it."""
-    before = [1]
+    products = [1]
     for value in values:
-        before.append(before[-1] * value % prime)
-    left, found = pow(before.pop(), -1, prime), []
+        products.append(products[-1] * value % prime)
+    suffix_inverse, inverses = pow(products.pop(), -1, prime), []
     for value in reversed(values):
-        found.append(left * before.pop() % prime)
-        left = left * value % prime
-    return found[::-1]
+        inverses.append(suffix_inverse * products.pop() % prime)
+        suffix_inverse = suffix_inverse * value % prime
+    return inverses[::-1]
 
 
 def _field_element(entropy: Entropy, prime: int) -> int:

@@ -75,21 +75,21 @@ def by_owner(cells: Cells, present: Callable[[str, str], bool]) -> Cells:
             continue
         runs = {disclosure.run for disclosure in cell}
         for owner in owners:
-            its = {run for run in runs if (owner, run) in seen or present(owner, run)}
-            if its:
-                named.setdefault((owner, observer), []).extend(d for d in cell if d.run in its)
+            runs_of_owner = {run for run in runs if (owner, run) in seen or present(owner, run)}
+            if runs_of_owner:
+                named.setdefault((owner, observer), []).extend(d for d in cell if d.run in runs_of_owner)
     return named
 
 
 def with_coalition(cells: Cells) -> Cells:
     """Add to cells what consumers who tell each other everything learn of a data set."""
-    told: dict[str, list[Sequence[Disclosure]]] = {}
+    cells_of_set: dict[str, list[Sequence[Disclosure]]] = {}
     for (protected, observer), cell in cells.items():
         if is_consumer(observer):
-            told.setdefault(protected, []).append(cell)
+            cells_of_set.setdefault(protected, []).append(cell)
     joint = {
         (protected, TOGETHER): [disclosure for cell in several for disclosure in cell]
-        for protected, several in told.items()
+        for protected, several in cells_of_set.items()
         if len(several) > 1
     }
     return {**cells, **joint}
@@ -110,8 +110,8 @@ def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1)
         if " and " in relations:
             reason = "the disclosures assume different neighbouring relations"
             figure = Bound(float("inf"), delta, "none", reason)
-        elif (known := figures.get(events)) is not None:
-            figure = known
+        elif (cached := figures.get(events)) is not None:
+            figure = cached
         else:
             figure = figures[events] = accountant.epsilon(events, delta)
         raw = sum(leaf.count for leaf in leaves(events) if isinstance(leaf, RawRows))

@@ -45,11 +45,11 @@ class Published(Accountant):
         if not (support := self.supports(whole)):
             return Bound(math.inf, delta, "none", support.reason)
         calls, auctions = _sorted(whole)
-        left = delta - sum(auction.delta for auction in auctions)
-        if left < 0:
+        unspent = delta - sum(auction.delta for auction in auctions)
+        if unspent < 0:
             reason = f"theorem 6 is claimed at a larger delta than {delta:g}"
             return Bound(math.inf, delta, "none", reason)
-        epsilon = _h2(calls, left) + sum(auction.epsilon for auction in auctions)
+        epsilon = _h2(calls, unspent) + sum(auction.epsilon for auction in auctions)
         return Bound(epsilon, delta, "theorems 6 and 7 as published")
 
     def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
@@ -59,8 +59,8 @@ class Published(Accountant):
         if not (support := self.supports(whole)):
             return Bound(epsilon, 1.0, "none", support.reason)
         calls, auctions = _sorted(whole)
-        left = epsilon - sum(auction.epsilon for auction in auctions)
-        delta = _h2_delta(calls, left) + sum(auction.delta for auction in auctions)
+        unspent = epsilon - sum(auction.epsilon for auction in auctions)
+        delta = _h2_delta(calls, unspent) + sum(auction.delta for auction in auctions)
         return Bound(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
 
     def steps(self, events: Iterable[Event], delta: float) -> list[str]:
@@ -70,8 +70,8 @@ class Published(Accountant):
         if math.isinf(figure.epsilon):
             return [f"no figure: {figure.reason}"]
         calls, auctions = _sorted(Composed(listed))
-        left = delta - sum(auction.delta for auction in auctions)
-        lines = [*_h2_steps(calls, left)] if calls else []
+        unspent = delta - sum(auction.delta for auction in auctions)
+        lines = [*_h2_steps(calls, unspent)] if calls else []
         for auction in auctions:
             lines.append(f"theorem 6 claims ({auction.epsilon:g}, {auction.delta:g}) for PRIVAUCTION: added")
         return [*lines, f"published: epsilon = {figure.epsilon:.5g} at delta = {delta:g}"]

@@ -75,7 +75,7 @@ class Sound(Accountant):
         reasons = dict.fromkeys(_refusal(leaf) for leaf in leaves([event]) if type(leaf) not in _PROVEN)
         if len(event.assumes) > 1:
             reasons["the events assume different neighbouring relations"] = None
-        return Support("; ".join(_together(reasons)))
+        return Support("; ".join(_merged_reasons(reasons)))
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The smallest valid epsilon at delta; inf with the reason where there is none.
@@ -96,12 +96,12 @@ class Sound(Accountant):
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return [Bound(math.inf, delta, "none", support.reason)]
-        found = []
+        bounds = []
         for bound in _bounds(_counts(whole)):
-            found.append(Bound(bound.epsilon(delta), delta, bound.method))
+            bounds.append(Bound(bound.epsilon(delta), delta, bound.method))
             if enough(bound):
                 break
-        finite = [figure for figure in found if math.isfinite(figure.epsilon)]
+        finite = [figure for figure in bounds if math.isfinite(figure.epsilon)]
         reason = f"no method has a finite epsilon for these events at delta = {delta:g}"
         return finite or [Bound(math.inf, delta, "none", reason)]
 
@@ -111,19 +111,21 @@ class Sound(Accountant):
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return Bound(epsilon, 1.0, "none", support.reason)
-        found = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
-        return Bound(epsilon, *min(found, key=lambda pair: pair[0]))
+        deltas = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
+        return Bound(epsilon, *min(deltas, key=lambda pair: pair[0]))
 
 
-def _together(reasons: Iterable[str]) -> list[str]:
+def _merged_reasons(reasons: Iterable[str]) -> list[str]:
     """Reasons of which those that begin alike are one, which names the first few."""
     groups: dict[str, list[str]] = {}
     for reason in reasons:
         kind, colon, what = reason.partition(": ")
         groups.setdefault(kind + colon, []).append(what)
     return [
-        kind + ", ".join(each[:_NAMED]) + (f" and {len(each) - _NAMED} more" if len(each) > _NAMED else "")
-        for kind, each in groups.items()
+        kind
+        + ", ".join(details[:_NAMED])
+        + (f" and {len(each) - _NAMED} more" if len(details) > _NAMED else "")
+        for kind, details in groups.items()
     ]
 
 
@@ -191,7 +193,7 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
             "sum of pure epsilons",
             lambda _: pure,
             lambda epsilon: float(epsilon < pure),
-            lambda delta: delta <= _chance_of_all(counts) * -math.expm1(-1e-4 * pure),
+            lambda delta: delta <= _chance_of_largest_loss(counts) * -math.expm1(-1e-4 * pure),
         )
     elif (responses := _with_responses(counts)) is not None:
         yield responses
@@ -247,7 +249,7 @@ def _are_responses(counts: Counts) -> bool:
     return all(isinstance(event, Gaussian | PureDp) for event, _ in counts)
 
 
-def _chance_of_all(counts: Counts) -> float:
+def _chance_of_largest_loss(counts: Counts) -> float:
     """Chance q that responses all lose their epsilon, 0 where no response is the worst of an event.
 
     Their delta at epsilon e is q (1 - exp(e - sum)) at least, so where it is at most q (1 - exp(-x)) no bound
@@ -266,11 +268,11 @@ def _losses(pure: Sequence[tuple[float, int]]) -> Responses:
     for epsilon, count in pure:
         up = 1.0 / (1.0 + math.exp(-epsilon))
         down = math.exp(-epsilon) * up
-        each = [
+        losses_of_event = [
             (math.comb(count, ups) * up**ups * down ** (count - ups), (2 * ups - count) * epsilon)
             for ups in range(count + 1)
         ]
-        losses = [(a * b, first + loss) for a, first in losses for b, loss in each]
+        losses = [(a * b, first + loss) for a, first in losses for b, loss in losses_of_event]
     return losses
 
 

@@ -27,15 +27,15 @@ RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUES
 """Words that do not stand for one party in a ledger: no party may have them as its name (fedkme/party.py)."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_quoted = json.encoder.encode_basestring_ascii
+_string_json = json.encoder.encode_basestring_ascii
 
 
 @functools.lru_cache(maxsize=256)
-def _spelled(event: Event) -> str:
+def _event_json(event: Event) -> str:
     return _ENCODER.encode(event.to_json())
 
 
-_number = functools.lru_cache(maxsize=256)(_ENCODER.encode)
+_number_json = functools.lru_cache(maxsize=256)(_ENCODER.encode)
 
 
 def validation_of(consumer: str) -> str:
@@ -84,17 +84,17 @@ class Disclosure:
     def __post_init__(self) -> None:
         for name in (self.run, self.protected, self.observer, self.nonce):
             if not (isinstance(name, str) and name):
-                raise _wrong("without a name")
+                raise _invalid("without a name")
         if type(self.round) is not int or self.round < 0:
-            raise _wrong("with a round that is no count")
+            raise _invalid("with a round that is no count")
         if self.colluders is not None and (type(self.colluders) is not int or self.colluders < 0):
-            raise _wrong("with colluders that are no count")
+            raise _invalid("with colluders that are no count")
         if self.sensitivity is not None:
             if isinstance(self.sensitivity, str | bool) or not 0 < self.sensitivity < math.inf:
-                raise _wrong("with a sensitivity that bounds nothing")
+                raise _invalid("with a sensitivity that bounds nothing")
             object.__setattr__(self, "sensitivity", float(self.sensitivity))
         if self.relation not in _RELATIONS or not self.event.assumes <= {self.relation}:
-            raise _wrong(f"under a relation that its event '{self.event.kind}' was not described under")
+            raise _invalid(f"under a relation that its event '{self.event.kind}' was not described under")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `disclosure_from_json` reads them back."""
@@ -107,7 +107,7 @@ class Disclosure:
         """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
         # Spelled out, because a party writes one for every row that leaves: a third of what JSON would take.
         doubt = "" if self.certain else '"certain":false,'
-        told = "" if self.colluders is None else f'"colluders":{self.colluders},'
+        helpers = "" if self.colluders is None else f'"colluders":{self.colluders},'
         return (
             f'{{{doubt}{told}"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
             f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
@@ -115,8 +115,8 @@ class Disclosure:
         ).encode("ascii")
 
 
-_SELDOM = {"certain", "colluders"}
-_FIELDS = tuple(each.name for each in fields(Disclosure) if each.name not in _SELDOM)
+_OPTIONAL = {"certain", "colluders"}
+_FIELDS = tuple(entry.name for entry in fields(Disclosure) if entry.name not in _OPTIONAL)
 """Fields that every line has; the others stand only where they say something."""
 
 
@@ -126,7 +126,7 @@ def disclosure_from_json(plain: object) -> Disclosure:
     Raises:
         ProtocolError: the entry is not one that `to_json` writes.
     """
-    if not isinstance(plain, dict) or plain.keys() - _SELDOM != set(_FIELDS):
+    if not isinstance(plain, dict) or plain.keys() - _OPTIONAL != set(_FIELDS):
         raise unreadable("a disclosure with other fields than it has")
     if plain.get("certain", False) is not False or plain.get("colluders", 0) is None:
         raise unreadable("a disclosure that is spelled otherwise than a ledger spells it")
@@ -137,7 +137,7 @@ def disclosure_from_json(plain: object) -> Disclosure:
         raise unreadable("a disclosure with a field out of its range") from error
 
 
-def _wrong(how: str) -> ConfigError:
+def _invalid(how: str) -> ConfigError:
     return ConfigError(
         f"a disclosure is entered {how}", "Describe the mechanism under the relation of the run, in full."
     )

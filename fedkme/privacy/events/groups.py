@@ -45,7 +45,7 @@ def for_group(events: Iterable[Event], rows: int) -> list[Event]:
         raise ConfigError(f"a group of {rows} rows", "A group has at least one row.")
     if rows == 1:
         return list(events)
-    return [each for event in leaves(events) for each in _grouped(event, rows)]
+    return [part for event in leaves(events) for part in _grouped(event, rows)]
 
 
 def _grouped(event: Event, rows: int) -> list[Event]:
@@ -55,7 +55,7 @@ def _grouped(event: Event, rows: int) -> list[Event]:
         case BoundedRange() | PureDp():
             return [replace(event, epsilon=event.epsilon * rows)]
         case MwemCall() | Clock():
-            return [each for piece in event.pieces() for each in _grouped(piece, rows)]
+            return [part for piece in event.pieces() for part in _grouped(piece, rows)]
         case SubsampledGaussian():
             return [_SAMPLED]
         case _:

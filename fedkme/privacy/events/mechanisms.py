@@ -51,7 +51,7 @@ class Event:
     """The event covers everything of its kind in a run: written once a round, it is paid once a run."""
 
     def __post_init__(self) -> None:
-        for name, type_name in _typed(type(self)).items():
+        for name, type_name in _types(type(self)).items():
             value = _checked(type_name, getattr(self, name))
             if value is None:
                 raise ConfigError(
@@ -68,7 +68,7 @@ class Event:
     def to_json(self) -> dict[str, Any]:
         """Plain values; `event_from_json` reads them back."""
         plain: dict[str, Any] = {"kind": self.kind}
-        for name in _typed(type(self)):
+        for name in _types(type(self)):
             value = getattr(self, name)
             plain[name] = [part.to_json() for part in value] if name == "events" else value
         return plain
@@ -79,7 +79,7 @@ def _fields_of(kind: type[Event]) -> Mapping[str, str]:
     return {field.name: str(field.type) for field in fields(kind)}
 
 
-_typed: Callable[[Any], Mapping[str, str]] = functools.cache(_fields_of)
+_types: Callable[[Any], Mapping[str, str]] = functools.cache(_fields_of)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def event_from_json(plain: object) -> Event:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise unreadable("an event of an unknown kind")
-    if values.keys() != _typed(kind).keys():
+    if values.keys() != _types(kind).keys():
         raise unreadable(f"the event '{kind.kind}' with other fields than it has")
     if isinstance(values.get("events"), list):
         values["events"] = tuple(event_from_json(part) for part in values["events"])

@@ -150,7 +150,7 @@ def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.Mo
     np.testing.assert_allclose(gram.applied(some, weights), weights @ matrix[some], atol=1e-13)
     np.testing.assert_allclose(gram.column(9), matrix[9], atol=1e-13)
     np.testing.assert_allclose(gram.among(some, some[:2]), matrix[np.ix_(some, some[:2])], atol=1e-13)
-    assert len(gram._kept) == 6
+    assert len(gram._cache) == 6
     monkeypatch.setattr(grams_module, "WHOLE_ROWS", 8)
     assert isinstance(gram_of(pool[:8], GAMMA), WholeGram)
     np.testing.assert_allclose(gram.some(some).column(1), matrix[9, some], atol=1e-13)

@@ -120,7 +120,7 @@ def test_bounds_of_a_logarithm_hold_it() -> None:
     for _ in range(3):
         least, most = uniform.minus_log()
         with mpmath.workprec(2_000):
-            known = [Fraction(uniform._known + step, 1 << uniform._bits) for step in (1, 0)]
+            known = [Fraction(uniform._prefix + step, 1 << uniform._bits) for step in (1, 0)]
             inner, outer = (-mpmath.log(mpmath.mpf(x.numerator) / x.denominator) for x in known)
             assert mpmath.mpf(least.numerator) / least.denominator <= inner
             assert mpmath.mpf(most.numerator) / most.denominator >= outer
