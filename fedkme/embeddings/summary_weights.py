@@ -169,7 +169,8 @@ def weigh(about: Received, p: int, pruned_rows: IntArray) -> WeightedRows:
     Args:
         about: the rows.
         p: rows with weight at most, >= 1.
-        kept: the rows that pruning keeps, at most p; the result is not farther from D_v than these alike.
+        pruned_rows: places of the rows that pruning keeps, at most p; the result is not farther from D_v
+            than these rows with equal weights.
     """
     near, copies = about.near, about.seen.copies
     support_rows = np.flatnonzero(about.nearest.weights)

@@ -79,7 +79,7 @@ def large_epsilons(settings: object, within: str = "") -> list[str]:
 def warn_of_large(settings: object, say: Callable[[str], None]) -> None:
     """Say in a line which epsilons of a party's settings are so large, if some are."""
     if epsilons := large_epsilons(settings):
-        say(f"an epsilon over {LARGE:g} promises next to nothing: {', '.join(found)}")
+        say(f"an epsilon over {LARGE:g} promises next to nothing: {', '.join(epsilons)}")
 
 
 def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -244,11 +244,11 @@ def _digest(names: frozenset[str]) -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def session_of(context: bytes, *facts: bytes | tuple[str, ...]) -> bytes:
-    """Context of what follows from more than parameters, 32 bytes.
+    """Context of messages that depend on more than the parameters, 32 bytes.
 
     Args:
         context: of the aggregation.
-        heard: the root of its roster; then who shared.
+        facts: the root of the aggregation's roster; then the owners that shared.
     """
     parts = (part if isinstance(part, bytes) else framed(*(name.encode() for name in part)) for part in facts)
     return hashlib.sha256(framed(b"fedkme secagg session", context, *parts)).digest()

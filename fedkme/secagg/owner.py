@@ -252,7 +252,9 @@ class OwnerAggregator:
                 if endorsement.context != self._context or not verified(
                     self._peers[endorsement.sender], endorsement.signature, self._statement
                 ):
-                    raise self._deviates(f"told {each.sender!r} something else, or that owner deviates")
+                    raise self._deviates(
+                        f"told {endorsement.sender!r} something else, or that owner deviates"
+                    )
             survivors = set(self._survivors)
             circle = sorted(self._shares)
             revealed = Unmasking(
@@ -325,7 +327,7 @@ class OwnerAggregator:
                     self._peers[advertisement.sender], advertisement.signature, advertisement.signed
                 )
             ):
-                raise self._deviates(f"shows keys that {each.sender!r} did not sign for it")
+                raise self._deviates(f"shows keys that {advertisement.sender!r} did not sign for it")
             keys[advertisement.sender] = advertisement
         if keys.get(self.name) != self._keys[self.name]:
             raise self._deviates("shows other keys of this owner than it advertised")

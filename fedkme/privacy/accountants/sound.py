@@ -124,7 +124,7 @@ def _merged_reasons(reasons: Iterable[str]) -> list[str]:
     return [
         kind
         + ", ".join(details[:_NAMED])
-        + (f" and {len(each) - _NAMED} more" if len(details) > _NAMED else "")
+        + (f" and {len(details) - _NAMED} more" if len(details) > _NAMED else "")
         for kind, details in groups.items()
     ]
 

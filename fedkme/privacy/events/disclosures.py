@@ -109,9 +109,9 @@ class Disclosure:
         doubt = "" if self.certain else '"certain":false,'
         helpers = "" if self.colluders is None else f'"colluders":{self.colluders},'
         return (
-            f'{{{doubt}{told}"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
-            f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
-            f'"run":{_quoted(self.run)},"sensitivity":{_number(self.sensitivity)}}}'
+            f'{{{doubt}{helpers}"event":{_event_json(self.event)},"nonce":{_string_json(self.nonce)},"observer":{_string_json(self.observer)},'
+            f'"protected":{_string_json(self.protected)},"relation":"{self.relation}","round":{self.round},'
+            f'"run":{_string_json(self.run)},"sensitivity":{_number_json(self.sensitivity)}}}'
         ).encode("ascii")
 
 
