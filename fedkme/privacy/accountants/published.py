@@ -31,14 +31,14 @@ class Published(Accountant):
     name: ClassVar[str] = "published"
 
     def supports(self, event: Event) -> Support:
-        """The two mechanisms of the paper."""
+        """Support the two mechanisms of the paper and no others."""
         strange = sorted({leaf.kind for leaf in leaves([event]) if type(leaf) not in (MwemCall, PrivAuction)})
         return Support(f"the paper has no arithmetic for {', '.join(strange)}" if strange else "")
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The middle form for h2, or the plain sum where it is smaller, plus the claim for the auction.
 
-        The auction's own delta is part of `delta`; what is left is theorem 7's.
+        The auction spends its own delta out of `delta`; theorem 7 gets the rest.
         """
         check_delta(delta)
         whole = Composed(tuple(events))
