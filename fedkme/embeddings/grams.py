@@ -123,7 +123,7 @@ class KernelColumns:
             missing = [row for row in dict.fromkeys(batch) if row not in self._cache]
             columns = {row: self._cache[row] for row in batch if row in self._cache}
             if missing:
-                columns |= zip(missing, self._computed(missing), strict=True)
+                columns |= zip(missing, self._compute(missing), strict=True)
             self._cache.update(columns)
             while len(self._cache) > most:
                 del self._cache[next(iter(self._cache))]  # the oldest

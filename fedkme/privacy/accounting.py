@@ -1,7 +1,7 @@
 """Privacy figures of Sarpatwar 2019: the paper's own arithmetic, and what can be proven for h2.
 
-Where the two differ, `published` has the paper's figure, to reproduce the paper. Only the figure under `sound` is
-called a guarantee.
+Where the two differ, `published` has the paper's figure, to reproduce the paper. Only the figure under
+`sound` is called a guarantee.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
     """Epsilon of h2 by the arithmetic of Sarpatwar 2019, section 4 (their 1.4 and 0.043).
 
     The middle form of Kairouz et al.'s theorem 7 with e^2 for e (e^e - 1)/(e^e + 1), and one release
-    of cost e per iteration. This figure is no guarantee: an iteration releases twice, a selection and a value,
-    and the selection costs more than e under every neighbouring relation.
+    of cost e per iteration. This figure is no guarantee: an iteration releases twice, a selection and a
+    value, and the selection costs more than e under every neighbouring relation.
 
     Args:
         epsilon: parameter e of every iteration.
@@ -31,8 +31,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     """Epsilon at delta of any rho-zCDP mechanism.
 
     The least over orders a > 1 of  a rho + log(1/(a delta))/(a - 1) + log(1 - 1/a)
-    (Canonne, Kamath, Steinke 2020, section 2.3). Every order gives a valid bound, so an inexact minimum is less
-    tight but still valid.
+    (Canonne, Kamath, Steinke 2020, section 2.3). Every order gives a valid bound, so an inexact minimum is
+    less tight but still valid.
 
     Args:
         rho: >= 0.

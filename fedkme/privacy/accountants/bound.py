@@ -42,8 +42,8 @@ class Bound:
 class Accountant(ABC):
     """Turns events into figures, without any state: every call names all events.
 
-    If an accountant does not support one of the events, at whatever depth, then it gives no figure at all, not
-    even for the other events, and says so before it computes anything.
+    If an accountant does not support one of the events, at whatever depth, then it gives no figure at all,
+    not even for the other events, and says so before it computes anything.
     """
 
     name: ClassVar[str]

@@ -50,7 +50,8 @@ def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
     """Group disclosures by data set and observer; a broadcast has one disclosure for each observer.
 
     Each disclosure is a draw of its own, even if it equals another. Lines of several ledgers must first pass
-    through `merged` (fedkme.privacy.ledger); otherwise a line that both sides of an exchange wrote counts twice.
+    through `merged` (fedkme.privacy.ledger); otherwise a line that both sides of an exchange wrote counts
+    twice.
     """
     cells: dict[tuple[str, str], list[Disclosure]] = {}
     for disclosure in disclosures:
@@ -124,8 +125,8 @@ def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1)
 def paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
     """Events that one observer saw of one data set, without `Composed`; an event of a whole run once a run.
 
-    The name of a run and the nonce of the event identify the run; the nonce is a hash of what was drawn for it.
-    If two equal disclosures say that the run took place twice, its event is paid twice.
+    The name of a run and the nonce of the event identify the run; the nonce is a hash of what was drawn for
+    it. If two equal disclosures say that the run took place twice, its event is paid twice.
     """
     lines: Counter[Disclosure] = Counter()
     times: Counter[tuple[str, str, Event]] = Counter()

@@ -15,12 +15,12 @@ x = dP/dQ, x has mean 1 under Q and lies in [e^(t-r), e^t], so it is largest wit
 
 Let a function of e^epsilon be convex and falling, be 1 at e^epsilon = 0 and be at least 1 - e^epsilon. A
 supremum of such functions is such a function, hence the curve of some pair. This pair dominates *every*
-mechanism of range r in both directions. Its product is therefore valid even if t is chosen afresh at every step
-from all earlier releases, unlike the formula of Dong et al. for one t fixed in advance. The pair is not optimal:
-its variance is r^2/3, and no single mechanism of range r has more than r^2/4.
+mechanism of range r in both directions. Its product is therefore valid even if t is chosen afresh at every
+step from all earlier releases, unlike the formula of Dong et al. for one t fixed in advance. The pair is not
+optimal: its variance is r^2/3, and no single mechanism of range r has more than r^2/4.
 
-Curves are discretised by connecting dots, which only raises them. Rounding of floating point is not counted, so
-deltas below `SMALLEST_DELTA` are not read from a loss distribution.
+Curves are discretised by connecting dots, which only raises them. Rounding of floating point is not counted,
+so deltas below `SMALLEST_DELTA` are not read from a loss distribution.
 
 dp-accounting takes 1.7 s to import, so it is imported on first use. Its neighbouring relation stays at the
 default everywhere: its replace-one would double sensitivities, and ours are diameters already.
@@ -90,8 +90,8 @@ def renyi_delta(counts: Counts, epsilon: float) -> float:
 def to_dp_event(event: Event) -> Any:
     """The event as a dp_accounting.DpEvent.
 
-    dp_accounting has no exact counterpart of bounded range and of pure DP: both become the zCDP that they imply.
-    An event without any counterpart becomes UnsupportedDpEvent, which no accountant accepts.
+    dp_accounting has no exact counterpart of bounded range and of pure DP: both become the zCDP that they
+    imply. An event without any counterpart becomes UnsupportedDpEvent, which no accountant accepts.
     """
     import dp_accounting as library
 

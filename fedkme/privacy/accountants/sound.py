@@ -231,8 +231,9 @@ def _gaussian(precision: float) -> _Bound:
 def _with_responses(counts: Counts) -> _Bound | None:
     """Bound of Gaussians as one Gaussian, and of pure events as the randomised responses that dominate them.
 
-    None where there are other events, or no Gaussian. Next to a Gaussian a pure event costs at most its epsilon
-    more. Without this bound zCDP would decide where epsilons are large, and it grows with their square.
+    None where there are other events, or no Gaussian. Next to a Gaussian a pure event costs at most its
+    epsilon more. Without this bound zCDP would decide where epsilons are large, and it grows with their
+    square.
     """
     gaussians = [(event, count) for event, count in counts if isinstance(event, Gaussian)]
     pure = [(_pure(event), count) for event, count in counts if not isinstance(event, Gaussian)]
@@ -249,15 +250,15 @@ def _with_responses(counts: Counts) -> _Bound | None:
 
 
 def _are_responses(counts: Counts) -> bool:
-    """Check that every event is a Gaussian or a `PureDp`, for which a randomised response is the worst case."""
+    """Check that all events are Gaussian or `PureDp`, whose worst case is a randomised response."""
     return all(isinstance(event, Gaussian | PureDp) for event, _ in counts)
 
 
 def _chance_of_largest_loss(counts: Counts) -> float:
     """Chance q that all randomised responses lose their whole epsilon; 0 unless all events are `PureDp`.
 
-    The responses' delta at epsilon e is at least q (1 - exp(e - sum)), with the sum of their epsilons. So at a
-    delta of at most q (1 - exp(-x)) no bound is below sum - x.
+    The responses' delta at epsilon e is at least q (1 - exp(e - sum)), with the sum of their epsilons. So at
+    a delta of at most q (1 - exp(-x)) no bound is below sum - x.
     """
     if not all(isinstance(event, PureDp) for event, _ in counts):
         return 0.0

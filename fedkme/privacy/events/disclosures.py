@@ -12,19 +12,19 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
 
 CURATOR = "curator"
-"""Observer: the curator, whatever it is called."""
+"""Observer: the curator, whatever its name is."""
 CONSUMER = "consumer"
-"""Name of a consumer that has no other. As an observer, a consumer goes by its name."""
+"""Name of a consumer that has no other name. As an observer, a consumer goes by its name."""
 OWNERS = "owners"
 """Observer: every other owner. As a protected set: any one row of any owner."""
 VALIDATION = "D_v"
-"""The validation set; in a ledger it is somebody's, see `validation_of`."""
+"""The validation set; a ledger writes it with its consumer's name, see `validation_of`."""
 REQUEST = "request"
-"""Word in place of the run's name, for what a consumer discloses before the run has one."""
+"""Word in place of the run's name, for disclosures of a consumer before the run has a name."""
 PUBLIC = "public"
 """Observer: everybody."""
 RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUEST, PUBLIC})
-"""Words that do not stand for one party in a ledger: no party may have them as its name (fedkme/party.py)."""
+"""Words with a meaning of their own in a ledger: no party may have one as its name (fedkme/party.py)."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _string_json = json.encoder.encode_basestring_ascii
@@ -53,7 +53,7 @@ _RELATIONS: frozenset[str] = frozenset(get_args(Relation))
 
 @dataclass(frozen=True)
 class Disclosure:
-    """Record of what left a party, about whom and for whom.
+    """Record of one release: the data set that it is about, the observer, and the event.
 
     Raises:
         ConfigError: on construction, for a value out of its range or an event under another relation.
@@ -61,25 +61,26 @@ class Disclosure:
 
     run: str
     round: int
-    """0 for what is disclosed before the first round."""
+    """Number of the round; 0 before the first round."""
     protected: str
-    """The data set: an owner by its name, OWNERS, or a consumer's as `validation_of` calls it."""
+    """The data set: an owner's name, OWNERS, or the name that `validation_of` gives a consumer's set."""
     observer: str
-    """Party that learns of it: CURATOR, OWNERS, or a consumer by its name."""
+    """Party that learns of the data set: CURATOR, OWNERS, or the name of a consumer."""
     event: Event
     relation: Relation
     sensitivity: float | None
     """Sensitivity of the query in its own units, under the relation; None where nothing is measured."""
     nonce: str
-    """Tells equal disclosures apart; a replay of the same bytes keeps it."""
+    """Tells equal disclosures apart; a replay of the same bytes has the same nonce."""
     certain: bool = field(default=True, compare=False)
-    """False where whoever wrote it cannot know whether the bytes left: it was killed while they might have.
+    """False where the writer cannot know whether the bytes left, since it was killed at that time.
 
-    It costs the same, and is the same event as the other side's line: only its absence there is no fault.
+    Such a disclosure costs the same and equals the other side's line. It is no fault if the other side has no
+    such line.
     """
     colluders: int | None = None
-    """T: the figure holds where at most so many owners tell the observer all they know, itself if it is one;
-    None: whoever tells, since none of the noise is owners' own."""
+    """T: the figure holds while at most T owners tell the observer all they know; an observing owner is one of
+    them. None: the figure holds for any number, since no noise comes from owners."""
 
     def __post_init__(self) -> None:
         for name in (self.run, self.protected, self.observer, self.nonce):
@@ -104,8 +105,9 @@ class Disclosure:
         return plain if self.certain else {"certain": False, **plain}
 
     def canonical(self) -> bytes:
-        """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
-        # Spelled out, because a party writes one for every row that leaves: a third of what JSON would take.
+        """The one ASCII form of this entry, to hash: JSON with sorted keys and no spaces."""
+        # Written by hand: a party writes an entry for every row that leaves, and `json` takes three times as
+        # long.
         doubt = "" if self.certain else '"certain":false,'
         helpers = "" if self.colluders is None else f'"colluders":{self.colluders},'
         return (
@@ -117,7 +119,7 @@ class Disclosure:
 
 _OPTIONAL = {"certain", "colluders"}
 _FIELDS = tuple(entry.name for entry in fields(Disclosure) if entry.name not in _OPTIONAL)
-"""Fields that every line has; the others stand only where they say something."""
+"""Fields that every line has; the optional fields are left out at their defaults."""
 
 
 def disclosure_from_json(plain: object) -> Disclosure:
