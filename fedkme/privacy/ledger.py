@@ -195,8 +195,8 @@ def stored_ledger(party: str, store: Store) -> Ledger:
         tail = f',"previous":"{previous}","seq":{number}'.encode("ascii")
         if match is None or not match["body"].endswith(tail) or not _is_hash(match["body"], match["hash"]):
             raise LedgerError(
-                f"line {number} of the ledger in the store of {party} was changed, or an earlier line is
-                gone", "Keep the store as evidence, and bring back a backup.",
+                f"line {number} of the ledger in the store of {party} was changed, or an earlier one is gone",
+                "Keep the store as evidence, and restore a backup.",
             )
         previous = match["hash"].decode("ascii")
     if not line:

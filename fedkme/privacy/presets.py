@@ -47,7 +47,7 @@ class PrivacyTarget(Settings):
 
 
 class _Written(BaseModel):
-    """The part of a settings table that a preset reads; a model of its own, so that errors name the whole path."""
+    """The settings that a preset reads, in a model of their own, so that errors name the whole path."""
 
     privacy: PrivacyTarget = PrivacyTarget()
     payouts: float = Field(0.0, ge=0, allow_inf_nan=False)

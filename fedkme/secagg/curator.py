@@ -1,8 +1,9 @@
-"""The curator's part in an aggregation: it collects, passes on, and ends with the sum and nothing else.
+"""The curator's part in an aggregation: it collects messages, passes them on and learns the sum alone.
 
-In each phase it takes messages one by one, in any order, and closes the phase when it has waited long
-enough. A message that does not fit raises, names its sender and changes nothing: the caller treats that owner
-as lost. Closing a phase with too few owners raises and ends the aggregation. Memory: one vector, for any n.
+In each phase the curator takes messages one by one, in any order, and closes the phase when it has waited
+long enough. A message that does not fit changes nothing and raises an error that names its sender; the caller
+then treats this owner as lost. Closing a phase with too few owners raises an error and ends the aggregation.
+Memory: one vector, for any n.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from fedkme.secagg.ring import Steps, from_words, reduce_words
 
 
 class Stage(enum.Enum):
-    """Stage of the aggregation, named after what the curator waits for."""
+    """Stage of the aggregation, named after the messages that the curator waits for."""
 
     ADVERTISEMENTS = "advertisements"
     SHARES = "shares"
@@ -64,7 +65,7 @@ class Total:
     """Result of the aggregation.
 
     Attributes:
-        owners: whose vectors are in the sum.
+        owners: names of the owners whose vectors are in the sum.
         steps: the sum with everybody's noise, (length,) int64.
     """
 
@@ -73,13 +74,13 @@ class Total:
 
 
 class CuratorAggregator:
-    """The curator in one aggregation; it holds no secret before the last phase."""
+    """The curator in one aggregation; before the last phase it holds no secret."""
 
     def __init__(self, parameters: Parameters, peers: Mapping[str, Ed25519PublicKey]) -> None:
-        """Begin.
+        """Begin the first phase.
 
         Args:
-            parameters: what was agreed on.
+            parameters: the agreed parameters.
             peers: the signing key of each owner.
 
         Raises:
@@ -101,7 +102,7 @@ class CuratorAggregator:
         self._roster: KeyRoster
         self._graph: Graph
         self._session = self._masking = self._context
-        """Contexts of shares and of masks; with neighbours, of the roster and of who shared."""
+        """Contexts of shares and masks; with neighbours they depend on the roster and the owners that shared."""
         self._sealed: dict[str, tuple[SealedShare, ...]] = {}
         self._masked = np.zeros(parameters.length, dtype=np.uint64)
         self._inputs: set[str] = set()
@@ -117,19 +118,19 @@ class CuratorAggregator:
         """Take an advertisement.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.ADVERTISEMENTS, name, message.context, self._keys, self._parameters.owners)
         if not verified(self._peers[name], message.signature, message.signed):
             raise self._refused(name, "did not sign its keys")
         if {message.cipher_key, message.mask_key} & self._used_keys or message.cipher_key == message.mask_key:
-            raise self._refused(name, "advertises a key that is taken")
+            raise self._refused(name, "advertises a key that is already in use")
         self._keys[name] = message
         self._used_keys |= {message.cipher_key, message.mask_key}
 
     def roster(self) -> KeyRoster:
-        """Close phase 1; with neighbours each owner is sent its part, see `roster_of`.
+        """Close phase 1 and return the roster; with neighbours each owner gets a part of it, see `roster_of`.
 
         Raises:
             SecureAggregationError: too few owners.
@@ -149,14 +150,14 @@ class CuratorAggregator:
         return self._roster
 
     def roster_of(self, owner: str) -> KeyRoster:
-        """The roster as an owner is sent it."""
+        """The roster that an owner gets."""
         if not self._parameters.neighbours:
             return self._roster
         circle = tuple(self._keys[name] for name in self._graph.circle(owner) if name in self._keys)
         return KeyRoster(self._context, circle, self._roster.fingerprints)
 
     def known_to(self, owner: str) -> list[str]:
-        """Owners whose signing keys an owner needs with its roster: those of its circle and the committee."""
+        """Owners whose signing keys an owner needs with its roster: its circle and the committee."""
         needed = self._graph.committee.union(self._graph.circle(owner))
         return sorted(needed.intersection(self._keys))
 
@@ -164,7 +165,7 @@ class CuratorAggregator:
         """Take an owner's sealed shares.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.SHARES, name, message.context, self._sealed, self._keys)
@@ -176,7 +177,7 @@ class CuratorAggregator:
         self._sealed[name] = message.shares
 
     def deliveries(self) -> dict[str, Delivery]:
-        """Close phase 2; by owner.
+        """Close phase 2 and return each owner's delivery by name.
 
         Raises:
             SecureAggregationError: too few owners.
@@ -192,14 +193,14 @@ class CuratorAggregator:
         if self._parameters.neighbours:
             sharing = tuple(mail)
             self._masking = session_of(self._session, sharing)
-        self._sealed = dict.fromkeys(self._sealed, ())  # who shared: the shares are on their way
+        self._sealed = dict.fromkeys(self._sealed, ())  # the names stay, the shares leave with the deliveries
         return {name: Delivery(name, self._context, tuple(shares), sharing) for name, shares in mail.items()}
 
     def masked(self, message: MaskedInput) -> None:
-        """Take a masked vector and add it up.
+        """Take a masked vector and add it to the sum.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.INPUTS, name, message.context, self._inputs, self._sealed)
@@ -211,7 +212,7 @@ class CuratorAggregator:
         self._inputs.add(name)
 
     def survivors(self) -> Survivors:
-        """Close phase 3.
+        """Close phase 3 and return the survivors.
 
         Raises:
             SecureAggregationError: too few owners.
@@ -227,7 +228,7 @@ class CuratorAggregator:
         """Take an endorsement.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.ENDORSEMENTS, name, message.context, self._endorsements, self._survivors)
@@ -236,14 +237,14 @@ class CuratorAggregator:
         self._endorsements[name] = message
 
     def endorsements(self) -> Endorsements:
-        """Close phase 4.
+        """Close phase 4 and return the endorsements.
 
         Raises:
             SecureAggregationError: too few owners.
         """
         entitled = sorted(self._graph.committee.intersection(self._endorsements))
         self._close(Stage.ENDORSEMENTS, Stage.UNMASKINGS, len(entitled), self._parameters.threshold)
-        if self._parameters.neighbours:  # owners verify each: no more than they need
+        if self._parameters.neighbours:  # owners verify every endorsement: send no more than they need
             entitled = entitled[: self._parameters.threshold]
         return Endorsements(self._context, tuple(self._endorsements[name] for name in entitled))
 
@@ -251,7 +252,7 @@ class CuratorAggregator:
         """Take an owner's shares of masks.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.UNMASKINGS, name, message.context, self._unmaskings, self._survivors)
@@ -266,11 +267,11 @@ class CuratorAggregator:
         self._unmaskings.add(name)
 
     def total(self) -> Total:
-        """Close phase 5: take all masks off.
+        """Close phase 5: take all masks off and return the sum.
 
         Raises:
-            SecureAggregationError: too few owners, shares that do not fit together, or a sum that no vectors
-                within the bound have.
+            SecureAggregationError: too few owners, shares that do not fit together, or a sum that vectors
+                within the bound cannot have.
         """
         self._close(Stage.UNMASKINGS, Stage.DONE, len(self._unmaskings), self._parameters.threshold)
         context, bits = self._context, self._parameters.bits
@@ -311,13 +312,13 @@ class CuratorAggregator:
         public: Callable[[bytes], bytes],
         expected: bytes,
     ) -> bytes:
-        """A secret from the threshold's number of shares; other shares are tried while one may be wrong.
+        """Combine a secret from as many shares as the threshold; if one is wrong, try other shares.
 
         Args:
-            owner: whose secret.
+            owner: owner of the secret.
             shares: by owner, point and value.
-            public: of a secret.
-            expected: what that must be.
+            public: computes the public value of a secret.
+            expected: the public value that the right secret has.
         """
         values = sorted(shares.get(owner, {}).items())
         self._check_enough(len(values), self._parameters.threshold, f"a share of a secret of {owner!r}")
@@ -330,12 +331,12 @@ class CuratorAggregator:
                     return candidate
         raise SecureAggregationError(
             f"shares of a secret of owner {owner!r} do not fit together",
-            "That owner or one that revealed shares deviates; ask again without, under another name.",
+            "That owner or one that revealed shares deviates: ask again without it, under another name.",
         )
 
     def _values(self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]) -> dict[str, int]:
         if tuple(share.about for share in shares) != tuple(owners):
-            raise self._refused(sender, "reveals shares of other secrets than it is to")
+            raise self._refused(sender, "reveals shares of other secrets than it should")
         return {share.about: shamir.from_bytes(share.share) for share in shares}
 
     def _admit(
@@ -346,7 +347,7 @@ class CuratorAggregator:
         if context != self._context:
             raise self._refused(sender, "sends a message of another aggregation, or under other parameters")
         if sender not in expected:
-            raise self._refused(sender, f"is not among those that send {stage.value}")
+            raise self._refused(sender, f"is not among the owners that send {stage.value}")
         if sender in already:
             raise self._refused(sender, f"sends {stage.value} twice")
 
@@ -360,7 +361,7 @@ class CuratorAggregator:
         self.stage = then
 
     def _check_circles(self, owners: Collection[str], what: str) -> None:
-        """Check that of each owner's circle enough are left to open its secrets."""
+        """Check that each owner's circle has enough members left to open the owner's secrets."""
         if self._parameters.neighbours:
             fewest = self._graph.fewest(frozenset(owners))
             self._check_enough(fewest, self._parameters.threshold, f"what its circle needs ({what})")

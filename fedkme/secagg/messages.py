@@ -1,7 +1,7 @@
 """Messages between owners and curator, phase by phase.
 
-Values check their own shape, so that whatever a decoder makes of a peer's bytes is one of these or a
-SecureAggregationError. What they mean is checked by who receives them.
+A message checks its own shape: a decoder of a peer's bytes returns a well-formed message or raises a
+SecureAggregationError. The recipient of a message checks its meaning.
 """
 
 from __future__ import annotations
@@ -53,18 +53,19 @@ class Advertisement:
 
     @property
     def fingerprint(self) -> bytes:
-        """SHA-256 of it, with its signature."""
+        """SHA-256 of the advertisement with its signature."""
         return hashlib.sha256(framed(self.signed, self.signature)).digest()
 
 
 @dataclass(frozen=True)
 class KeyRoster:
-    """Phase 1, curator to owners: everybody's advertisement, or those of an owner's circle."""
+    """Phase 1, curator to owners: all advertisements, or with neighbours those of the owner's circle."""
 
     context: bytes
     advertisements: tuple[Advertisement, ...]
     fingerprints: tuple[bytes, ...] = ()
-    """Fingerprints of all n owners in order of names, b"" for who is not there; none without neighbours."""
+    """Fingerprints of all n owners in order of names, b"" for an owner that did not advertise; none without
+    neighbours."""
     keys: tuple[KeyBinding, ...] = ()
     """Signing keys of the owner's circle and of the committee; none without neighbours."""
 
@@ -79,7 +80,7 @@ class KeyRoster:
 
 @dataclass(frozen=True)
 class SealedShare:
-    """Shares of the sender's two secrets that the recipient alone can open."""
+    """Shares of the sender's two secrets; the recipient alone can open them."""
 
     sender: str
     recipient: str
@@ -93,7 +94,7 @@ class SealedShare:
 
 @dataclass(frozen=True)
 class SealedShares:
-    """Phase 2, owner to curator: a share for every other owner of its circle."""
+    """Phase 2, owner to curator: a sealed share for every other owner of the sender's circle."""
 
     sender: str
     context: bytes
@@ -106,7 +107,7 @@ class SealedShares:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Phase 2, curator to one owner: the shares for it of everybody in its circle who shared."""
+    """Phase 2, curator to one owner: the shares that its circle sealed for it."""
 
     recipient: str
     context: bytes
@@ -139,7 +140,7 @@ class MaskedInput:
 
 @dataclass(frozen=True)
 class Survivors:
-    """Phase 3, curator to owners: whose masked vectors it has, in order of their names."""
+    """Phase 3, curator to owners: the owners whose masked vectors arrived, in order of names."""
 
     context: bytes
     owners: tuple[str, ...]
@@ -151,7 +152,7 @@ class Survivors:
 
 @dataclass(frozen=True)
 class Endorsement:
-    """Phase 4, owner to curator: a signature of everything the owner was told."""
+    """Phase 4, owner to curator: a signature of all that the curator told the owner."""
 
     sender: str
     context: bytes
@@ -164,7 +165,7 @@ class Endorsement:
 
 @dataclass(frozen=True)
 class Endorsements:
-    """Phase 4, curator to owners: everybody's signature."""
+    """Phase 4, curator to owners: the signatures of the owners."""
 
     context: bytes
     endorsements: tuple[Endorsement, ...]
@@ -176,7 +177,7 @@ class Endorsements:
 
 @dataclass(frozen=True)
 class RevealedShare:
-    """One owner's share of one secret of another."""
+    """One owner's share of a secret of the owner `about`."""
 
     about: str
     share: bytes
@@ -202,12 +203,12 @@ class Unmasking:
 
 
 def advertised(context: bytes, sender: str, cipher_key: bytes, mask_key: bytes, commitment: bytes) -> bytes:
-    """Bytes that an advertisement's signature is of."""
+    """Bytes that an owner signs in an advertisement."""
     return framed(b"fedkme secagg advertisement", context, sender.encode(), cipher_key, mask_key, commitment)
 
 
 def committed(context: bytes, owner: str, seed: bytes) -> bytes:
-    """The commitment to the seed of a self-mask; the seed is uniform in 2**256, so it hides it."""
+    """The commitment to the seed of a self-mask; it hides the seed, which is uniform in 2**256."""
     return hashlib.sha256(framed(b"fedkme secagg self-mask", context, owner.encode(), seed)).digest()
 
 
@@ -219,12 +220,13 @@ def sealed_about(context: bytes, sender: str, recipient: str) -> bytes:
 def endorsed(
     context: bytes, advertisements: Iterable[Advertisement], sharing: Iterable[str], survivors: Iterable[str]
 ) -> bytes:
-    """Bytes that an endorsement's signature is of: all that the curator told every owner alike.
+    """Bytes that an owner signs in an endorsement: all that the curator must tell every owner alike.
 
     Args:
-        context: of the aggregation; with neighbours of its roster, which binds the advertisements.
+        context: of the aggregation; with neighbours the context of its roster, which binds the
+            advertisements.
         advertisements: of phase 1; with neighbours none.
-        sharing: who shared, in phase 2.
+        sharing: owners that shared, in phase 2.
         survivors: of phase 3.
     """
     keys = [
@@ -238,7 +240,7 @@ def endorsed(
 
 @functools.lru_cache(maxsize=8)
 def _digest(names: frozenset[str]) -> bytes:
-    """SHA-256 of names in their order; once for all parties of a process, as `session_of`."""
+    """SHA-256 of names in their order; cached for all parties of a process, like `session_of`."""
     return hashlib.sha256(framed(*(name.encode() for name in sorted(names)))).digest()
 
 

@@ -1,9 +1,9 @@
 """An owner's part in an aggregation: five steps, each a message in and a message out.
 
 Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning", figure 4, in its
-variant against an active adversary. An owner trusts the authenticity of signing keys, and its own memory;
-the curator may drop, alter, repeat and invent what it likes. The first thing that does not fit ends the
-owner's part: it says why, forgets its secrets and answers nothing any more.
+variant against an active adversary. An owner trusts the authenticity of signing keys and its own memory. The
+curator may drop, alter, repeat and invent messages. The first message that does not fit ends the owner's
+part: the owner says why, forgets its secrets and answers no further message.
 """
 
 from __future__ import annotations
@@ -56,11 +56,13 @@ from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.ring import Steps, check_steps, reduce_words, to_words
 from fedkme.secagg.shamir import SHARE_BYTES, Entropy
 
-_DISTRUST = "This owner leaves the aggregation; compare what the owners were told before asking again."
+_DISTRUST = (
+    "This owner leaves the aggregation; compare the messages that owners received before asking again."
+)
 
 
 class Phase(enum.Enum):
-    """Phase of the protocol, named after what an owner does next."""
+    """Phase of the protocol, named after the owner's next step."""
 
     ADVERTISE = "advertise"
     SHARE = "share"
@@ -80,7 +82,7 @@ class _Secrets:
 
 
 class OwnerAggregator:
-    """One owner in one aggregation. Its secrets live in this object alone: an owner that restarts is lost."""
+    """One owner in one aggregation; it alone holds the owner's secrets, so an owner that restarts is lost."""
 
     def __init__(
         self,
@@ -91,29 +93,32 @@ class OwnerAggregator:
         *,
         entropy: Entropy = secrets.token_bytes,
     ) -> None:
-        """Begin.
+        """Begin the first phase.
 
         Args:
-            parameters: as this owner's policy accepted them; owners with other ones do not understand it.
-            name: this owner's.
-            signing_key: this owner's.
+            parameters: as this owner's policy accepted them; owners with other parameters reject its
+                messages.
+            name: this owner's name.
+            signing_key: this owner's signing key.
             peers: the signing key of each owner of the parameters, from certificates
-                (fedkme.secagg.signing) or from outside, never on the curator's word alone; with neighbours
-                they come in phase 2.
-            entropy: random bytes; anything but the default protects nobody.
+                (fedkme.secagg.signing) or from another trusted source, never on the curator's word alone;
+                with neighbours these keys come in phase 2.
+            entropy: source of random bytes; any source but the default protects nobody.
 
         Raises:
-            ConfigError: an owner has no signing key, or this one's is another.
+            ConfigError: an owner has no signing key, or `peers` has another key for this owner.
         """
         missing = set(() if parameters.neighbours else parameters.owners) - set(peers)
         if name not in parameters.owners or missing:
             raise ConfigError(
                 f"secure aggregation of {name!r} lacks signing keys of {len(missing)} owners, or itself",
-                "Give the signing key of every owner, and this one's name among them.",
+                "Give the signing key of every owner, this owner included.",
             )
         own = signing_key.public_key()
         if peers.get(name, own).public_bytes_raw() != own.public_bytes_raw():
-            raise ConfigError(f"the signing key of {name!r} is another one", "Give the owner's own key.")
+            raise ConfigError(
+                f"{name!r} has another signing key than its peers say", "Give the owner's own key."
+            )
         self.name = name
         self.phase = Phase.ADVERTISE
         self._parameters = parameters
@@ -123,18 +128,18 @@ class OwnerAggregator:
         self._entropy = entropy
         self._secrets: _Secrets | None = None
         self._session = self._context
-        """Context of what is shared: with neighbours, of the roster too."""
+        """Context of shares; with neighbours it depends on the roster."""
         self._graph: Graph
-        """Graph of who shares with whom, from phase 2 on."""
+        """Graph of the owners that share with each other, from phase 2 on."""
         self._keys: dict[str, Advertisement] = {}
-        """Advertisements of its circle."""
+        """Advertisements of this owner's circle, by name."""
         self._shares: dict[str, tuple[bytes, bytes]] = {}
-        """By owner that shared: this owner's share of its seed, and of its mask key."""
+        """This owner's shares of another owner's seed and mask key, by the other owner's name."""
         self._members: frozenset[str]
-        """Everybody on the roster; from phase 3 on, everybody who shared."""
+        """Owners on the roster; from phase 3 on, owners that shared."""
         self._survivors: tuple[str, ...] = ()
         self._masking = self._context
-        """Context of masks: with neighbours, of roster and of who shared."""
+        """Context of masks; with neighbours it depends on the roster and on the owners that shared."""
         self._sealing: KeyPair | None = None
         self._statement = b""
         """Bytes that this owner endorsed."""
@@ -152,15 +157,16 @@ class OwnerAggregator:
             return own
 
     def share(self, roster: KeyRoster, peers: Mapping[str, Ed25519PublicKey] | None = None) -> SealedShares:
-        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of its circle.
+        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of the circle.
 
         Args:
-            roster: everybody's advertisement, or with neighbours those of the circle.
-            peers: with neighbours: signing keys of circle and committee, verified as those of `__init__` are.
+            roster: everybody's advertisement, or with neighbours the advertisements of the circle.
+            peers: with neighbours: signing keys of circle and committee, verified like the keys of
+                `__init__`.
 
         Raises:
-            SecureAggregationError: too few owners, or an advertisement that its owner did not sign for this
-                aggregation; other neighbours than the graph has; also if it is not this phase's turn.
+            SecureAggregationError: too few owners; an advertisement that its owner did not sign for this
+                aggregation; other neighbours than the graph has; or a call in another phase.
         """
         with self._step(Phase.SHARE, Phase.MASK):
             ours = self._held()
@@ -197,13 +203,13 @@ class OwnerAggregator:
 
         Raises:
             SecureAggregationError: too few owners, a share that does not open, or a vector out of range.
-            ConfigError: the deviation is not one for which the source draws on the integers.
+            ConfigError: the source of noise cannot draw integers of this deviation.
         """
         with self._step(Phase.MASK, Phase.ENDORSE):
             ours = self._held()
             self._check_context(delivery.context)
             self._open(delivery)
-            self._sealing = None  # nothing is sealed or opened any more
+            self._sealing = None  # this owner seals and opens no further shares
             check_steps(steps, self._parameters)
             noised = steps + draw_share(noise, self._parameters.noise, len(steps))
             words = to_words(noised, self._parameters.bits)
@@ -218,11 +224,11 @@ class OwnerAggregator:
             return MaskedInput(self.name, self._context, reduce_words(words, self._parameters.bits))
 
     def endorse(self, survivors: Survivors) -> Endorsement:
-        """Phase 4: a signature of the survivors, with everything that the curator said before.
+        """Phase 4: a signature of the survivors and of all earlier messages of the curator.
 
         Raises:
-            SecureAggregationError: too few survivors, this owner is not one although it answered, or one is
-                nobody that shared.
+            SecureAggregationError: too few survivors; this owner answered and is missing among them; or a
+                survivor did not share.
         """
         with self._step(Phase.ENDORSE, Phase.UNMASK):
             self._check_context(survivors.context)
@@ -236,17 +242,18 @@ class OwnerAggregator:
             return Endorsement(self.name, self._context, self._signing_key.sign(self._statement))
 
     def unmask(self, endorsements: Endorsements) -> Unmasking:
-        """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; of nobody both.
+        """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; never both of one owner.
 
         Raises:
-            SecureAggregationError: fewer than the threshold of survivors endorse what this owner was told.
+            SecureAggregationError: fewer survivors than the threshold endorse the messages that this owner
+                got.
         """
         with self._step(Phase.UNMASK, Phase.DONE):
             self._check_context(endorsements.context)
             signers = [endorsement.sender for endorsement in endorsements.endorsements]
             entitled = self._graph.committee.intersection(self._survivors)
             if len(set(signers)) != len(signers) or not entitled.issuperset(signers):
-                raise self._deviates("shows endorsements that are not of survivors, one each")
+                raise self._deviates("shows endorsements that are not one each of survivors")
             self._check_count(len(signers), self._parameters.threshold, "endorse the survivors")
             for endorsement in endorsements.endorsements:
                 if endorsement.context != self._context or not verified(
@@ -271,7 +278,7 @@ class OwnerAggregator:
         if self.phase is not now:
             raise SecureAggregationError(
                 f"owner {self.name!r} is asked to {now.value} when it is to {self.phase.value}",
-                "A step is done once; send the answer that was given again.",
+                "An owner takes each step once: send its first answer again.",
             )
         self.phase = Phase.LEFT
         try:
@@ -286,11 +293,11 @@ class OwnerAggregator:
         self._shares = {}
 
     def _held(self) -> _Secrets:
-        assert self._secrets is not None  # only LEFT and DONE are without, and no step begins there
+        assert self._secrets is not None  # only LEFT and DONE have no secrets, and no step begins there
         return self._secrets
 
     def _draw(self, roster: KeyRoster) -> None:
-        """Compute the graph, and check that the roster is that of this owner's circle."""
+        """Compute the graph, and check that the roster is for this owner's circle."""
         parameters, marks = self._parameters, roster.fingerprints
         if not parameters.neighbours:
             self._graph = graph_of(parameters, b"")
@@ -343,11 +350,11 @@ class OwnerAggregator:
 
     def _open(self, delivery: Delivery) -> None:
         if delivery.recipient != self.name:
-            raise self._deviates("delivers shares of somebody else")
+            raise self._deviates("delivers shares for another owner")
         for share in delivery.shares:
             sender = share.sender
             if share.recipient != self.name or sender in self._shares or sender not in self._keys:
-                raise self._deviates("delivers shares of somebody else, or twice")
+                raise self._deviates("delivers shares for another owner, or twice")
             about = sealed_about(self._session, sender, self.name)
             plain = unseal(self._sealing_key(sender, about), share.sealed, about)
             if plain is None:
@@ -365,7 +372,7 @@ class OwnerAggregator:
             self._masking = session_of(self._session, delivery.sharing)
 
     def _sealing_key(self, peer: str, about: bytes) -> bytes:
-        """One key for each direction: `about` names sender and recipient, and each seals once."""
+        """Key for one direction: `about` names sender and recipient, and each of the two seals once."""
         if self._sealing is None:
             mine = PublicKey(self.name, self._keys[self.name].cipher_key)
             self._sealing = KeyPair(self._held().cipher_key, mine)
@@ -380,7 +387,7 @@ class OwnerAggregator:
             raise self._deviates("sends a message of another aggregation, or under other parameters")
 
     def _check_left(self, owners: frozenset[str], what: str) -> None:
-        """Check that enough are left, and that of each one's circle enough are to open its secrets."""
+        """Check that enough owners are left, in all and in the circle of each to open its secrets."""
         self._check_count(len(owners), self._parameters.least_survivors, what)
         if self._parameters.neighbours:
             about = f"{what}, of the circle of one of them,"

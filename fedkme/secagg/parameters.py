@@ -1,4 +1,4 @@
-"""Parameters that all parties of an aggregation agree on; every key and signature is bound to all of them."""
+"""Parameters that all parties of an aggregation agree on; they bind every key and every signature."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ _TAIL = 2.0**-40
 
 @dataclass(frozen=True)
 class Parameters:
-    """The aggregation of one vector of each owner.
+    """Parameters of one aggregation, which adds one vector of each owner.
 
     Raises:
         ConfigError: on construction, for parameters under which no statement of docs/decisions/005 holds.
     """
 
     run: str
-    """Names this aggregation among all: a run of several rounds has one name for each."""
+    """Name of this aggregation and no other: a run of several rounds has a name for each round."""
     owners: tuple[str, ...]
-    """All n owners that are asked, in order of their names."""
+    """All n invited owners, in order of their names."""
     threshold: int
-    """t: so many owners open the masks; over (n + T) / 2, so that no two sets of survivors are endorsed. With
-    neighbours: so many of a circle open its owner's, so many of the committee endorse."""
+    """t: owners that open the masks, over (n + T) / 2, so that no two sets of survivors are endorsed.
+
+    With neighbours: owners of a circle that open its owner's masks, and members of the committee that endorse.
+    """
     dropouts: int
-    """D: so many owners may be missing at the end; owners refuse to open a sum with fewer."""
+    """D: owners that may be missing at the end; if more are missing, owners refuse to open the sum."""
     colluders: int
-    """T: so many owners may tell the curator everything they know, and send what it wants."""
+    """T: owners that may tell the curator everything they know and send whatever it wants."""
     length: int
     """Entries of the vector, J x C."""
     bits: int
@@ -45,10 +47,10 @@ class Parameters:
     step: float
     """Worth of one step; a power of two, so that scaling rounds nothing."""
     noise: float
-    """Standard deviation of the noise that each owner adds to each coordinate, in steps; without any, two
-    totals over other owners would tell one owner's vector (docs/decisions/005)."""
+    """Standard deviation of the noise that each owner adds to each coordinate, in steps. Without noise, two
+    totals that differ by one owner would reveal this owner's vector (docs/decisions/005)."""
     neighbours: int = 0
-    """k: owners with whom each one shares masks (`fedkme.secagg.neighbours`); 0: all with all."""
+    """k: number of owners with whom an owner shares masks (`fedkme.secagg.neighbours`); 0: with all."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -99,26 +101,26 @@ class Parameters:
 
     @functools.cached_property
     def context(self) -> bytes:
-        """SHA-256 of all parameters, (32,) bytes: what keys, signatures and messages are bound to."""
+        """SHA-256 of all parameters, (32,) bytes; it binds keys, signatures and messages."""
         values = dataclasses.asdict(self)
-        if not self.neighbours:  # the bytes that there were before there were neighbours
+        if not self.neighbours:  # same bytes as before the field existed
             del values["neighbours"]
         plain = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(b"fedkme secure aggregation 1\0" + plain.encode("ascii")).digest()
 
     @property
     def least_survivors(self) -> int:
-        """Owners that must be left, n - D, which is at least the threshold."""
+        """Least number of survivors, n - D, which is at least the threshold."""
         return len(self.owners) - self.dropouts
 
     @property
     def largest_total(self) -> int:
-        """No sum is larger in any coordinate, but with probability 2**-40 over the noise."""
+        """Bound on every coordinate of the sum, except with probability 2**-40 over the noise."""
         return len(self.owners) * self.bound + self.noise_tail
 
     @property
     def noise_tail(self) -> int:
-        """Bound on all owners' noise in all coordinates, which holds but with probability 2**-40.
+        """Bound on the sum of all owners' noise in all coordinates, except with probability 2**-40.
 
         A discrete Gaussian is subgaussian with its parameter (Canonne, Kamath, Steinke 2020, lemma 12), so
         the sum of n exceeds r with probability at most 2 exp(-r^2 / (2 n s^2)); the union over coordinates.
@@ -127,7 +129,7 @@ class Parameters:
         return math.ceil(math.sqrt(2.0 * variance * math.log(2.0 * self.length / _TAIL)))
 
     def includes(self, owner: str) -> bool:
-        """Check whether somebody is one of the owners."""
+        """Check whether a party is one of the owners."""
         return owner in self._points
 
     def point(self, owner: str) -> int:
@@ -140,7 +142,7 @@ class Parameters:
 
 
 def is_name(name: object) -> bool:
-    """Check whether an owner may have a name: 1 to 200 printable characters."""
+    """Check whether a value is a valid name of an owner: 1 to 200 printable characters."""
     return isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable()
 
 
@@ -150,7 +152,7 @@ def least_threshold(owners: int, colluders: int) -> int:
 
 
 def sharing(owners: int, dropouts: int, colluders: int) -> tuple[int, int]:
-    """Neighbours of each owner, 0 for all, and the threshold.
+    """Number of neighbours of each owner (0: all owners) and the threshold.
 
     Args:
         owners: n.

@@ -1,8 +1,8 @@
 """Binding of signing keys: an Ed25519 key of one aggregation, signed with the key of a certificate.
 
-Certificates of `fedkme pki` hold keys on P-256, and TLS uses them; an aggregation signs with keys of its own,
-so that nothing signed for one is ever good for the other. Parties that have exchanged Ed25519 keys otherwise
-need none of this.
+Certificates of `fedkme pki` hold keys on P-256, which TLS uses. An aggregation signs with keys of its own, so
+no signature for one of the two is ever good for the other. Parties that exchanged Ed25519 keys in another way
+do not need bindings.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LONGEST = 2**16
 
 @dataclass(frozen=True)
 class KeyBinding:
-    """A party's word that a signing key is its own, in one aggregation.
+    """A party's statement that a signing key is its own, in one aggregation.
 
     Attributes:
         chain: PEM, the party's certificate first.
         key: Ed25519, 32 bytes.
         signature: ECDSA with SHA-256 by the certificate's key.
-        owner: whose key it is said to be where there are no certificates; then chain and signature are
+        owner: the key's owner by its own word, where there are no certificates; then chain and signature are
             empty.
     """
 
@@ -49,7 +49,7 @@ def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:
 
     Args:
         identity: the party's own.
-        key: to be used in `run` and not again.
+        key: signing key, for use in `run` and no other aggregation.
         run: name of the aggregation.
 
     Raises:

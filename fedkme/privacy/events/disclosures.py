@@ -79,8 +79,10 @@ class Disclosure:
     such line.
     """
     colluders: int | None = None
-    """T: the figure holds while at most T owners tell the observer all they know; an observing owner is one of
-    them. None: the figure holds for any number, since no noise comes from owners."""
+    """T: the figure holds while at most T owners tell the observer all they know; an observing owner counts.
+
+    None: the figure holds for any number, since no noise comes from owners.
+    """
 
     def __post_init__(self) -> None:
         for name in (self.run, self.protected, self.observer, self.nonce):

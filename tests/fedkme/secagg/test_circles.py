@@ -219,7 +219,7 @@ def test_endorsements_count_of_the_committee_alone() -> None:
     outside = [given[name] for name in given if name not in committee][: run.agreed.threshold]
     inside = [given[name] for name in given if name in committee]
     context = run.agreed.context
-    with pytest.raises(SecureAggregationError, match="not of survivors, one each"):
+    with pytest.raises(SecureAggregationError, match="not one each of survivors"):
         run.owners["o000"].unmask(Endorsements(context, tuple(outside)))
     with pytest.raises(SecureAggregationError, match="endorse the survivors in 'run-1' and"):
         run.owners["o001"].unmask(Endorsements(context, tuple(inside[: run.agreed.threshold - 1])))

@@ -93,7 +93,7 @@ def test_a_key_that_is_there_twice_is_refused() -> None:
             owner.share(KeyRoster(CONTEXT, swap(roster.advertisements, copy)))
         fresh = Run(AGREED, vectors(AGREED))
         fresh.curator.advertised(honest)
-        with pytest.raises(SecureAggregationError, match="'o001' advertises a key that is taken"):
+        with pytest.raises(SecureAggregationError, match="'o001' advertises a key that is already in use"):
             fresh.curator.advertised(copy)
 
 

@@ -178,5 +178,5 @@ def test_signing_keys_of_everybody_are_needed() -> None:
         OwnerAggregator(agreed, "o000", signing_key("o000"), some)
     with pytest.raises(ConfigError, match="or itself"):
         party(agreed, "o009")
-    with pytest.raises(ConfigError, match="is another one"):
+    with pytest.raises(ConfigError, match="has another signing key than its peers say"):
         OwnerAggregator(agreed, "o000", signing_key("o001"), keys)
