@@ -1,9 +1,10 @@
-"""Rows that go through a curator unread: their hash in the open, themselves sealed for the consumer.
+"""Rows that pass through a curator unread: it sees their hashes, and only the consumer opens the rows.
 
 A sealed row opens with the consumer's private key and the group secret of the run, for the hash and the token
-that it was sealed with. So the curator cannot read it, put it to another hash, use it in another run, or make
-one up (it lacks the secret); other owners, who have the secret, lack the consumer's key. All sealed rows of
-a schema have one length. The consumer checks that the hash is the row's (`mismatched`); nobody else can.
+that it was sealed with. So the curator, which lacks the secret, cannot read a row, attach it to another hash,
+use it in another run, or invent one. Other owners have the secret but lack the consumer's key. All sealed
+rows of a schema have the same length. The consumer checks that each hash belongs to its row (`mismatched`);
+nobody else can.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fedkme.secagg.keys import framed
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 
-_HEAD = struct.Struct(">?qI")  # is there a label, the label, how many numbers
+_HEAD = struct.Struct(">?qI")  # whether there is a label, the label, the count of numbers
 _PAD = 256
 _LABEL = b"fedkme sealed row"
 
@@ -35,7 +36,7 @@ class HashedRow:
     """A row as it leaves its owner for a curator that handles hashes only.
 
     Attributes:
-        token: the owner's name for it.
+        token: the owner's number for the row.
         features: h1 under the secret draw, in fixed point, (d,) int16.
         box: the row, or its label alone, sealed for the consumer.
     """
@@ -50,7 +51,7 @@ AnyRow: TypeAlias = Row | HashedRow
 
 
 def row_box_bytes(columns: int) -> int:
-    """Length of every sealed row of so many columns, 0 where the label is sealed alone."""
+    """Length of every sealed row with so many columns, 0 columns where only labels are sealed."""
     return box_bytes(_padded(_HEAD.size + 8 * columns))
 
 
@@ -65,11 +66,11 @@ def seal_rows(
     """Seal each row for the consumer.
 
     Args:
-        rows: of one owner.
-        features: h1 of them, (k, d).
-        recipient: the consumer's key for this run, from an offer that was checked.
-        secret: of the run.
-        labels_only: seal the label and leave the values at home, for a consumer that trains on hashes.
+        rows: rows of one owner.
+        features: h1 of the rows, (k, d).
+        recipient: the consumer's key for this run, from a checked offer.
+        secret: group secret of the run.
+        labels_only: seal the label without the values, for a consumer that trains on hashes.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
@@ -83,14 +84,15 @@ def seal_rows(
 
 
 def without_hashes(rows: int) -> Features:
-    """Make an empty array, (k, 0), in place of h1, where nobody on the way chooses among rows."""
+    """Make an empty array, (k, 0), in place of h1, for rows among which the curator does not choose."""
     return np.empty((rows, 0), dtype=np.int16)
 
 
 def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: GroupSecret) -> list[HashedRow]:
-    """Boxes that hold no row and look as if: who carries them sees what was ordered, not what there was.
+    """Seal boxes without a row, which look like any other box.
 
-    They open as rows without values.
+    So the curator sees the number of ordered rows, not of existing rows. Such boxes open as rows without
+    values.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
@@ -101,11 +103,11 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
 
 
 def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> list[Row]:
-    """The rows; those of which the label alone was sealed have no values, (0,).
+    """Open rows; a row of which only the label was sealed has no values, (0,).
 
     Raises:
-        SealedBoxError: one was altered, put to another hash or token, or is of another run or for
-            another key; the message says which of them by its place.
+        SealedBoxError: a row was altered, was attached to another hash or token, or belongs to another run or
+            key; the message names its place.
     """
     shared = _shared(secret)
     rows = []
@@ -121,13 +123,13 @@ def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> 
 def mismatched(
     rows: Sequence[Row], hashed: Sequence[HashedRow], schema: Schema, h1: FourierFeatures
 ) -> list[int]:
-    """Places of opened rows whose hash is not theirs: an owner said one thing and sealed another.
+    """Places of opened rows whose hash is not theirs: their owner sent one hash and sealed another row.
 
-    One unit of fixed point is forgiven, the difference of two machines' cosines.
+    A difference of one unit of fixed point passes: cosines of two machines may differ by that.
 
     Args:
-        rows: opened, with values that fit the schema.
-        hashed: what they came in.
+        rows: opened rows, with values that fit the schema.
+        hashed: the hashed rows that they were sealed in.
         schema: of the rows.
         h1: the run's secret draw.
     """

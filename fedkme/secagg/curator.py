@@ -102,7 +102,7 @@ class CuratorAggregator:
         self._roster: KeyRoster
         self._graph: Graph
         self._session = self._masking = self._context
-        """Contexts of shares and masks; with neighbours they depend on the roster and the owners that shared."""
+        """Contexts of shares and masks; with neighbours they depend on roster and owners that shared."""
         self._sealed: dict[str, tuple[SealedShare, ...]] = {}
         self._masked = np.zeros(parameters.length, dtype=np.uint64)
         self._inputs: set[str] = set()

@@ -137,7 +137,7 @@ class NoisePlan:
 
     @property
     def event(self) -> Gaussian:
-        """Event of all releases, for a ledger; with `plan_noise` the excess is too small to show in figures."""
+        """Event of all releases, for a ledger; with `plan_noise` figures are too coarse for the excess."""
         return Gaussian(self.multiplier, self.releases)
 
     def epsilon(self, delta: float) -> float:

@@ -32,7 +32,7 @@ class Parameters:
     threshold: int
     """t: owners that open the masks, over (n + T) / 2, so that no two sets of survivors are endorsed.
 
-    With neighbours: owners of a circle that open its owner's masks, and members of the committee that endorse.
+    With neighbours: members of a circle that open its owner's masks, and of the committee that endorse.
     """
     dropouts: int
     """D: owners that may be missing at the end; if more are missing, owners refuse to open the sum."""

@@ -215,7 +215,7 @@ def test_too_few_rows_say_which_epsilon_would_do() -> None:
 
 
 def test_impossible_releases_are_refused() -> None:
-    with pytest.raises(ConfigError, match="nothing"):
+    with pytest.raises(ConfigError, match="no queries"):
         PooledRelease((), 1.0, 1e-5)
     with pytest.raises(ConfigError, match="epsilon"):
         PooledRelease((count_query(),), 0.0, 1e-5)
