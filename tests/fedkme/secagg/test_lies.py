@@ -280,7 +280,7 @@ def test_owners_that_deviate_are_named_and_left_out() -> None:
     run = Run(AGREED, vectors(AGREED), lost={"share": ("o004",)})
     with pytest.raises(SecureAggregationError, match="'o001' did not sign"):
         run.curator.advertised(forged("o001", "somebody else"))
-    with pytest.raises(SecureAggregationError, match="is not among those"):
+    with pytest.raises(SecureAggregationError, match="is not among the owners that"):
         run.curator.advertised(forged("o999", "o999"))
     with pytest.raises(SecureAggregationError, match="another aggregation"):
         run.curator.advertised(REPLAYED)
@@ -291,7 +291,7 @@ def test_owners_that_deviate_are_named_and_left_out() -> None:
     run.mask()
     with pytest.raises(SecureAggregationError, match="'o001' sends masked vectors twice"):
         run.curator.masked(run.masked["o001"])
-    with pytest.raises(SecureAggregationError, match="'o004' is not among those"):
+    with pytest.raises(SecureAggregationError, match="'o004' is not among the owners that"):
         run.curator.masked(dataclasses.replace(run.masked["o001"], sender="o004"))
     run.endorse()
     run.unmask()
