@@ -1,7 +1,7 @@
 """Weights that bring sum_m w_m k(z_m, .) closest to a given element of the RKHS, under a constraint.
 
-Over the L1 ball it is the regularised reduced set of Balog 2018, theorem 11 and equation 5; over the simplex
-the answer is moreover a distribution. The mean embedding of any rows near the z is in both sets, so the
+Over the L1 ball the answer is the regularised reduced set of Balog 2018, theorem 11 and equation 5; over the
+simplex the answer is also a distribution. The mean embedding of any rows near the z is in both sets, so the
 theorem's argument holds for both.
 """
 
@@ -20,7 +20,7 @@ Constraint = Literal["l1", "simplex"]
 GAP = 1e-10
 """Accuracy in squared RKHS distance at which the iteration stops: far below the noise of any release."""
 LIMIT = 5000
-"""Iterations at most."""
+"""Largest number of iterations."""
 
 
 def fit_weights(
@@ -35,11 +35,11 @@ def fit_weights(
 
     Args:
         gram: G, inner products of the k(z_m, .), (M, M).
-        target: c, their inner products with the target, (M,).
-        constraint: the set that w is from.
-        bound: C of the L1 ball, and like the rest of no meaning for the simplex.
+        target: c, inner products of the k(z_m, .) with the target, (M,).
+        constraint: the set of feasible w.
+        bound: C of the L1 ball; the simplex uses neither this nor the next arguments.
         start: first weights; None: uniform.
-        limit: iterations at most; the answer is feasible and its gap is told wherever they end.
+        limit: largest number of iterations; the answer is feasible with a valid gap wherever they end.
     """
     return (
         fit_simplex(gram, target) if constraint == "simplex" else _fit_ball(gram, target, bound, start, limit)
@@ -96,10 +96,10 @@ def _simplex(weights: FloatArray, total: float) -> FloatArray:
 
 
 def _largest_eigenvalue(gram: FloatArray) -> float:
-    """An upper bound that is within a factor of a few: rows' absolute sums bound every eigenvalue."""
+    """Estimate of the largest eigenvalue from above, at most the largest absolute row sum (a bound)."""
     vector = np.ones(len(gram))
     for _ in range(20):
         vector = gram @ vector
         vector /= np.linalg.norm(vector)
-    # Power iteration comes from below: a tenth more covers it on Gram matrices, which are positive.
+    # Power iteration converges from below: a tenth more covers the difference on Gram matrices.
     return min(1.1 * float(vector @ gram @ vector), float(np.abs(gram).sum(axis=1).max())) or 1.0
