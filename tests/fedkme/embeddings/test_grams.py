@@ -68,7 +68,7 @@ def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, kept: IntArray, a
 @given(
     SEEDS, st.integers(4, 60), st.integers(1, 12), st.booleans(), st.booleans(), st.sampled_from([7, 2**20])
 )
-def test_picks_are_those_of_the_whole_matrix(
+def test_kernel_columns_give_the_choice_of_the_whole_matrix(
     seed: int, rows: int, p: int, whole: bool, again: bool, pairs: int
 ) -> None:
     # Ties included: of equal rows the first.
@@ -88,7 +88,9 @@ def test_picks_are_those_of_the_whole_matrix(
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(1, 200), st.booleans(), st.sampled_from([0.0, 0.01, 1.0]))
-def test_weights_are_those_of_the_whole_matrix(seed: int, rows: int, whole: bool, ridge: float) -> None:
+def test_kernel_columns_give_the_weights_of_the_whole_matrix(
+    seed: int, rows: int, whole: bool, ridge: float
+) -> None:
     # The gap is of all rows, and is here computed anew; forgotten columns come back.
     pool, validation = layout(seed, rows, whole)
     matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
@@ -106,7 +108,7 @@ def test_weights_are_those_of_the_whole_matrix(seed: int, rows: int, whole: bool
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(2, 120), st.integers(1, 30), st.sampled_from([0.01, 1.0]))
-def test_equal_rows_are_one_to_whoever_chooses_and_weighs(seed: int, rows: int, p: int, ridge: float) -> None:
+def test_equal_rows_are_chosen_and_weighed_as_one_row(seed: int, rows: int, p: int, ridge: float) -> None:
     # Merged, they are kept as often as row by row, and the weight of n copies costs a ridge W^2 / n.
     pool, validation = layout(seed, rows, True)
     merged, apart = candidates(pool, validation, GAMMA), np.arange(rows)
@@ -141,7 +143,7 @@ def test_copies_of_few_distinct_rows_share_weight() -> None:
     assert counts.max() <= 2  # copies take turns
 
 
-def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_exact_and_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, _ = layout(1, 50, False)
     monkeypatch.setattr(grams_module, "KEPT_VALUES", 50 * 6)
     monkeypatch.setattr(grams_module, "_BATCH", 4)
@@ -156,7 +158,7 @@ def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.Mo
     np.testing.assert_allclose(gram.some(some).column(1), matrix[9, some], atol=1e-13)
 
 
-def test_more_rows_than_a_ridge_spreads_over_are_all_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_the_limit_of_a_ridge_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, validation = layout(4, 300, False)
     about, kept = received(pool, ReferenceRows(validation, GAMMA)), np.arange(20)
     monkeypatch.setattr(weights_module, "SPREAD_ROWS", 60)
@@ -169,7 +171,7 @@ def test_more_rows_than_a_ridge_spreads_over_are_all_weighed(monkeypatch: pytest
     assert found.mmd2 <= mmd2(pool[kept], validation, GAMMA)
 
 
-def test_rows_beyond_a_whole_matrix_make_the_same_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_by_columns_gives_the_same_forms_of_a_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, validation = layout(6, 200, False)
     whole = received(pool, ReferenceRows(validation, GAMMA))
     monkeypatch.setattr(grams_module, "WHOLE_ROWS", 10)

@@ -20,7 +20,7 @@ def naive(x: FloatArray, y: FloatArray, gamma: float) -> FloatArray:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(1, 7), st.floats(0.01, 10))
-def test_rbf_is_the_definition(seed: int, m: int, k: int, gamma: float) -> None:
+def test_rbf_matches_its_definition(seed: int, m: int, k: int, gamma: float) -> None:
     # MATH.md, section 1: k(x,y) = exp(-gamma ||x-y||^2).
     random = np.random.default_rng(seed)
     x, y = random.normal(size=(m, 3)), random.normal(size=(k, 3))

@@ -38,7 +38,7 @@ def objectives(validation: FloatArray, summary: FloatArray, candidates: FloatArr
     return np.array([objective(np.vstack([summary, x]), validation, GAMMA) for x in candidates])
 
 
-def test_the_bid_picks_the_row_that_the_exact_argmax_of_j_picks() -> None:
+def test_the_best_bid_is_the_exact_argmax_of_j() -> None:
     # Issue 2, Done: the bid picks the same point as the exact argmax of J with exact features.
     for seed in range(INSTANCES):
         (validation, summary, candidates), (f_validation, f_summary, f_candidates) = instance(seed)
@@ -46,7 +46,7 @@ def test_the_bid_picks_the_row_that_the_exact_argmax_of_j_picks() -> None:
         assert np.argmax(bids) == np.argmax(objectives(validation, summary, candidates))
 
 
-def test_the_misprinted_sign_never_does() -> None:
+def test_the_misprinted_sign_never_gives_the_argmax_of_j() -> None:
     # Errata 1: g_l . h1 - g~ . h1 l/(l+1) maximises distance from the target (0 of 1000 in SARPATWAR.md).
     agreements = 0
     for seed in range(INSTANCES):
@@ -58,7 +58,7 @@ def test_the_misprinted_sign_never_does() -> None:
     assert agreements == 0
 
 
-def test_the_whole_gain_is_the_corrected_equation_12() -> None:
+def test_the_gain_matches_the_corrected_equation_12() -> None:
     # SARPATWAR.md, section 2, and errata 4 (factor 2 and the third sign), to 1e-12.
     for seed in range(INSTANCES):
         (validation, summary, candidates), _ = instance(seed)

@@ -35,7 +35,7 @@ def alike(all_rows: NDArray[np.float64], indices: NDArray[np.int64]) -> float:
     return mmd2(all_rows, Selected(indices, np.full(len(indices), 1.0 / len(indices)), 0.0))
 
 
-def test_both_forms_say_their_own_mmd2() -> None:
+def test_both_forms_state_their_mmd2() -> None:
     data = rows(400)
     found = select_rows(data, 12, GAMMA)
     for form in (found.alike, found.weighted):
@@ -52,7 +52,7 @@ def test_without_sweeps_the_choice_is_the_exact_greedy_one() -> None:
     assert choose(short, short.means(), 15, 0).tolist() == wanted.tolist()
 
 
-def test_exchanges_end_where_no_single_one_helps() -> None:
+def test_exchanges_end_where_no_exchange_helps() -> None:
     data = rows(60)
     short = shorten(data, GAMMA)
     indices = choose(short, short.means(), 6, 50)
@@ -82,7 +82,7 @@ def test_weights_are_never_worse_than_on_rows_alike(seed: int) -> None:
     assert found.weighted.mmd2 < found.alike.mmd2
 
 
-def test_a_pursuit_goes_where_most_is_missing() -> None:
+def test_a_pursuit_takes_the_row_of_the_largest_residual() -> None:
     data = rows(200)
     short = shorten(data, GAMMA)
     means = short.means()
@@ -94,7 +94,7 @@ def test_a_pursuit_goes_where_most_is_missing() -> None:
     assert chosen[1] == np.argmax(short_of)
 
 
-def test_all_rows_are_all_rows() -> None:
+def test_choosing_all_rows_gives_every_row_once() -> None:
     found = select_rows(rows(9), 9, GAMMA)
     assert sorted(found.alike.indices.tolist()) == list(range(9))
     assert found.alike.mmd2 < 1e-6
@@ -111,7 +111,7 @@ def test_equal_rows_are_chosen_once_each() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("p", [1, 2, 9])
-def test_exchanges_of_weighted_rows_gain(seed: int, p: int) -> None:
+def test_exchanges_of_weighted_rows_lower_mmd2(seed: int, p: int) -> None:
     data = rows(300, seed)
     gram, short = rbf(data, data, GAMMA), shorten(data, GAMMA)
     first = np.random.default_rng(seed).choice(300, p, replace=False)
@@ -139,7 +139,7 @@ def test_a_sample_is_near_the_choice_among_all() -> None:
     assert mmd2(data, found.weighted) < mmd2(data, found.alike)
 
 
-def test_a_sample_of_more_than_all_is_all() -> None:
+def test_a_sample_larger_than_the_table_changes_nothing() -> None:
     data = rows(90)
     found, wanted = (select_rows(data, 3, GAMMA, sample=size).alike.indices for size in (500, 90))
     assert found.tolist() == wanted.tolist()

@@ -36,7 +36,9 @@ def test_more_rows_are_never_worse(seed: int, few: int, more: int, whole: bool) 
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(2, 60), st.sampled_from([0.25, 0.5, 1.0]))
-def test_a_share_of_uniform_rows_bounds_the_rest(seed: int, total: int, share: float) -> None:
+def test_weighted_rows_are_never_worse_than_the_uniform_rows_among_them(
+    seed: int, total: int, share: float
+) -> None:
     # Whatever else was ordered, here the rows that are farthest from D_v: at most uniform's, with weights, at
     # a rho p rows, and so of these rows alike.
     pool, validation = layout(seed, 200)
@@ -50,7 +52,7 @@ def test_a_share_of_uniform_rows_bounds_the_rest(seed: int, total: int, share: f
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(1, 50), st.integers(1, 20), st.booleans())
-def test_a_weighted_summary_keeps_p_rows_and_is_not_worse_than_they_are_alike(
+def test_a_weighted_summary_has_p_rows_and_is_not_worse_than_equal_weights(
     seed: int, rows: int, p: int, whole: bool
 ) -> None:
     pool, validation = layout(seed, rows, whole)
@@ -77,7 +79,7 @@ def test_the_ridge_spreads_weight_as_far_as_the_slack_allows() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, st.integers(1, 50), st.integers(1, 20))
-def test_repeats_are_p_rows_that_no_exchange_improves(seed: int, rows: int, p: int) -> None:
+def test_no_exchange_improves_repeated_rows(seed: int, rows: int, p: int) -> None:
     pool, validation = layout(seed, rows)
     counts = repeat(received(pool, ReferenceRows(validation, GAMMA)), p)
     assert counts.shape == (rows,)

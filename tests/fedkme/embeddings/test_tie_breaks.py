@@ -9,7 +9,7 @@ from fedkme.embeddings.tie_breaks import MOST_TIE_BREAK, constants_of
 from owner.consent.pools import tie_breaks
 
 
-def test_of_many_rows_half_as_many_have_each_constant_more() -> None:
+def test_half_as_many_rows_reach_each_larger_constant() -> None:
     # The module's law, over evenly spread keys: no chance in it. The largest constant is a row's in 4,096.
     constants = constants_of(np.arange(2**20, dtype=np.uint64) << np.uint64(44))
     assert constants.min() >= 0.0

@@ -72,7 +72,7 @@ def test_bids_are_integer_arithmetic(
     assert np.array_equal(bids, bids_by_integers(features, target, mean, size))
 
 
-def test_the_largest_inner_product_there_can_be_is_exact() -> None:
+def test_the_largest_possible_inner_product_is_exact() -> None:
     # MEAN_LIMIT and MAX_DIMENSION: every sum stays at or below 2^53. One odd term shows lost bits.
     features = np.full((2, MAX_DIMENSION), ONE, dtype=np.int16)
     features[1, 0] -= 1
@@ -94,7 +94,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 5))
-def test_updated_bids_are_those_computed_afresh(todo: list[Step], capacity: int) -> None:
+def test_updated_bids_equal_bids_computed_afresh(todo: list[Step], capacity: int) -> None:
     # Issue 2: a bid costs only the changed coordinates of g; that must not change a bit of it, whether few
     # or many of them change, and whatever rows come in between (the curator's pool grows).
     target, mean = random_mean(0), np.zeros(D, dtype=np.int32)
@@ -114,7 +114,7 @@ def test_updated_bids_are_those_computed_afresh(todo: list[Step], capacity: int)
 
 @settings(max_examples=10)
 @given(st.lists(st.integers(1, 9000), max_size=4), st.integers(0, 64))
-def test_blocks_make_no_difference(cuts: list[int], capacity: int) -> None:
+def test_the_size_of_blocks_changes_no_bid(cuts: list[int], capacity: int) -> None:
     # fixed_point, head: exact in any order of summation, so blocks of any size and BLAS are free to choose.
     rows, target, mean = random_features(9000, 1), random_mean(2), random_mean(3)
     pieces = ScoredFeatures(D, target, capacity)
@@ -165,7 +165,7 @@ def near_ties(count: int, seed: int) -> Features:
 
 @given(st.lists(st.tuples(st.integers(0, D), st.integers(0, 20), st.integers(0, 99)), max_size=12))
 @settings(max_examples=25, deadline=None)
-def test_the_best_bid_is_that_of_all_bids(todo: list[tuple[int, int, int]]) -> None:
+def test_the_best_bid_is_the_largest_of_all_bids(todo: list[tuple[int, int, int]]) -> None:
     # Issue 15, item 7: "bounds that skip rows which cannot win. Same bits as today, property-tested", among
     # rows that are nearly alike, alike, sold, or come later; coordinates of g change by little and by much.
     rows, mean = near_ties(MANY, 0), np.zeros(D, dtype=np.int32)
@@ -186,7 +186,7 @@ def test_the_best_bid_is_that_of_all_bids(todo: list[tuple[int, int, int]]) -> N
             each.retire(best)
 
 
-def test_float32_alone_would_choose_another_row_and_is_off_by_no_more_than_said() -> None:
+def test_float32_scores_stay_within_their_error_and_alone_choose_another_row() -> None:
     # Otherwise the test above would pass without any bound.
     rows, near, wrong = near_ties(MANY, 0), NearScores(D), 0
     mean = np.zeros(D, dtype=np.int32)
@@ -203,7 +203,7 @@ def test_float32_alone_would_choose_another_row_and_is_off_by_no_more_than_said(
     assert wrong
 
 
-def test_rows_that_are_all_alike_are_scored_exactly() -> None:
+def test_equal_rows_are_scored_exactly() -> None:
     rows, target = np.repeat(random_features(1, 3), MANY, axis=0), random_mean(4)
     kept = scored(rows, target)
     for sold in range(3):
@@ -237,7 +237,7 @@ def test_the_tolerance_covers_one_unit_in_every_coordinate(
     assert np.all(difference <= here.tolerance(size) + rounding)
 
 
-def test_the_tolerance_is_no_larger_than_that() -> None:
+def test_the_tolerance_is_reached() -> None:
     # What an owner may add to its bid unseen: with q = 0, the worst change of one unit each, exactly.
     target, nothing = random_mean(1), np.zeros(D, dtype=np.int32)
     worst = scored(np.sign(target)[np.newaxis].astype(np.int16), target)
@@ -276,7 +276,7 @@ def test_the_mean_is_an_integer_sum_in_any_order(features: Features, random: Ran
     assert together.normalised().tolist() == expected
 
 
-def test_the_distance_is_that_of_two_means_of_h1() -> None:
+def test_distance2_is_the_squared_distance_of_two_means_of_h1() -> None:
     # Issue 2, item 10: the current MMD estimate that progress shows.
     rows, target = random_features(7, 8), quantize_mean(np.linspace(-1, 1, D))
     mean = FeatureMean(D)

@@ -45,7 +45,7 @@ def test_the_kernel_error_obeys_its_bound(kind: Kind) -> None:
         assert error <= kernel_error_bound(dimension, pairs, 1e-9)
 
 
-def test_the_bound_shrinks_as_the_root_of_d_and_grows_with_what_is_claimed() -> None:
+def test_the_kernel_error_bound_scales_with_dimension_pairs_and_failure() -> None:
     # Rahimi & Recht 2008: four times the dimension, half the error (but for the rounding's 2^-12).
     rounding = 2.0**-12
     small, large = (kernel_error_bound(d, 10, 1e-3) - rounding for d in (100, 400))
@@ -72,7 +72,7 @@ def test_both_forms_are_unbiased_and_the_paired_one_varies_less() -> None:
 
 
 @given(st.lists(st.floats(-50, 50), min_size=WIDTH, max_size=WIDTH), st.integers(0, 2**64 - 1))
-def test_no_norm_is_over_the_bound_that_sensitivities_use(row: list[float], seed: int) -> None:
+def test_no_norm_exceeds_the_bound_of_sensitivities(row: list[float], seed: int) -> None:
     # MATH.md, h1: norm exactly 1 in the paired form; up to sqrt 2 in the printed one. Fixed point rounds
     # towards zero, so the bound holds for what is computed (fixed_point, head).
     rows = np.array([row])
@@ -92,7 +92,7 @@ def test_the_printed_form_needs_its_larger_bound() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_seed_is_a_draw(kind: Kind) -> None:
+def test_equal_seeds_give_equal_draws(kind: Kind) -> None:
     # Issue 2, item 1: one draw per run, from the run's public seed.
     first, again, other = (draw(kind, seed=seed).fixed_point(ROWS) for seed in (7, 7, 8))
     assert np.array_equal(first, again)

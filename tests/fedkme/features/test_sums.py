@@ -69,7 +69,7 @@ def parts(whole: Table, owners: int, seed: int) -> list[Table]:
 
 @maps
 @pytest.mark.parametrize("owners", [5, 20, 100])
-def test_pooling_over_owners_is_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
+def test_pooling_over_owners_equals_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
     # Issue 5: "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything
     # (same seed; to float64 rounding)". Sums of integers: not only to rounding, and in any order.
     phi = spec.make(SCHEMA)
@@ -146,7 +146,7 @@ class Stretched:
 
 
 @pytest.mark.parametrize("factor", [1.1, 1e300, math.nan, math.inf])
-def test_a_row_over_the_norm_bound_is_shortened_and_nobody_hears_of_it(factor: float) -> None:
+def test_a_row_over_the_norm_bound_is_shortened_silently(factor: float) -> None:
     # Issue 33: a curator names the map, and an error with the number of such rows told their number.
     rows = table(500)
     phi: Any = SPECS[1].make(SCHEMA)
@@ -167,7 +167,7 @@ def test_a_row_over_the_norm_bound_is_shortened_and_nobody_hears_of_it(factor: f
     assert np.linalg.norm(total.sum - right.sum) <= wrong.sum() * longest
 
 
-def test_bad_tables_are_refused() -> None:
+def test_tables_without_rows_or_with_wrong_labels_are_refused() -> None:
     phi = SPECS[0].make(SCHEMA)
     with pytest.raises(DataError, match="no rows"):
         pooled_sum(table(0), phi, BY_CLASS)
@@ -182,7 +182,7 @@ def test_bad_tables_are_refused() -> None:
         Layout(0)
 
 
-def test_bad_answers_are_refused() -> None:
+def test_impossible_sums_of_owners_are_refused() -> None:
     phi = SPECS[0].make(SCHEMA)
     good = pooled_sum(table(30), phi, BY_CLASS)
     short = PooledSum(good.steps[:1], good.count)
@@ -223,7 +223,7 @@ def diameter(features: EmbeddingMap, layout: Layout) -> float:
 
 @maps
 @pytest.mark.parametrize("layout", [Layout(), BY_CLASS], ids=["single", "by-class"])
-def test_search_over_neighbours_finds_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
+def test_a_search_over_neighbours_reaches_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
     # Replace-one, N public: every row of a table replaced by every row of a grid of the domain, in every
     # class. Nothing moves the sum further than declared, and something moves it that far.
     phi = spec.make(SCHEMA)
@@ -257,7 +257,7 @@ def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> Non
     assert furthest <= bound
 
 
-def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
+def test_declared_diameters_are_at_most_those_of_the_papers() -> None:
     # MATH.md 3: 2/m for the whole matrix and not C queries; sqrt(5)/m for 0/1 codes. MATH.md 2: 2/N; the
     # projections reach less: at most sqrt(2).
     fourier, mixed, hermite_sum, product, points = (spec.make(SCHEMA) for spec in SPECS)
@@ -269,7 +269,7 @@ def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
         assert phi.norm_bound == 1.0  # under add-remove
 
 
-def test_rounding_is_counted() -> None:
+def test_the_counted_distance_covers_rounding() -> None:
     # Two rows that round in opposite directions in every coordinate stay within `counted`.
     phi = HermiteSumSpec(order=200, length=0.5).make(SCHEMA)
     assert counted(1.0, phi) >= 1.0 + math.sqrt(phi.dimension) * ROW_UNIT
@@ -337,7 +337,7 @@ def hostile(draw: st.DrawFn) -> tuple[MapSpec, Schema, FloatArray]:
 
 @given(hostile())
 @settings(max_examples=100, deadline=None)
-def test_no_two_rows_of_a_hostile_domain_are_further_apart_than_is_counted(
+def test_rows_of_a_hostile_domain_stay_within_the_counted_distance(
     drawn: tuple[MapSpec, Schema, FloatArray],
 ) -> None:
     # Issue 33, item 7: what noise is calibrated to holds for the whole numbers that are added up, in tables

@@ -45,7 +45,7 @@ def test_delta_is_the_expected_excess_of_the_privacy_loss(sigma: float, epsilon:
 
 @given(st.floats(1e-3, 50), st.floats(-12, -0.5))
 @settings(max_examples=40, deadline=None)
-def test_sigma_is_the_least_that_keeps_the_bound(epsilon: float, log_delta: float) -> None:
+def test_sigma_is_the_smallest_noise_within_the_bound(epsilon: float, log_delta: float) -> None:
     delta = 10**log_delta
     sigma = gaussian_sigma(epsilon, delta)
     assert gaussian_delta(sigma, epsilon) <= delta
@@ -65,7 +65,7 @@ def test_epsilon_is_zero_where_delta_alone_covers_the_shift() -> None:
     assert gaussian_epsilon(1e6, 1e-3) == 0
 
 
-def test_no_privacy_asked_for_at_epsilon_zero_still_has_a_scale() -> None:
+def test_epsilon_zero_has_a_finite_sigma() -> None:
     sigma = gaussian_sigma(0.0, 1e-3)
     assert gaussian_delta(sigma, 0.0) <= 1e-3
     assert sigma == pytest.approx(1 / (math.sqrt(2 * math.pi) * 1e-3), rel=1e-5)

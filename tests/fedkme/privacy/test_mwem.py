@@ -70,7 +70,7 @@ class FullDistributionMwem:
 
 @pytest.mark.parametrize(("dimension", "grid_step"), [(2, 1.0), (2, 0.5), (3, 0.5), (3, 2.0)])
 @pytest.mark.parametrize("epsilon", [0.05, 0.5])
-def test_one_number_per_coordinate_is_the_whole_distribution(
+def test_one_number_per_coordinate_determines_the_distribution(
     dimension: int, grid_step: float, epsilon: float
 ) -> None:
     # Lemma 1, sharpened: P_t is a product of exponential tilts. Both sides draw the same numbers.
@@ -124,7 +124,7 @@ def test_quantizer_moves_to_a_neighbouring_grid_point(value: float, grid_step: f
     assert abs(index * grid_step - 1 - value) <= grid_step * (1 + 1e-12)
 
 
-def test_grid_points_are_kept_whatever_the_coin() -> None:
+def test_values_on_the_grid_are_not_rounded() -> None:
     grid = np.linspace(-1, 1, 9)[:, None]
     for coin in (0.0, 1 - 2.0**-53):
         noise = ScriptedNoise(np.full(9, coin), np.array([]))
@@ -165,7 +165,7 @@ def test_warm_start_continues_where_the_last_call_ended(epsilon: float | None) -
     assert np.array_equal(warm, once)
 
 
-def test_infinite_epsilon_is_no_noise() -> None:
+def test_infinite_epsilon_adds_no_noise() -> None:
     index_sum = np.array([3, 17, 9])
     none, infinite = (
         Mwem(3, scripted(0, 0), grid_step=1.0).iterate(index_sum, 10, epsilon, 7)
@@ -174,7 +174,7 @@ def test_infinite_epsilon_is_no_noise() -> None:
     assert np.array_equal(none, infinite)
 
 
-def test_a_result_is_the_callers_own() -> None:
+def test_a_result_does_not_alias_the_state() -> None:
     mwem = Mwem(2, scripted(0, 0), grid_step=1.0)
     mwem.iterate(np.array([1, 5]), 3, None, 4)[:] = 9
     assert np.all(np.abs(mwem.iterate(np.array([1, 5]), 3, None, 1)) < 1)
@@ -224,7 +224,7 @@ def test_replacing_one_row_costs_four_epsilon_in_the_selection() -> None:
     assert ratio <= 4 * epsilon
 
 
-def test_how_far_the_paper_s_iterations_get() -> None:
+def test_the_papers_iterations_reach_a_known_part_of_the_mean() -> None:
     # T = d^1.5 = 1656 without noise: P_avg is about 0.63 of the truth and P_T 0.85 (features of a
     # clustered data set, eta = 0.01); loose, as the figures depend on the data.
     d, m = 140, 170
@@ -243,7 +243,7 @@ def test_how_far_the_paper_s_iterations_get() -> None:
     assert 0.80 < slopes["last"] < 0.93
 
 
-def test_a_selection_keeps_to_its_range_however_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_selections_range_holds_for_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     # Issue 33, item 7: a replaced row moves e psi by 2 e at most, and rounding by CHOICE_SLACK in all: by a
     # part of the scores, and not of the number of rows that they are a difference of. Sums of rows on both
     # sides of 2^44, where a float64 changes its step from 2^-9 to 2^-8, are near what the state expects.

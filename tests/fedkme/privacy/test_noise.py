@@ -46,7 +46,7 @@ def test_uniform_has_its_law(make: Callable[[], NoiseSource]) -> None:
 
 
 @pytest.mark.parametrize("make", SOURCES)
-def test_draws_are_float64_of_the_size_asked_for(make: Callable[[], NoiseSource]) -> None:
+def test_draws_are_float64_of_the_requested_size(make: Callable[[], NoiseSource]) -> None:
     noise = make()
     for size in (0, 1, 5):
         for draws in (noise.uniform(size), noise.laplace(2.0, size), noise.gaussian(2.0, size)):
@@ -70,7 +70,7 @@ def test_a_stream_depends_on_the_seed_and_the_names_only() -> None:
         assert not np.intersect1d(first, simulated(seed, party, purpose).uniform(4)).size
 
 
-def test_two_secure_sources_share_nothing() -> None:
+def test_two_secure_sources_draw_different_numbers() -> None:
     # A collision of 53-bit numbers by chance: below 1e-13.
     assert not np.intersect1d(SecureNoise().uniform(16), SecureNoise().uniform(16)).size
 
@@ -136,7 +136,7 @@ EXTREME = [0.0, 5e-324, 1.0, 700.0, 2.0**20, 2.0**53 + 2.0, 1e154, 1e300, 1.8e30
 
 
 @given(st.lists(st.sampled_from([*EXTREME, *(-each for each in EXTREME)]), min_size=1, max_size=5))
-def test_a_choice_is_made_of_any_scores(scores: list[float]) -> None:
+def test_any_scores_give_a_choice_without_an_error(scores: list[float]) -> None:
     # Issue 33, item 7: what `choose` needs of scores is not its callers' to hold, and never an error.
     assert 0 <= choose(np.array(scores), 0.3, simulated(0, "a", "bits")) < len(scores)
 
@@ -149,7 +149,7 @@ def test_a_choice_is_made_of_any_scores(scores: list[float]) -> None:
     ),
     st.sampled_from([Fraction(0), Fraction(2**20), Fraction(10**15), Fraction(-(2**45))]),
 )
-def test_a_choice_has_the_range_that_is_charged_however_large_its_scores(
+def test_a_choice_of_large_scores_stays_within_its_charged_range(
     rows: list[tuple[Fraction, int]], base: Fraction
 ) -> None:
     # Scores move by 1 at most, so the log ratios of two neighbours' chances lie in an interval of length 2,
@@ -160,7 +160,7 @@ def test_a_choice_has_the_range_that_is_charged_however_large_its_scores(
     assert ratios.max() - ratios.min() <= 2.0 + CHOICE_SLACK
 
 
-def test_no_draw_is_rounded_but_by_whole() -> None:
+def test_noise_is_rounded_only_by_whole() -> None:
     # Issue 33, item 7: other roundings are no function of a count and its noise.
     rounds = re.compile(r"(rint|round|around|trunc|ceil)\((?=.*(gaussian|laplace)\()")
     roles = [Path(__file__).parents[3] / name for name in ("fedkme", "owner", "curator", "consumer")]

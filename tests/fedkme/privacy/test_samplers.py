@@ -47,7 +47,7 @@ def law(sampler: Sampler, scale: float, numbers: NDArray[np.int64]) -> NDArray[n
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 40.0])
-def test_draws_have_the_law_that_is_written(sampler: Sampler, scale: float) -> None:
+def test_draws_have_the_stated_law(sampler: Sampler, scale: float) -> None:
     drawn = sampler(scale, 40_000, seeded(1))
 
     def surprise(of: float) -> float:
@@ -84,7 +84,7 @@ def test_floats_decide_as_exact_arithmetic_does(
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_law_is_that_of_opendp(sampler: Sampler) -> None:
+def test_the_law_agrees_with_opendp(sampler: Sampler) -> None:
     dp = pytest.importorskip("opendp.prelude", reason="opendp is not installed")
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
@@ -115,7 +115,7 @@ def test_extreme_bits_give_finite_draws() -> None:
     assert second == 0
 
 
-def test_bounds_of_a_logarithm_hold_it() -> None:
+def test_bounds_of_a_logarithm_contain_it() -> None:
     uniform = samplers.UniformReal(123_456_789, given(99))
     for _ in range(3):
         least, most = uniform.minus_log()
@@ -129,7 +129,7 @@ def test_bounds_of_a_logarithm_hold_it() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_draws_come_as_asked_for(sampler: Sampler) -> None:
+def test_draws_have_the_requested_size_and_type(sampler: Sampler) -> None:
     for size in (0, 1, 7):
         drawn = sampler(2.5, size, seeded(5))
         assert drawn.shape == (size,)

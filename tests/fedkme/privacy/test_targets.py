@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     group=st.integers(1, 5),
     paid=st.sampled_from([0.0, 0.01, 0.3, 0.5]),
 )
-def test_what_the_presets_plan_costs_no_more_than_the_target(
+def test_plans_of_presets_cost_no_more_than_the_target(
     name: str, epsilon: float, rows: int, group: int, paid: float
 ) -> None:
     # An epsilon of 200 was 5,534 by the accountant, and one of 1,000 was 127,780.
@@ -61,7 +61,7 @@ def test_what_the_presets_plan_costs_no_more_than_the_target(
         {"broadcast": {"mechanism": "mwem", "epsilon": 1.0}},
     ],
 )
-def test_mechanisms_that_are_written_down_are_held_to_the_target_too(written: dict[str, object]) -> None:
+def test_named_mechanisms_must_keep_to_the_target_too(written: dict[str, object]) -> None:
     made = SummarySettings.model_validate(written)
     planned = made.between_owners(20, 3)
     with pytest.raises(
@@ -71,7 +71,7 @@ def test_mechanisms_that_are_written_down_are_held_to_the_target_too(written: di
     check_target(PrivacyTarget(epsilon=2000.0), "owners", planned)
 
 
-def test_a_mechanism_without_a_proof_has_no_target_and_one_line_says_so() -> None:
+def test_a_mechanism_without_a_proof_passes_the_target_with_a_warning() -> None:
     said: list[str] = []
     for planned in ([ExactStatistic("best marginal gain"), Gaussian(9.0)], [Gaussian(9.0)], []):
         check_target(PrivacyTarget(), "owners", planned)
@@ -92,7 +92,7 @@ def test_a_mechanism_without_a_proof_has_no_target_and_one_line_says_so() -> Non
         ({"protocol": "cells"}, {"target": {"mechanism": "exact"}}, []),
     ],
 )
-def test_a_run_says_once_what_its_target_does_not_bound(
+def test_a_run_warns_once_of_mechanisms_without_a_bound(
     summary: dict[str, Any], request_: dict[str, Any], whose: list[str]
 ) -> None:
     # Each party warns of its own settings: the curator of owners' rows, the consumer of D_v.
@@ -117,7 +117,7 @@ def test_a_run_says_once_what_its_target_does_not_bound(
     pure=st.lists(st.tuples(st.floats(0.01, 2.0), st.integers(1, 5)), min_size=1, max_size=3),
     delta=st.sampled_from([1e-9, 1e-5, 1e-2]),
 )
-def test_gaussians_beside_pure_mechanisms_cost_what_loss_distributions_say(
+def test_gaussians_with_pure_mechanisms_agree_with_loss_distributions(
     sigma: float, pure: list[tuple[float, int]], delta: float
 ) -> None:
     # The grid only raises what it approximates: the exact sum is below it, and close.
@@ -130,7 +130,7 @@ def test_gaussians_beside_pure_mechanisms_cost_what_loss_distributions_say(
     assert Sound().delta(events, exact.epsilon).delta <= delta * (1.0 + 1e-6)
 
 
-def test_so_many_losses_that_they_are_added_up() -> None:
+def test_too_many_losses_are_bounded_by_their_sum() -> None:
     events = [Gaussian(5.0), Clock(0.01), Laplace(100.0, count=5_000)]
     (figure,) = (f for f in Sound().figures(events, 1e-5) if f.method.startswith("Gaussian"))
     gaussian = Sound().epsilon([Gaussian(5.0)], 1e-5).epsilon
@@ -138,7 +138,7 @@ def test_so_many_losses_that_they_are_added_up() -> None:
     assert math.isinf(Sound().epsilon(events, 0.0).epsilon)
 
 
-def test_a_party_says_at_its_start_which_epsilons_are_large(
+def test_a_party_warns_of_large_epsilons_at_its_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     budgets = (PeriodBudget(epsilon=12.0, delta=1e-5),)
@@ -171,7 +171,7 @@ def test_the_published_preset_has_the_papers_features_and_averages_as_printed() 
     assert (smaller.features.kind, smaller.features.dimension) == ("offset", 16)
 
 
-def test_the_published_preset_leaves_what_is_named() -> None:
+def test_the_published_preset_leaves_named_settings() -> None:
     named = {
         "features": {"kind": "paired"},
         "target": {"estimate": "last"},

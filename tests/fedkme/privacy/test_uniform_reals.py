@@ -49,7 +49,7 @@ def below(one: Fraction, other: Fraction, exponent: Fraction) -> bool:
 
 
 @given(FIRST, WORDS, FIRST, WORDS, st.fractions(-30, 30, max_denominator=2**60), st.integers(-2, 2))
-def test_what_is_below_is_so_by_all_bits(
+def test_comparisons_of_uniform_reals_use_all_bits(
     one: int, ones: list[int], other: int, others: list[int], exponent: Fraction, off: int
 ) -> None:
     # Also next to the edge, where 53 bits do not tell: the first bits are the edge's, but for `off`.
@@ -60,7 +60,7 @@ def test_what_is_below_is_so_by_all_bits(
 
 
 @pytest.mark.parametrize(("further", "stops"), [((0, 0, 2**52, 0), 0), ((2**52, 0, 0, 0), 2)])
-def test_a_clock_asks_for_more_bits_where_its_coins_do_not_tell(further: tuple[int, ...], stops: int) -> None:
+def test_a_clock_draws_more_bits_where_its_coins_do_not_decide(further: tuple[int, ...], stops: int) -> None:
     # N = T at the first price: it stops there where U < V, whose first 53 bits are the same.
     settings = ClockSettings(epsilon=0.25, block=1)  # T = 20
     start = 3 * 2**50

@@ -59,7 +59,7 @@ def test_losses_anywhere_leave_the_sum_of_the_others(
 
 @pytest.mark.usefixtures(hasty_graphs.__name__)
 @pytest.mark.parametrize("phase", PHASES)
-def test_more_lost_in_a_circle_than_planned_open_nothing(phase: str) -> None:
+def test_a_circle_with_more_losses_than_planned_opens_nothing(phase: str) -> None:
     # No more than D of all, but of o000's circle fewer than t are left, where the curator shows who is lost.
     agreed = on_a_graph(40, 10, 0)
     run = started("advertise", agreed)
@@ -128,7 +128,7 @@ def test_an_owner_that_lacks_a_signing_key_of_the_committee_leaves() -> None:
         run.owners[NAME].share(run.curator.roster_of(NAME), peers)
 
 
-def test_owners_that_were_shown_two_rosters_open_no_share_of_each_other() -> None:
+def test_owners_with_two_rosters_open_no_share_of_each_other() -> None:
     # An order that suits the curator: o029 is not there for half of the owners. Their shares do not unseal.
     run = started("advertise")
     whole = run.curator.roster()
@@ -160,7 +160,7 @@ def test_owners_that_were_shown_two_rosters_open_no_share_of_each_other() -> Non
         ("nobody is said to have shared", "shared in 'run-1' and 28 must"),
     ],
 )
-def test_a_delivery_is_of_the_neighbours_that_shared(lie: str, said: str) -> None:
+def test_a_delivery_must_hold_the_shares_of_the_neighbours_that_shared(lie: str, said: str) -> None:
     run = started("share")
     mail = run.curator.deliveries()[NAME]
     gone, far = mail.shares[0].sender, sorted(set(mail.sharing) - set(run.curator._graph.circle(NAME)))
@@ -177,7 +177,7 @@ def test_a_delivery_is_of_the_neighbours_that_shared(lie: str, said: str) -> Non
         run.owners[NAME].mask(told, run.inputs[NAME], Silence())
 
 
-def test_who_was_told_that_others_shared_masks_so_that_no_sum_comes_of_it() -> None:
+def test_an_owner_with_another_list_of_sharers_masks_so_that_no_sum_opens() -> None:
     # (b) of the proof: the digest of who shared is in the key of every mask. Circles are as they were.
     run = started("share")
     mail = run.curator.deliveries()
@@ -198,7 +198,7 @@ def test_who_was_told_that_others_shared_masks_so_that_no_sum_comes_of_it() -> N
 
 
 @pytest.mark.usefixtures(hasty_graphs.__name__)
-def test_survivors_without_enough_of_their_circle_are_endorsed_by_nobody() -> None:
+def test_no_owner_endorses_survivors_without_enough_of_their_circle() -> None:
     # (d) of the proof: a curator that leaves one owner alone in the sum gets no signature of any owner.
     agreed = on_a_graph(40, 10, 0)
     run = started("mask", agreed)
@@ -211,7 +211,7 @@ def test_survivors_without_enough_of_their_circle_are_endorsed_by_nobody() -> No
             run.owners[name].endorse(claim)
 
 
-def test_endorsements_count_of_the_committee_alone() -> None:
+def test_only_endorsements_of_the_committee_count() -> None:
     run = started("mask")
     survivors = run.curator.survivors()
     given = {name: owner.endorse(survivors) for name, owner in run.owners.items()}
@@ -243,7 +243,7 @@ def test_a_second_list_of_survivors_is_not_endorsed() -> None:
             step()
 
 
-def test_rosters_and_deliveries_go_over_the_wire_and_older_ones_are_read() -> None:
+def test_rosters_and_deliveries_are_equal_after_the_wire_and_older_bytes_are_read() -> None:
     run = started("share")
     roster = dataclasses.replace(run.curator.roster_of(NAME), keys=(KeyBinding(b"", bytes(32), b"", NAME),))
     mail = run.curator.deliveries()[NAME]

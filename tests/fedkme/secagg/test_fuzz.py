@@ -53,7 +53,7 @@ ANYTHING = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(kind=st.sampled_from(KINDS), data=st.data())
-def test_a_message_is_well_formed_or_a_typed_error(kind: Any, data: st.DataObject) -> None:
+def test_a_decoded_message_is_well_formed_or_raises_a_typed_error(kind: Any, data: st.DataObject) -> None:
     fields = {field.name: data.draw(ANYTHING) for field in dataclasses.fields(kind)}
     try:
         message = kind(**fields)

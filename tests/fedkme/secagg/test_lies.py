@@ -68,7 +68,7 @@ ROSTERS: dict[str, Callable[[KeyRoster], KeyRoster]] = {
 
 
 @pytest.mark.parametrize("lie", ROSTERS)
-def test_a_roster_that_is_not_what_owners_advertised_is_refused(lie: str) -> None:
+def test_a_roster_that_differs_from_the_advertisements_is_refused(lie: str) -> None:
     run = started("advertise")
     owner = run.owners["o000"]
     with pytest.raises(SecureAggregationError):
@@ -76,7 +76,7 @@ def test_a_roster_that_is_not_what_owners_advertised_is_refused(lie: str) -> Non
     assert owner.phase is Phase.LEFT
 
 
-def test_a_key_that_is_there_twice_is_refused() -> None:
+def test_a_key_that_occurs_twice_is_refused() -> None:
     # A colluder that signs another's key as its own, or uses one key for both purposes.
     run = started("advertise")
     roster = run.curator.roster()
@@ -97,7 +97,7 @@ def test_a_key_that_is_there_twice_is_refused() -> None:
             fresh.curator.advertised(copy)
 
 
-def test_the_curator_takes_no_endorsement_of_something_else() -> None:
+def test_the_curator_refuses_an_endorsement_of_another_statement() -> None:
     # It would make every honest owner leave in the next phase; the curator goes on without its sender.
     run = started("mask")
     survivors = run.curator.survivors()
@@ -138,7 +138,7 @@ DELIVERIES: dict[str, Callable[[Delivery, Delivery], tuple[SealedShare, ...]]] =
 
 
 @pytest.mark.parametrize("lie", DELIVERIES)
-def test_shares_that_their_owner_did_not_seal_for_this_one_are_refused(lie: str) -> None:
+def test_shares_sealed_by_or_for_another_owner_are_refused(lie: str) -> None:
     run = started("share")
     mail = run.curator.deliveries()
     owner = run.owners["o000"]
@@ -151,14 +151,14 @@ def test_shares_that_their_owner_did_not_seal_for_this_one_are_refused(lie: str)
     assert owner.phase is Phase.LEFT
 
 
-def test_a_curator_that_calls_a_live_owner_lost_hears_it_from_that_owner() -> None:
+def test_a_live_owner_that_the_curator_calls_lost_raises_an_error() -> None:
     run = started("mask")
     claim = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
     with pytest.raises(SecureAggregationError, match="counts this owner, which answered, as lost"):
         run.owners["o004"].endorse(claim)
 
 
-def test_a_live_owner_that_is_called_lost_stays_masked() -> None:
+def test_the_vector_of_a_live_owner_called_lost_stays_masked() -> None:
     # "double-masking against a curator that claims a drop-out": the others cannot know, and give shares of
     # its mask key; its vector is still under the self-mask, of whose seed no share leaves.
     run = started("mask")
@@ -178,7 +178,7 @@ def test_a_live_owner_that_is_called_lost_stays_masked() -> None:
             owner.endorse(everybody)
 
 
-def test_owners_that_were_told_different_survivors_open_nothing() -> None:
+def test_owners_with_different_survivor_lists_open_nothing() -> None:
     # Bonawitz et al. 2017, consistency check: without it the curator would get o003's seed from some, its key
     # from others.
     run = started("mask")
@@ -203,7 +203,7 @@ def test_no_two_sets_of_survivors_are_both_endorsed(colluders: int) -> None:
 
 
 @pytest.mark.parametrize("lie", ["who shared", "keys"])
-def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -> None:
+def test_owners_with_different_rosters_or_deliveries_open_nothing(lie: str) -> None:
     # The survivors are the same; one owner saw another roster, or other shares.
     run = started("advertise")
     roster = run.curator.roster()
@@ -234,7 +234,7 @@ def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -
         run.owners["o001"].unmask(Endorsements(CONTEXT, tuple(signed)))
 
 
-def test_endorsements_are_counted_once_and_of_survivors_alone() -> None:
+def test_endorsements_count_once_and_only_from_survivors() -> None:
     run = started("endorse")
     full = run.curator.endorsements().endorsements
     for name, shown in {
@@ -255,7 +255,7 @@ def test_survivors_that_never_shared_are_refused() -> None:
 
 
 @pytest.mark.parametrize("what", ["run", "dropouts", "bound", "length", "noise", "owners"])
-def test_owners_that_were_told_other_parameters_do_not_understand_each_other(what: str) -> None:
+def test_owners_with_other_parameters_refuse_each_others_messages(what: str) -> None:
     # Every message is bound to all parameters: a curator cannot tell one owner of less noise than another.
     values: dict[str, Any] = {"run": "run-2", "dropouts": 0, "bound": 999, "length": 9, "noise": 2.0**25}
     other = (

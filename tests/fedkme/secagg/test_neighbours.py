@@ -52,7 +52,7 @@ def matrix(owners: int, degree: int) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize(("owners", "dropouts", "colluders"), SIZES)
-def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: int, colluders: int) -> None:
+def test_a_plan_meets_the_four_conditions_of_its_proof(owners: int, dropouts: int, colluders: int) -> None:
     plan = planned(owners, dropouts, colluders)
     k, t, tau = plan.degree, plan.threshold, plan.colluders
     q, d = k + 1, k + 1 - t
@@ -76,7 +76,7 @@ def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: in
         assert not np.any(dense & apart)
 
 
-def test_the_degree_is_small_and_no_smaller_one_holds() -> None:
+def test_the_degree_is_small_and_no_smaller_degree_meets_the_conditions() -> None:
     assert planned(1000, 100, 50).degree < 160
     assert planned(1000, 100, 0).degree < 80
     assert planned(10_000, 1000, 500).degree < 220
@@ -142,12 +142,12 @@ def test_parameters_take_no_other_degree_or_threshold_than_the_plan() -> None:
         parameters(100, 5, 5, threshold=threshold)
 
 
-def test_parameters_without_neighbours_have_the_context_that_they_had() -> None:
+def test_the_context_of_parameters_without_neighbours_never_changes() -> None:
     # Of the release before there were neighbours; signatures and keys are bound to it.
     assert parameters(100, 5, 5).context.hex().startswith("68fd8a9033c9ad97bf759fea00ed98e7")
 
 
-def test_the_order_is_that_of_hashes_under_the_root_and_circles_are_regular() -> None:
+def test_owners_are_ordered_by_hashes_and_circles_are_regular() -> None:
     degree, threshold = sharing(100, 5, 5)
     agreed = parameters(100, 5, 5, neighbours=degree, threshold=threshold)
     graph, other = Graph(agreed, b"root"), Graph(agreed, b"another")
@@ -162,7 +162,7 @@ def test_the_order_is_that_of_hashes_under_the_root_and_circles_are_regular() ->
     assert list(graph._order) == sorted(agreed.owners, key=draws.__getitem__)
 
 
-def test_the_fewest_of_a_circle_are_counted() -> None:
+def test_the_smallest_circle_is_counted() -> None:
     degree, threshold = sharing(100, 5, 5)
     graph = Graph(parameters(100, 5, 5, neighbours=degree, threshold=threshold), b"root")
     names = graph._owners

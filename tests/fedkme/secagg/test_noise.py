@@ -130,7 +130,7 @@ def test_the_bound_is_near_the_exact_curve(share: float) -> None:
         assert stated / 3.0 <= exact_delta(law, 2, epsilon) <= stated
 
 
-def test_two_coordinates_and_two_releases_are_within_the_theorem() -> None:
+def test_the_theorem_holds_for_two_coordinates_and_two_releases() -> None:
     # A shift of (1, 1), seen twice, is four coordinates of shift 1: the privacy loss by convolution.
     share, count = 1.0, 2
     law = law_of_sum(share, count)
@@ -154,7 +154,7 @@ def test_two_coordinates_and_two_releases_are_within_the_theorem() -> None:
         assert exact > 1e-6
 
 
-def test_a_plan_reaches_what_was_asked_with_the_least_noise() -> None:
+def test_a_plan_reaches_its_epsilon_with_the_least_noise() -> None:
     plan = plan_noise(1.0, 1e-6, owners=10, dropouts=2, colluders=3, length=10**6, diameter=1e9, releases=4)
     assert plan.honest == 5
     assert plan.epsilon(1e-6) <= 1.0
@@ -188,7 +188,7 @@ def test_fewer_survivors_and_more_colluders_need_larger_shares() -> None:
         {"dropouts": 10},
     ],
 )
-def test_noise_that_promises_nothing_is_refused(wrong: dict[str, float]) -> None:
+def test_noise_without_any_privacy_is_refused(wrong: dict[str, float]) -> None:
     given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "diameter": 2.0**30}
     given |= {"owners": 10, "dropouts": 1, "colluders": 1, "length": 10} | wrong
     with pytest.raises(ConfigError):
@@ -243,7 +243,7 @@ def test_the_sum_of_an_aggregation_has_the_noise_of_all_its_survivors() -> None:
     assert plan.epsilon(1e-6) <= 1.0
 
 
-def test_a_sum_wraps_with_a_probability_below_what_is_stated() -> None:
+def test_a_sum_wraps_with_less_than_the_stated_probability() -> None:
     # "the modular wrap-around probability": the tail that the parameters reserve, against the normal law's.
     agreed = parameters(owners=10, dropouts=1, length=1000, bits=64, noise=2.0**30)
     deviation = math.sqrt(10) * agreed.noise
@@ -255,7 +255,7 @@ def test_a_sum_wraps_with_a_probability_below_what_is_stated() -> None:
 
 
 @pytest.mark.parametrize("security", [Security(0, 0), Security(0, 1), Security(1, 1), Security(0, 2)])
-def test_an_owner_that_knows_its_own_share_is_covered_by_what_is_planned(security: Security) -> None:
+def test_a_plan_covers_an_owner_that_knows_its_own_share(security: Security) -> None:
     # Issue 33, item 7: of three owners, with none that sides with the curator, epsilon 1 was 1.25 to an owner
     # that hears of the total, and to the curator with one owner.
     owners = 5

@@ -74,7 +74,7 @@ def test_nobody_reveals_both_secrets_of_a_peer() -> None:
 
 
 @pytest.mark.parametrize("phase", PHASES[:3])
-def test_the_curator_stops_below_what_must_be_left(phase: str) -> None:
+def test_the_curator_stops_below_the_least_number_of_survivors(phase: str) -> None:
     agreed = parameters(owners=5, dropouts=1)
     run = Run(agreed, vectors(agreed), lost={phase: ("o000", "o001")})
     with pytest.raises(SecureAggregationError, match=r"3 owners sent .* and 4 must"):
@@ -114,7 +114,7 @@ def test_owners_check_the_counts_themselves() -> None:
         run.owners["o000"].unmask(Endorsements(agreed.context, shown[:2]))
 
 
-def test_a_step_is_done_once_and_in_order() -> None:
+def test_each_step_is_taken_once_and_in_order() -> None:
     agreed = parameters()
     run = Run(agreed, vectors(agreed)).until("advertise")
     owner = run.owners["o000"]
@@ -143,7 +143,7 @@ def test_secrets_are_forgotten_when_an_owner_leaves_or_is_done() -> None:
         assert not each._shares
 
 
-def test_a_vector_out_of_range_leaves_the_owner_out_and_says_no_value() -> None:
+def test_a_vector_out_of_range_ends_the_owners_part_without_showing_a_value() -> None:
     agreed = parameters()
     run = Run(agreed, vectors(agreed)).until("share")
     mail = run.curator.deliveries()
@@ -152,7 +152,7 @@ def test_a_vector_out_of_range_leaves_the_owner_out_and_says_no_value() -> None:
     assert "4711" not in str(failure.value)
 
 
-def test_a_sum_that_vectors_within_the_bound_do_not_have_is_refused() -> None:
+def test_a_sum_beyond_the_bound_of_its_vectors_is_refused() -> None:
     # An owner that does not use the masks that it shared.
     agreed = parameters(length=64)
     run = Run(agreed, vectors(agreed)).until("share")

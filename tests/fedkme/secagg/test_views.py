@@ -74,9 +74,7 @@ def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np
 
 @pytest.mark.parametrize("colluders", [("o002", "o003"), ("o000", "o003"), ("o000", "o001")])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
-    colluders: tuple[str, ...], seed: int
-) -> None:
+def test_a_coalition_learns_only_the_sum_of_the_honest_vectors(colluders: tuple[str, ...], seed: int) -> None:
     # n = 4, the curator and two owners together take off every mask that they know at the end. What remains
     # of each honest owner is uniform, and only both together say something: the sum of their vectors.
     agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=32, bound=10, threshold=4)
@@ -94,7 +92,7 @@ def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(seed: int) -> None:
+def test_a_live_owners_vector_stays_uniform_after_its_pairwise_masks_open(seed: int) -> None:
     # The curator holds the private mask key of the owner that it calls lost, and all else that was opened:
     # without the self-mask's seed the message stays uniform. With the seed it would be the vector.
     agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=32, bound=10)
@@ -112,7 +110,7 @@ def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(se
     np.testing.assert_array_equal(reduce_words(rest, 32), 7)
 
 
-def test_keys_are_of_one_pair_one_use_and_one_aggregation() -> None:
+def test_keys_differ_between_pairs_uses_and_aggregations() -> None:
     # "HKDF over the full shared secret", bound to run, both names and both public keys.
     draw = random.Random(1).randbytes
     one, other, third = (draw(32) for _ in range(3))

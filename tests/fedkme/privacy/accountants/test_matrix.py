@@ -42,7 +42,7 @@ def test_the_matrix_composes_what_each_observer_saw() -> None:
     assert found["D_v", "owner-2"].figure == SOUND.epsilon([Gaussian(4.0)], 1e-5)
 
 
-def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_none() -> None:
+def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_not_another() -> None:
     # Issue 12, A1: 60 equal lines were 60 draws, and cost as much as one.
     # DESIGN.md, decision 3: both sides hold the entry.
     once = entry("owner-2", Gaussian(5.0), "1")

@@ -53,14 +53,14 @@ def test_an_owner_pays_for_the_runs_that_it_was_in() -> None:
     assert everywhere["b", OWNERS].figure == twice
 
 
-def test_an_owner_whose_rows_were_seen_was_there_whatever_anybody_says() -> None:
+def test_an_owner_whose_rows_were_seen_counts_as_present() -> None:
     # A figure must not become smaller because a ledger is missing.
     found = rows(by_owner(cells_of(TWO_RUNS), lambda owner, run: False))
     assert found["a", OWNERS].figure == Sound().epsilon([NOISY, NOISY], 1e-5)
     assert found["b", OWNERS].figure == Sound().epsilon([NOISY], 1e-5)
 
 
-def test_without_named_owners_the_class_stays() -> None:
+def test_without_named_owners_the_cell_of_all_owners_stays() -> None:
     only = [told("r1", OWNERS, OWNERS, NOISY), told("r1", validation_of("x"), CURATOR, NOISY)]
     assert set(by_owner(cells_of(only), lambda owner, run: True)) == {(OWNERS, OWNERS), ("D_v of x", CURATOR)}
 

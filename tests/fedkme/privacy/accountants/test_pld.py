@@ -72,7 +72,7 @@ def test_bounded_range_agrees_with_zcdp_of_dp_accounting() -> None:
     assert ours["zCDP"] == pytest.approx(theirs, rel=1e-2)
 
 
-def test_what_dp_accounting_has_no_event_for_is_refused_by_it() -> None:
+def test_events_without_a_dp_accounting_counterpart_are_unsupported_there() -> None:
     import dp_accounting
 
     accountant = dp_accounting.pld.PLDAccountant()
@@ -123,7 +123,7 @@ def test_the_pair_is_the_supremum() -> None:
     assert np.all(found <= pure_delta(epsilon, span) + 1e-15)
 
 
-def test_bounded_range_holds_when_each_step_is_chosen_after_the_last() -> None:
+def test_bounded_range_holds_for_adaptively_chosen_steps() -> None:
     # Dong, Durfee, Rogers 2020: an adversary who chooses t afresh after every outcome gains over one t fixed
     # in advance. Its best delta by dynamic programming over a grid of t must stay below ours.
     span, steps = 0.5, 4

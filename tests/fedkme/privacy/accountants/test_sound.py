@@ -51,7 +51,9 @@ AUCTION = PrivAuction(privauction_rate(1.0, 1e-3, 27), privauction_patience(27),
         ("replace-one", 1e-5, None, 5.63),
     ],
 )
-def test_what_h2_of_d_v_costs(relation: MwemRelation, delta: float, zcdp: float | None, pld: float) -> None:
+def test_h2_of_d_v_has_its_proven_epsilon(
+    relation: MwemRelation, delta: float, zcdp: float | None, pld: float
+) -> None:
     # MATH.md, "Composition of what is released": the zCDP column to all digits, PLD to 3 digits.
     by_method = {f.method: f.epsilon for f in SOUND.figures([MwemCall(0.01, 1656, relation)], delta)}
     assert by_method["PLD"] == pytest.approx(pld, rel=1e-3)
@@ -61,7 +63,7 @@ def test_what_h2_of_d_v_costs(relation: MwemRelation, delta: float, zcdp: float 
     assert best.epsilon == min(by_method.values())
 
 
-def test_what_h2_of_the_summary_costs() -> None:
+def test_h2_of_the_summary_has_its_proven_epsilon() -> None:
     # MATH.md: "D_s, p = 100, delta 1e-4, replace one: 0.0762 (zCDP), 0.0718 (PLD)"; 100 calls or one list.
     by_method = {figure.method: figure.epsilon for figure in SOUND.figures([LATER] * 100, 1e-4)}
     assert float(f"{by_method['zCDP']:.3g}") == 0.0762
@@ -105,7 +107,7 @@ def test_calibration_and_accounting_are_inverse(epsilon: float, delta: float, re
         assert SOUND.delta(events, epsilon).delta == pytest.approx(delta, rel=1e-9)
 
 
-def test_gaussians_of_different_noise() -> None:
+def test_gaussians_of_different_noise_compose_exactly() -> None:
     # 1/sigma^2 adds up: 3 and 4 compose to 2.4.
     assert SOUND.epsilon([Gaussian(3.0), Gaussian(4.0)], 1e-5) == SOUND.epsilon([Gaussian(2.4)], 1e-5)
 
@@ -156,7 +158,7 @@ def test_a_refusal_changes_nothing() -> None:
     assert SOUND.epsilon([D_V], 0.01) == before
 
 
-def test_relations_do_not_mix() -> None:
+def test_events_of_different_relations_have_no_figure() -> None:
     # Issue 3: every figure names its relation; events under different ones have no common figure.
     figure = SOUND.epsilon([Clock(0.1, "add-remove"), MwemCall(0.01, 5, "replace-one")], 0.01)
     assert math.isinf(figure.epsilon)
@@ -170,14 +172,14 @@ def test_without_delta_only_pure_releases_have_a_figure() -> None:
     assert "delta = 0" in SOUND.epsilon([Clock(0.5), Gaussian(2.0)], 0.0).reason
 
 
-def test_nothing_released_costs_nothing() -> None:
+def test_no_release_costs_nothing() -> None:
     for accountant in (SOUND, PUBLISHED):
         assert accountant.epsilon([Composed(())], 0.0).epsilon == 0
         assert accountant.delta([], 0.0).delta == 0
 
 
 @pytest.mark.parametrize("accountant", [SOUND, PUBLISHED])
-def test_questions_out_of_range_are_refused(accountant: Accountant) -> None:
+def test_deltas_and_epsilons_out_of_range_are_refused(accountant: Accountant) -> None:
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(ConfigError):
             accountant.epsilon([D_V], delta)
@@ -260,7 +262,7 @@ RESPONSES = st.lists(st.builds(PureDp, st.floats(0.01, 3.0), st.integers(1, 60))
 
 @settings(max_examples=40)
 @given(RESPONSES, st.none() | st.floats(0.5, 20.0), st.sampled_from([1e-9, 1e-5, 1e-2]))
-def test_what_is_taken_as_exact_is_the_smallest_bound(
+def test_a_bound_taken_as_exact_is_the_smallest(
     pure: list[PureDp], noise: float | None, delta: float
 ) -> None:
     events = [*pure, *([] if noise is None else [Gaussian(noise)])]
@@ -284,7 +286,7 @@ print("dp_accounting" in sys.modules)
     assert done.stdout.strip() == "False"
 
 
-def test_figures_without_noise_are_one_reason_that_names_the_first_few() -> None:
+def test_figures_without_noise_share_one_reason_that_names_the_first_few() -> None:
     events = [ExactStatistic(f"sum {at}") for at in range(5)]
     bound = Sound().figures([RawRows(2), *events], 1e-5)[0]
     said = "rows are seen as they are; released without noise: sum 0, sum 1, sum 2 and 2 more"
