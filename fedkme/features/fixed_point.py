@@ -44,7 +44,7 @@ _HALF_ULP = 2.0**-24
 _FEW_ROWS = 4096
 """Number of rows below which exact scores of all rows cost less than finding the rows that may win."""
 _MANY = 8
-"""If more than one row in so many may win, float32 is too coarse, and all rows are scored exactly."""
+"""Part of the rows: where more rows than this part may win, float32 is too coarse; all are scored exactly."""
 
 
 def quantize_features(normalised: FloatArray) -> Features:

@@ -5,10 +5,9 @@ operating system has it by then. Lines have no time of day: both engines must wr
 
     {"disclosure":{..},"party":"owner-1","previous":"<hash before>","seq":7,"hash":"<this line's>"}
 
-The hash is SHA-256 of the line without its hash, in canonical JSON; so it covers the previous hash, the
-party, the number and the disclosure. The chain shows accidents and partial changes. But somebody who can
-write the file can write another complete chain: heads that others keep (`fedkme/heads/`) and the other side's
-ledger show that.
+The hash is SHA-256 of the line without its hash, in canonical JSON. The chain shows accidents and partial
+changes. But somebody who can write the file can write another complete chain: heads that others keep
+(`fedkme/heads/`) and the other side's ledger show that.
 """
 
 from __future__ import annotations
@@ -127,10 +126,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def together(self, store: Store) -> Iterator[None]:
-        """Commit what the block writes to the ledger's store together with the block's lines.
-
-        If the block or the commit fails, chain and store are as they were before.
-        """
+        """Commit the block's writes and lines to the store together; a failure leaves both as they were."""
         before = self.end
         try:
             with store.transaction():
@@ -154,11 +150,8 @@ def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
         LedgerError: the file exists and is not a whole chain of this party.
     """
     entries = read_ledger(path) if path.exists() else []
-    if entries and entries[-1].party != party:
-        raise LedgerError(
-            f"{path} is the ledger of {entries[-1].party}, not of {party}",
-            f"Name another file as the ledger of {party}.",
-        )
+    if entries and (other := entries[-1].party) != party:
+        raise LedgerError(f"{path} is the ledger of {other}, not of {party}", "Choose another file.")
     with on_disk(f"{path} cannot be written", "Correct 'ledger'."):
         file = path.open("a", encoding="ascii", newline="\n")
     write = file_writer(file)
@@ -289,8 +282,7 @@ def check_chain(path: Path) -> ChainFault | None:
 def follow_chain(path: Path) -> tuple[list[Entry], ChainFault | None]:
     """Entries up to the first fault (a line altered, removed, repeated, moved or cut), and the fault, if any.
 
-    A chain whose last lines are gone looks whole: only the other side, or a party that stored the last hash,
-    can tell.
+    A chain without its last lines looks whole: only the other side, or who stored the last hash, can tell.
 
     Raises:
         LedgerError: the file cannot be read.
@@ -309,9 +301,8 @@ Line = TypeVar("Line", bound=Hashable)
 def merged(ledgers: Iterable[Iterable[Line]]) -> list[Line]:
     """Merge several parties' ledgers into one list of draws, in order of first occurrence.
 
-    Within one ledger every line is a draw of its own. Both sides of an exchange write the same line about one
-    draw, with a nonce that is a hash of its bytes. So each distinct line counts as often as in the ledger
-    that has it most often.
+    Within one ledger every line is a draw. Both sides of an exchange write the same line about a draw, with a
+    nonce of its bytes: each distinct line counts as often as in the ledger that has it most often.
     """
     counts: Counter[Line] = Counter()
     lines: list[Line] = []

@@ -56,9 +56,7 @@ from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.ring import Steps, check_steps, reduce_words, to_words
 from fedkme.secagg.shamir import SHARE_BYTES, Entropy
 
-_DISTRUST = (
-    "This owner leaves the aggregation; compare the messages that owners received before asking again."
-)
+_DISTRUST = "This owner leaves the aggregation; compare what owners received before asking again."
 
 
 class Phase(enum.Enum):
@@ -96,8 +94,7 @@ class OwnerAggregator:
         """Begin the first phase.
 
         Args:
-            parameters: as this owner's policy accepted them; owners with other parameters reject its
-                messages.
+            parameters: as this owner's policy accepted them; owners with others reject its messages.
             name: this owner's name.
             signing_key: this owner's signing key.
             peers: the signing key of each owner of the parameters, from certificates
@@ -116,9 +113,7 @@ class OwnerAggregator:
             )
         own = signing_key.public_key()
         if peers.get(name, own).public_bytes_raw() != own.public_bytes_raw():
-            raise ConfigError(
-                f"{name!r} has another signing key than its peers say", "Give the owner's own key."
-            )
+            raise ConfigError(f"{name!r} has another signing key than its peers say", "Give its own key.")
         self.name = name
         self.phase = Phase.ADVERTISE
         self._parameters = parameters
@@ -161,8 +156,7 @@ class OwnerAggregator:
 
         Args:
             roster: everybody's advertisement, or with neighbours the advertisements of the circle.
-            peers: with neighbours: signing keys of circle and committee, verified like the keys of
-                `__init__`.
+            peers: with neighbours: signing keys of circle and committee, verified like those of `__init__`.
 
         Raises:
             SecureAggregationError: too few owners; an advertisement that its owner did not sign for this
