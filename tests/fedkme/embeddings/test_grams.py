@@ -1,4 +1,4 @@
-"""fedkme.embeddings.grams: what 50,000 rows are chosen and weighed by (issue 13, item 3)."""
+"""fedkme.embeddings.grams: choosing and weighing 50,000 rows without their whole matrix."""
 
 from __future__ import annotations
 

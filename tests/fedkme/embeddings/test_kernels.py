@@ -1,4 +1,4 @@
-"""fedkme.embeddings.kernels: the exact kernel of every MMD in a report (issue 2, items 8 and 9)."""
+"""fedkme.embeddings.kernels: the exact kernel of every MMD in a report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_mean_over_no_rows_is_an_error() -> None:
 
 
 def test_median_gamma_is_one_over_the_median_squared_distance() -> None:
-    # Issue 2, item 9: the median heuristic. Distances of 0, 1 and 3: 1, 4, 9.
+    # Squared distances of 0, 1 and 3 are 1, 4 and 9.
     assert median_gamma(np.array([[0.0], [1.0], [3.0]])) == pytest.approx(1 / 4)
 
 

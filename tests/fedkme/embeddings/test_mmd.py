@@ -39,7 +39,6 @@ def objectives(validation: FloatArray, summary: FloatArray, candidates: FloatArr
 
 
 def test_the_best_bid_is_the_exact_argmax_of_j() -> None:
-    # Issue 2, Done: the bid picks the same point as the exact argmax of J with exact features.
     for seed in range(INSTANCES):
         (validation, summary, candidates), (f_validation, f_summary, f_candidates) = instance(seed)
         bids = marginal_gain(f_candidates @ mean(f_validation), f_candidates @ mean(f_summary), len(summary))
@@ -100,7 +99,7 @@ def test_mmd2_is_a_squared_distance(seed: int, m: int, k: int) -> None:
 
 
 def test_feature_mmd2_is_mmd2_when_features_are_exact() -> None:
-    # Issue 2, item 8: the estimate shown per round is the distance of the broadcast means.
+    # Rounds show the distance of the broadcast means as the estimate of MMD^2.
     (validation, summary, _), (f_validation, f_summary, _) = instance(11)
     estimate = feature_mmd2(mean(f_validation), mean(f_summary))
     assert estimate == pytest.approx(mmd2(summary, validation, GAMMA), abs=1e-12)

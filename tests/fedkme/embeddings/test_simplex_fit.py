@@ -1,4 +1,4 @@
-"""fedkme.embeddings.simplex_fit: weights on the simplex, with a proof of optimality (issue 13, item 3)."""
+"""fedkme.embeddings.simplex_fit: weights on the simplex, with a proof of optimality."""
 
 from __future__ import annotations
 

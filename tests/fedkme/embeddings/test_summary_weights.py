@@ -1,4 +1,4 @@
-"""fedkme.embeddings.summary_weights: weights of received rows and their guarantees (issue 13, items 3, 4)."""
+"""fedkme.embeddings.summary_weights: weights of received rows and their guarantees."""
 
 from __future__ import annotations
 

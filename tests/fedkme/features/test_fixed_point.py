@@ -1,4 +1,4 @@
-"""Exact arithmetic: DESIGN.md, decision 1 ("bitwise the same summary"), and issue 2 on what a bid costs."""
+"""Exact arithmetic of bids: the same bits everywhere (DESIGN.md, decision 1), and the cost of a bid."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ steps = st.lists(
 
 @given(steps, st.integers(1, 5))
 def test_updated_bids_equal_bids_computed_afresh(todo: list[Step], capacity: int) -> None:
-    # Issue 2: a bid costs only the changed coordinates of g; that must not change a bit of it, whether few
-    # or many of them change, and whatever rows come in between (the curator's pool grows).
+    # A bid reads only the changed coordinates of g. Its bits are the same whether few or many coordinates
+    # change, and whatever rows are appended in between (the curator's pool grows).
     target, mean = random_mean(0), np.zeros(D, dtype=np.int32)
     rows = random_features(0, 0)
     kept = ScoredFeatures(D, target, capacity)
@@ -142,8 +142,7 @@ def counted(features: Features, monkeypatch: pytest.MonkeyPatch) -> tuple[Scored
 def test_a_bid_costs_at_most_one_pass_and_less_for_few_changes(
     changes: int, whole_passes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 2, "what it must reach": no more than one pass over the feature matrix; where h2 changes only a
-    # few coordinates of g, only those.
+    # At most one pass over the feature matrix; where h2 changes only a few coordinates of g, only those.
     rows, passes = counted(random_features(50, 1), monkeypatch)
     mean = np.zeros(D, dtype=np.int32)
     mean[:changes] = 7
@@ -166,8 +165,7 @@ def near_ties(count: int, seed: int) -> Features:
 @given(st.lists(st.tuples(st.integers(0, D), st.integers(0, 20), st.integers(0, 99)), max_size=12))
 @settings(max_examples=25, deadline=None)
 def test_the_best_bid_is_the_largest_of_all_bids(todo: list[tuple[int, int, int]]) -> None:
-    # Issue 15, item 7: "bounds that skip rows which cannot win. Same bits as today, property-tested", among
-    # rows that are nearly alike, alike, sold, or come later; coordinates of g change by little and by much.
+    # Rows are nearly equal, equal, sold, or appended later; coordinates of g change by little and by much.
     rows, mean = near_ties(MANY, 0), np.zeros(D, dtype=np.int32)
     target = quantize_mean(normalised_features(rows[0]))  # rows that are nearly alike bid most at first
     target[:3] = 1, -1, 2
@@ -277,7 +275,7 @@ def test_the_mean_is_an_integer_sum_in_any_order(features: Features, random: Ran
 
 
 def test_distance2_is_the_squared_distance_of_two_means_of_h1() -> None:
-    # Issue 2, item 10: the current MMD estimate that progress shows.
+    # Progress shows this estimate of MMD.
     rows, target = random_features(7, 8), quantize_mean(np.linspace(-1, 1, D))
     mean = FeatureMean(D)
     mean.add(rows)

@@ -1,4 +1,4 @@
-"""h1: issue 2, item 1, and MATH.md section 1 on the two forms."""
+"""h1: its two forms, their error and their norms (MATH.md, section 1)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def fixed_point_h1(h1: RandomFourier, rows: NDArray[np.float64]) -> NDArray[np.f
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kernel_error_obeys_its_bound(kind: Kind) -> None:
-    # Issue 2, Done: h1's kernel error against the bound. For each d the bound fails with probability
-    # 1e-9, over all 780 pairs at once.
+    # For each d the bound fails with probability 1e-9, over all 780 pairs at once.
     pairs = len(ROWS) * (len(ROWS) - 1) // 2
     for dimension in (16, 140, 1024, 8192):
         features = fixed_point_h1(draw(kind, dimension), ROWS)
@@ -55,7 +54,7 @@ def test_the_kernel_error_bound_scales_with_dimension_pairs_and_failure() -> Non
 
 
 def test_both_forms_are_unbiased_and_the_paired_one_varies_less() -> None:
-    # Issue 2, item 1, "lower variance". With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2; to that the
+    # With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2; to that the
     # printed form adds the variance 1/2 of a cosine of random phase, d times; the paired one has d/2 terms
     # and no such addition. 2000 draws: means within 6 and variances within 8 standard errors (of about
     # 1/31), for 24 pairs and two forms wrong with probability below 2e-7.
@@ -93,14 +92,13 @@ def test_the_printed_form_needs_its_larger_bound() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_seeds_give_equal_draws(kind: Kind) -> None:
-    # Issue 2, item 1: one draw per run, from the run's public seed.
     first, again, other = (draw(kind, seed=seed).fixed_point(ROWS) for seed in (7, 7, 8))
     assert np.array_equal(first, again)
     assert np.mean(first == other) < 0.01
 
 
 def test_every_party_of_a_run_makes_the_same_draw() -> None:
-    # Issue 2, item 1, "identical in every party": what owners are told is enough to bid by the curator's h1.
+    # Owners get enough from the curator to bid by its h1.
     task = make_task(3)
     listeners = [Listener(bidder(name, rows)) for name, rows in owners(4, 4).items()]
     run(task, make_settings(), listeners)
@@ -123,6 +121,5 @@ def test_every_party_of_a_run_makes_the_same_draw() -> None:
     ],
 )
 def test_an_impossible_map_is_refused_in_one_line(kind: Kind, dimension: int, gamma: float) -> None:
-    # Issue 2, Bad input: one clear line with cause and remedy.
     with pytest.raises(ConfigError, match="error 10"):
         FourierSpec(kind, dimension, gamma, WIDTH, 0)

@@ -70,8 +70,7 @@ def parts(whole: Table, owners: int, seed: int) -> list[Table]:
 @maps
 @pytest.mark.parametrize("owners", [5, 20, 100])
 def test_pooling_over_owners_equals_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
-    # Issue 5: "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything
-    # (same seed; to float64 rounding)". Sums of integers: not only to rounding, and in any order.
+    # Sums of integers are exact in any order, and not only up to rounding.
     phi = spec.make(SCHEMA)
     whole = table(700)
     alone = pooled_sum(whole, phi, BY_CLASS)
@@ -113,7 +112,6 @@ def test_a_sum_is_the_sum_of_features_by_class(spec: MapSpec) -> None:
 
 
 def test_memory_is_bounded_whatever_the_number_of_rows() -> None:
-    # Issue 5: "in one pass over its rows in blocks (memory bounded whatever N is)".
     phi = FourierMapSpec(dimension=512, gamma=1.0, seed=0).make(SCHEMA)
 
     def peak(rows: int) -> int:
@@ -147,7 +145,7 @@ class Stretched:
 
 @pytest.mark.parametrize("factor", [1.1, 1e300, math.nan, math.inf])
 def test_a_row_over_the_norm_bound_is_shortened_silently(factor: float) -> None:
-    # Issue 33: a curator names the map, and an error with the number of such rows told their number.
+    # A curator names the map: an error would tell it the number of such rows.
     rows = table(500)
     phi: Any = SPECS[1].make(SCHEMA)
     wrong = rows.values[:, 0] > 2.5
@@ -340,8 +338,8 @@ def hostile(draw: st.DrawFn) -> tuple[MapSpec, Schema, FloatArray]:
 def test_rows_of_a_hostile_domain_stay_within_the_counted_distance(
     drawn: tuple[MapSpec, Schema, FloatArray],
 ) -> None:
-    # Issue 33, item 7: what noise is calibrated to holds for the whole numbers that are added up, in tables
-    # far from 0 with tiny ranges, for any width of the kernel and whatever points or basis a curator names.
+    # The distance of the calibration holds for the computed whole numbers, in tables far from 0 with tiny
+    # ranges, for any width of the kernel, and for any points or basis that a curator names.
     spec, schema, rows = drawn
     try:
         phi = spec.make(schema)

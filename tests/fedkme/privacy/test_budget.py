@@ -1,4 +1,4 @@
-"""Budgets: over them nothing is computed (issue 3, item 3)."""
+"""Budgets: a plan that exceeds a budget is refused before anything is computed."""
 
 from __future__ import annotations
 

@@ -73,7 +73,6 @@ DISCLOSURE = st.builds(
 
 @given(EVENT)
 def test_an_event_is_equal_after_json(event: Event) -> None:
-    # Issue 3, item 1: the ledger is exported as JSON lines; reading one back gives the same event.
     text = json.dumps(event.to_json(), allow_nan=False)
     again = event_from_json(json.loads(text))
     assert again == event
@@ -208,7 +207,7 @@ def test_probabilities_are_at_most_one(make: Any) -> None:
 
 
 def test_a_disclosure_states_the_relation_of_its_event() -> None:
-    # Issue 3: every figure names its relation; an event described under one cannot be entered under another.
+    # An event that was described under one relation cannot be entered under another.
     for event in (Clock(0.5, "add-remove"), SubsampledGaussian(1.0, 0.1), Composed((MwemCall(1.0, 1),))):
         other: Relation = "add-remove" if event.assumes == {"replace-one"} else "replace-one"
         with pytest.raises(ConfigError, match="relation"):

@@ -1,4 +1,4 @@
-"""Issue 12, item 11: "exact group accounting: k eps for pure, the Gaussian's own law, PLD for the rest"."""
+"""Group accounting: k epsilon for pure events, the Gaussian's own law, loss distributions for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""g~ by landmarks: its diameter, what it is without noise, and who names them (issue 12, B14)."""
+"""g~ by landmarks: its sensitivity, its value without noise, and the choice of landmarks."""
 
 from __future__ import annotations
 

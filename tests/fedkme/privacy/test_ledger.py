@@ -1,4 +1,4 @@
-"""The ledger: append-only, hash-chained, and no byte of it can change unnoticed (issue 3, item 1)."""
+"""Ledgers are append-only and hash-chained: no byte of a ledger can change unnoticed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_append_returns_after_the_line_is_written(tmp_path: Path) -> None:
 
 @given(st.data())
 def test_altering_one_byte_is_detected(path: Path, data: st.DataObject) -> None:
-    # Issue 3, "Done means": altering one byte of a ledger is detected; here, in the line where it is.
+    # The fault names the line of the altered byte.
     text = bytearray(chain())
     position = data.draw(st.integers(0, len(text) - 1))
     text[position] = data.draw(st.integers(0, 255).filter(lambda byte: byte != text[position]))

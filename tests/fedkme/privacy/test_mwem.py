@@ -244,9 +244,9 @@ def test_the_papers_iterations_reach_a_known_part_of_the_mean() -> None:
 
 
 def test_a_selections_range_holds_for_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 33, item 7: a replaced row moves e psi by 2 e at most, and rounding by CHOICE_SLACK in all: by a
-    # part of the scores, and not of the number of rows that they are a difference of. Sums of rows on both
-    # sides of 2^44, where a float64 changes its step from 2^-9 to 2^-8, are near what the state expects.
+    # A replaced row moves e psi by at most 2 e, and rounding by at most CHOICE_SLACK: rounding is relative to
+    # the scores, and not to the number of rows. The sums are close to the state's expectation, on both sides
+    # of 2^44, where the step of a float64 changes from 2^-9 to 2^-8.
     offered: list[FloatArray] = []
 
     def chosen(scores: FloatArray, coin: float, noise: object) -> int:

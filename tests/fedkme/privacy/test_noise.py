@@ -103,7 +103,7 @@ class Bits(SimulatedNoise):
 
 
 def test_a_choice_is_proportional_to_the_exponential_of_its_score() -> None:
-    # Issue 12, item 14: selection without an additive error that no figure counts.
+    # The selection has no additive error, which no figure would count.
     scores = np.array([0.0, 1.0, -3.0, 0.5])
     shares = np.exp(scores) / np.exp(scores).sum()
     source = simulated(0, "a", "choices")
@@ -137,7 +137,7 @@ EXTREME = [0.0, 5e-324, 1.0, 700.0, 2.0**20, 2.0**53 + 2.0, 1e154, 1e300, 1.8e30
 
 @given(st.lists(st.sampled_from([*EXTREME, *(-each for each in EXTREME)]), min_size=1, max_size=5))
 def test_any_scores_give_a_choice_without_an_error(scores: list[float]) -> None:
-    # Issue 33, item 7: what `choose` needs of scores is not its callers' to hold, and never an error.
+    # `choose` takes any scores, NaN and infinities included, and never raises an error.
     assert 0 <= choose(np.array(scores), 0.3, simulated(0, "a", "bits")) < len(scores)
 
 
@@ -161,7 +161,7 @@ def test_a_choice_of_large_scores_stays_within_its_charged_range(
 
 
 def test_noise_is_rounded_only_by_whole() -> None:
-    # Issue 33, item 7: other roundings are no function of a count and its noise.
+    # Only `whole` gives the same result for a rounded noisy count and a count with rounded noise.
     rounds = re.compile(r"(rint|round|around|trunc|ceil)\((?=.*(gaussian|laplace)\()")
     roles = [Path(__file__).parents[3] / name for name in ("fedkme", "owner", "curator", "consumer")]
     sources = [path for role in roles for path in role.rglob("*.py")]

@@ -114,7 +114,6 @@ def test_class_counts_come_free_with_fourier_features() -> None:
 
 
 def test_sensitivity_comes_from_the_map() -> None:
-    # Issue 5: "computed from the feature map's norm bound, never typed by hand".
     assert embedding_query(FOURIER, TWO).diameter == pytest.approx(2.0, rel=1e-5)
     query = embedding_query(HERMITE, TWO)
     assert query.across == pytest.approx(math.sqrt(2), rel=1e-5)
@@ -124,7 +123,6 @@ def test_sensitivity_comes_from_the_map() -> None:
 
 
 def test_the_event_states_its_relation_and_enters_a_ledger() -> None:
-    # Issue 5: "the neighbouring relation (replace-one, N public) is stated in the event".
     release = PooledRelease((embedding_query(FOURIER, TWO), count_query()), 1.0, 1e-5)
     entry = Disclosure(
         "r", 1, "owners", "curator", release.event, release.relation, release.sensitivity, nonce="n"
@@ -203,7 +201,7 @@ def test_without_noise_the_mean_is_exact() -> None:
 
 
 def test_too_few_rows_say_which_epsilon_would_do() -> None:
-    # Issue 5: "N too small for the asked epsilon (say what epsilon would be usable)": the one named is.
+    # The epsilon that the message names is indeed usable.
     def release(epsilon: float) -> PooledRelease:
         return PooledRelease((embedding_query(FOURIER, TWO), count_query()), epsilon, 1e-5)
 

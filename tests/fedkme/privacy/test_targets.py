@@ -1,4 +1,4 @@
-"""Issue 12, A5: the target is a bound: plans keep to it at any size, and what is over it is refused."""
+"""Privacy targets are bounds: plans of presets keep to them at any size, and plans beyond them are refused."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_large_epsilons_are_named_with_their_keys() -> None:
 
 
 def test_the_published_preset_has_the_papers_features_and_averages_as_printed() -> None:
-    # Issue 13, item 10: h1 is cos(w.x + b), and Algorithm 2 returns P_avg, line 8.
+    # As printed, h1 is cos(w.x + b), and Algorithm 2 returns P_avg, line 8.
     made = SummaryTable.model_validate({"p": 5, "preset": "published"})
     assert (made.features.kind, made.features.dimension) == ("offset", 140)
     assert made.target == MwemTargetSettings(estimate="average")

@@ -1,4 +1,4 @@
-"""Comparisons of uniform reals are those of all their bits (issue 12, item 14: float-free selection)."""
+"""Comparisons of uniform reals use all their bits, without floating-point error."""
 
 from __future__ import annotations
 

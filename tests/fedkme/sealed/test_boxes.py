@@ -1,4 +1,4 @@
-"""Issue 6, item 2: "sealed boxes (..) that it cannot open"; issue 12, item 14: "keep for decades"."""
+"""Sealed boxes, which a curator may keep for decades and cannot open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 6, item 2: "a group secret of owners and consumer, agreed through the curator"."""
+"""Group secrets of owners and consumer, agreed through the curator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 6, item 2: "the draw (omega, b) is a group secret of owners and consumer"."""
+"""Draws (omega, b) of h1 that are a secret of owners and consumer."""
 
 from __future__ import annotations
 

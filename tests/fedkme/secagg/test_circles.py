@@ -1,4 +1,4 @@
-"""Issue 15, item 3: aggregations on a graph of neighbours: the plain sum, losses, curators that lie."""
+"""Aggregations on a graph of neighbours: the plain sum, losses, curators that lie."""
 
 from __future__ import annotations
 

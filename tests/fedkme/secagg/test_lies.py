@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "a curator that lies is caught where the protocol can catch it"."""
+"""Curators and owners that lie are caught where the protocol can catch them."""
 
 from __future__ import annotations
 

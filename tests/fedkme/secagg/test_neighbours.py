@@ -1,4 +1,4 @@
-"""Issue 15, item 3: degree and threshold "with the proof of its parameters", chosen from n, D and T."""
+"""Degree and threshold of the graph meet the conditions of the proof for n, D and T."""
 
 from __future__ import annotations
 

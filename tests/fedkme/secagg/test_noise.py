@@ -1,4 +1,4 @@
-"""Issue 5, item 2, *distributed noise*: "accounted for in its discretised form", by exact convolution.
+"""Distributed noise: its accounting in discrete form, compared with exact convolutions.
 
 Laws of small shares are computed, not sampled: sums over 60 deviations of products of float64 numbers.
 """
@@ -256,8 +256,7 @@ def test_a_sum_wraps_with_less_than_the_stated_probability() -> None:
 
 @pytest.mark.parametrize("security", [Security(0, 0), Security(0, 1), Security(1, 1), Security(0, 2)])
 def test_a_plan_covers_an_owner_that_knows_its_own_share(security: Security) -> None:
-    # Issue 33, item 7: of three owners, with none that sides with the curator, epsilon 1 was 1.25 to an owner
-    # that hears of the total, and to the curator with one owner.
+    # An owner that learns the total knows its own share, also where no owner sides with the curator.
     owners = 5
     known = {"dropouts": security.dropouts, "colluders": security.shares_known}
     plan = plan_noise(1.0, 1e-6, owners=owners, length=3, diameter=1e9, **known)

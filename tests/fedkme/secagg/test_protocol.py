@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "result equals the plain sum", "drop-out at every phase", thresholds."""
+"""Aggregations among honest parties: the plain sum, drop-outs in every phase, thresholds."""
 
 from __future__ import annotations
 

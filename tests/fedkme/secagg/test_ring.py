@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "fixed-point integers modulo 2^k with range checks that raise"."""
+"""Fixed-point integers modulo 2^k, and range checks that raise errors."""
 
 from __future__ import annotations
 

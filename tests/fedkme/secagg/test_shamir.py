@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "Shamir shares for drop-out (t of n)"."""
+"""Shamir shares: any t of n give the secret, and fewer tell nothing."""
 
 from __future__ import annotations
 

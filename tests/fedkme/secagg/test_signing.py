@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "signed key advertisements", bound to the certificates of `fedkme pki`."""
+"""Bindings of signing keys to the certificates of `fedkme pki`."""
 
 from __future__ import annotations
 

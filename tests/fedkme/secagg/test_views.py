@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "any one owner's message is uniform"; what a curator with colluding owners is left with.
+"""Views: an owner's message is uniform, and a curator with colluding owners learns one sum.
 
 Chi-square tests of 255 degrees of freedom: 380 is exceeded with probability 5e-7; all seeds are fixed.
 """

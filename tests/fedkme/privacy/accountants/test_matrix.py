@@ -19,7 +19,6 @@ def entry(observer: str, event: Event, nonce: str, **other: Any) -> Disclosure:
 
 
 def test_the_matrix_composes_what_each_observer_saw() -> None:
-    # Issue 3, item 3: protected x observer, with raw rows seen.
     noisy = Gaussian(10.0)
     rows = matrix(
         [
@@ -43,8 +42,7 @@ def test_the_matrix_composes_what_each_observer_saw() -> None:
 
 
 def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_not_another() -> None:
-    # Issue 12, A1: 60 equal lines were 60 draws, and cost as much as one.
-    # DESIGN.md, decision 3: both sides hold the entry.
+    # 60 equal lines are 60 draws and cost 60 times. Both sides of an exchange hold the entry (DESIGN.md).
     once = entry("owner-2", Gaussian(5.0), "1")
     (row,) = matrix([once] * 60, SOUND, 1e-5)
     assert row.figure == SOUND.epsilon([Gaussian(5.0, 60)], 1e-5)

@@ -1,4 +1,4 @@
-"""The matrix per named owner and per named consumer (issue 3, item 3)."""
+"""The privacy matrix by named owner and by named consumer."""
 
 from __future__ import annotations
 

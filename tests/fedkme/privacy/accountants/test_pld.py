@@ -47,8 +47,7 @@ AUCTION = PrivAuction(privauction_rate(1.0, 1e-3, 27), privauction_patience(27),
 )
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
 def test_agreement_with_dp_accounting(events: list[Event], delta: float) -> None:
-    # Issue 3: "figures agree with dp_accounting where it has the event". Its default relation, add-remove,
-    # takes noise multipliers as they are.
+    # Under its default relation, add-remove, dp_accounting takes noise multipliers as they are.
     assert SOUND.epsilon(events, delta).epsilon == pytest.approx(
         _pld_accountant(tuple(events)).get_epsilon(delta), rel=1e-3, abs=1e-3
     )

@@ -98,7 +98,6 @@ def test_small_deltas_fall_back_on_zcdp() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.1, 1e-6), (4.0, 1e-9)])
 @pytest.mark.parametrize("releases", [1, 2, 100])
 def test_calibration_and_accounting_are_inverse(epsilon: float, delta: float, releases: int) -> None:
-    # Issue 3, item 2: "Exact calibration of the Gaussian mechanism".
     sigma = gaussian_sigma(epsilon, delta, releases)
     for events in ([Gaussian(sigma, releases)], [Gaussian(sigma)] * releases):
         figure = SOUND.epsilon(events, delta)
@@ -159,7 +158,6 @@ def test_a_refusal_changes_nothing() -> None:
 
 
 def test_events_of_different_relations_have_no_figure() -> None:
-    # Issue 3: every figure names its relation; events under different ones have no common figure.
     figure = SOUND.epsilon([Clock(0.1, "add-remove"), MwemCall(0.01, 5, "replace-one")], 0.01)
     assert math.isinf(figure.epsilon)
     assert "relations" in figure.reason
@@ -251,7 +249,7 @@ def test_extreme_events_have_a_figure() -> None:
 
 
 def test_rare_samples_have_renyi_figures_below_the_loss_distribution() -> None:
-    # Issue 3, item 2: "by PLD where all events allow it, else by RDP/zCDP".
+    # Loss distributions give no figure below delta = 1e-11: Renyi DP does.
     figure = SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-12)
     assert figure.method == "RDP"
     assert SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-11).epsilon <= figure.epsilon
