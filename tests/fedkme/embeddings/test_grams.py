@@ -47,21 +47,21 @@ def greedy_of_matrix(
     return np.array(chosen)
 
 
-def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, kept: IntArray, again: bool) -> IntArray:
+def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, chosen: IntArray, again: bool) -> IntArray:
     """Exchanges, each the first best of all pairs, as before pairs were left out."""
-    kept, p = kept.copy(), len(kept)
-    sums = gram[:, kept].sum(axis=1)
+    chosen, p = chosen.copy(), len(chosen)
+    sums = gram[:, chosen].sum(axis=1)
     for _ in range(20 * p):
         leave = 2.0 * sums - 1.0 - 2.0 * p * closeness
         enter = 2.0 * p * closeness - 2.0 * sums - 1.0
-        outside = np.array([j for j in range(len(gram)) if again or j not in kept])
-        change = leave[kept][:, None] + enter[outside] + 2.0 * gram[np.ix_(kept, outside)]
+        outside = np.array([j for j in range(len(gram)) if again or j not in chosen])
+        change = leave[chosen][:, None] + enter[outside] + 2.0 * gram[np.ix_(chosen, outside)]
         place, other = np.unravel_index(int(change.argmax()), change.shape)
         if change[place, other] <= 1e-12 * p * p:
             break
-        sums += gram[outside[other]] - gram[kept[place]]
-        kept[place] = outside[other]
-    return kept
+        sums += gram[outside[other]] - gram[chosen[place]]
+        chosen[place] = outside[other]
+    return chosen
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,11 +114,11 @@ def test_equal_rows_are_chosen_and_weighed_as_one_row(seed: int, rows: int, p: i
     merged, apart = candidates(pool, validation, GAMMA), np.arange(rows)
     matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
     p = min(p, rows - 1)
-    kept = pruned(merged, p)
+    pruned_rows = pruned(merged, p)
     single = Candidates(WholeGram(matrix), closeness, apart)
-    assert len(set(kept.tolist())) == p
-    found, expected = (mmd2(pool[some], validation, GAMMA) for some in (kept, pruned(single, p)))
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert len(set(pruned_rows.tolist())) == p
+    mmd2_merged, expected = (mmd2(pool[some], validation, GAMMA) for some in (pruned_rows, pruned(single, p)))
+    assert mmd2_merged == pytest.approx(expected, abs=1e-12)
     fit = fit_simplex(merged.gram, merged.closeness, ridge / merged.copies)
     weights = (fit.weights / merged.copies)[merged.groups]
     slope = matrix @ weights + ridge * weights - closeness
@@ -133,11 +133,15 @@ def test_copies_of_few_distinct_rows_share_weight() -> None:
     pool = random.permutation(np.repeat(kinds, 20, axis=0))
     validation = kinds[random.choice(64, 300, p=kinds.sum(axis=1) / kinds.sum())]
     about = received(pool, ReferenceRows(validation, GAMMA))
-    found = weigh(about, 300, pruned(about.seen, 300))
-    assert len(found) <= 300
-    assert found.effective > 250
-    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
-    shares = {(row.tobytes(), weight) for row, weight in zip(pool[found.indices], found.weights, strict=True)}
+    weighted = weigh(about, 300, pruned(about.seen, 300))
+    assert len(weighted) <= 300
+    assert weighted.effective > 250
+    assert weighted.mmd2 == pytest.approx(
+        mmd2(pool[weighted.indices], validation, GAMMA, weighted.weights), abs=1e-9
+    )
+    shares = {
+        (row.tobytes(), weight) for row, weight in zip(pool[weighted.indices], weighted.weights, strict=True)
+    }
     assert len(shares) <= 64  # copies weigh alike
     counts = repeat(about, 300)
     assert counts.max() <= 2  # copies take turns
@@ -160,15 +164,17 @@ def test_columns_are_exact_and_the_cache_is_bounded(monkeypatch: pytest.MonkeyPa
 
 def test_rows_beyond_the_limit_of_a_ridge_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, validation = layout(4, 300, False)
-    about, kept = received(pool, ReferenceRows(validation, GAMMA)), np.arange(20)
+    about, pruned_rows = received(pool, ReferenceRows(validation, GAMMA)), np.arange(20)
     monkeypatch.setattr(weights_module, "SPREAD_ROWS", 60)
     assert len(about.near) == 60
     assert set(np.flatnonzero(about.nearest.weights)) <= set(about.near)
-    found = weigh(about, 20, kept)
-    assert len(found) <= 20
-    assert found.ridge > 0.0
-    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
-    assert found.mmd2 <= mmd2(pool[kept], validation, GAMMA)
+    weighted = weigh(about, 20, pruned_rows)
+    assert len(weighted) <= 20
+    assert weighted.ridge > 0.0
+    assert weighted.mmd2 == pytest.approx(
+        mmd2(pool[weighted.indices], validation, GAMMA, weighted.weights), abs=1e-9
+    )
+    assert weighted.mmd2 <= mmd2(pool[pruned_rows], validation, GAMMA)
 
 
 def test_a_matrix_by_columns_gives_the_same_forms_of_a_summary(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,25 +56,27 @@ def test_a_weighted_summary_has_p_rows_and_is_not_worse_than_equal_weights(
     seed: int, rows: int, p: int, whole: bool
 ) -> None:
     pool, validation = layout(seed, rows, whole)
-    about, kept = received(pool, ReferenceRows(validation, GAMMA)), prune(pool, validation, p, GAMMA)
-    found = weigh(about, p, kept)
-    assert 1 <= len(found) <= p
-    assert found.weights.min() > 0.0
-    assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
-    assert found.gap <= GAP
-    assert 1.0 <= found.effective <= len(found) + 1e-9
-    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
-    assert about.least - ROUNDING <= found.mmd2 <= mmd2(pool[kept], validation, GAMMA) + ROUNDING
+    about, pruned_rows = received(pool, ReferenceRows(validation, GAMMA)), prune(pool, validation, p, GAMMA)
+    weighted = weigh(about, p, pruned_rows)
+    assert 1 <= len(weighted) <= p
+    assert weighted.weights.min() > 0.0
+    assert weighted.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert weighted.gap <= GAP
+    assert 1.0 <= weighted.effective <= len(weighted) + 1e-9
+    assert weighted.mmd2 == pytest.approx(
+        mmd2(pool[weighted.indices], validation, GAMMA, weighted.weights), abs=1e-9
+    )
+    assert about.least - ROUNDING <= weighted.mmd2 <= mmd2(pool[pruned_rows], validation, GAMMA) + ROUNDING
 
 
 def test_the_ridge_spreads_weight_as_far_as_the_slack_allows() -> None:
     pool, validation = layout(8, 300)
     about = received(pool, ReferenceRows(validation, GAMMA))
-    kept = prune(pool, validation, 100, GAMMA)
-    found = weigh(about, 100, kept)
-    assert found.ridge in RIDGES[1:]
-    assert found.mmd2 <= about.least + SLACK * about.noise + 1e-4
-    assert found.effective > 1.05 / float(about.nearest.weights @ about.nearest.weights)
+    pruned_rows = prune(pool, validation, 100, GAMMA)
+    weighted = weigh(about, 100, pruned_rows)
+    assert weighted.ridge in RIDGES[1:]
+    assert weighted.mmd2 <= about.least + SLACK * about.noise + 1e-4
+    assert weighted.effective > 1.05 / float(about.nearest.weights @ about.nearest.weights)
 
 
 @settings(max_examples=30, deadline=None)
@@ -85,12 +87,12 @@ def test_no_exchange_improves_repeated_rows(seed: int, rows: int, p: int) -> Non
     assert counts.shape == (rows,)
     assert counts.sum() == p
     drawn = np.repeat(np.arange(rows), counts)
-    found = mmd2(pool[drawn], validation, GAMMA)
+    mmd2_repeated = mmd2(pool[drawn], validation, GAMMA)
     for place in np.random.default_rng(seed).choice(p, size=min(p, 5), replace=False):
         for row in range(rows):
             other = drawn.copy()
             other[place] = row
-            assert found <= mmd2(pool[other], validation, GAMMA) + 1e-4 / p + ROUNDING
+            assert mmd2_repeated <= mmd2(pool[other], validation, GAMMA) + 1e-4 / p + ROUNDING
 
 
 def test_repeats_and_weights_are_far_closer_where_few_rows_fit() -> None:
@@ -98,8 +100,8 @@ def test_repeats_and_weights_are_far_closer_where_few_rows_fit() -> None:
     random = np.random.default_rng(2)
     validation = random.normal(size=(40, 2))
     pool = np.concatenate([random.normal(size=(5, 2)), random.normal(size=(30, 2)) + 4.0])
-    about, kept = received(pool, ReferenceRows(validation, GAMMA)), prune(pool, validation, 20, GAMMA)
-    alike = mmd2(pool[kept], validation, GAMMA)
+    about, pruned_rows = received(pool, ReferenceRows(validation, GAMMA)), prune(pool, validation, 20, GAMMA)
+    alike = mmd2(pool[pruned_rows], validation, GAMMA)
     counts = repeat(about, 20)
     assert about.mmd2(np.arange(35), counts / 20) < alike / 3
-    assert weigh(about, 20, kept).mmd2 < alike / 3
+    assert weigh(about, 20, pruned_rows).mmd2 < alike / 3

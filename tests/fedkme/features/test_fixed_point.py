@@ -99,17 +99,17 @@ def test_updated_bids_equal_bids_computed_afresh(todo: list[Step], capacity: int
     # change, and whatever rows are appended in between (the curator's pool grows).
     target, mean = random_mean(0), np.zeros(D, dtype=np.int32)
     rows = random_features(0, 0)
-    kept = ScoredFeatures(D, target, capacity)
+    scored_rows = ScoredFeatures(D, target, capacity)
     for size, (what, count, seed) in enumerate(todo):
         if what == "append":
             rows = np.concatenate([rows, random_features(count, seed)])
-            kept.append(rows[len(kept) :])
+            scored_rows.append(rows[len(scored_rows) :])
         else:
             changed = np.random.default_rng(seed).permutation(D)[:count]
             mean[changed] = random_mean(seed)[changed]
-        assert np.array_equal(kept.bids(mean, size), scored(rows, target).bids(mean, size))
-    assert len(kept) == len(rows)
-    assert all(np.array_equal(kept.features(row), rows[row]) for row in range(len(rows)))
+        assert np.array_equal(scored_rows.bids(mean, size), scored(rows, target).bids(mean, size))
+    assert len(scored_rows) == len(rows)
+    assert all(np.array_equal(scored_rows.features(row), rows[row]) for row in range(len(rows)))
 
 
 @settings(max_examples=10)
@@ -169,19 +169,19 @@ def test_the_best_bid_is_the_largest_of_all_bids(todo: list[tuple[int, int, int]
     rows, mean = near_ties(MANY, 0), np.zeros(D, dtype=np.int32)
     target = quantize_mean(normalised_features(rows[0]))  # rows that are nearly alike bid most at first
     target[:3] = 1, -1, 2
-    kept, every = scored(rows, target), scored(rows, target)
+    by_best, by_bids = scored(rows, target), scored(rows, target)
     for size, (changes, bits, seed) in enumerate(todo):
         changed = np.random.default_rng(seed).permutation(D)[:changes]
         mean[changed] = random_mean(seed)[changed] >> bits
         mean[:3] >>= 20
         if seed % 3 == 0:
-            for each in (kept, every):
-                each.append(near_ties(20 + seed, seed))
-        bids = every.bids(mean, size)
-        best, value = kept.best(mean, size)
+            for scored_rows in (by_best, by_bids):
+                scored_rows.append(near_ties(20 + seed, seed))
+        bids = by_bids.bids(mean, size)
+        best, value = by_best.best(mean, size)
         assert (best, value) == (int(bids.argmax()), float(bids.max()))
-        for each in (kept, every):
-            each.retire(best)
+        for scored_rows in (by_best, by_bids):
+            scored_rows.retire(best)
 
 
 def test_float32_scores_stay_within_their_error_and_alone_choose_another_row() -> None:
@@ -203,13 +203,16 @@ def test_float32_scores_stay_within_their_error_and_alone_choose_another_row() -
 
 def test_equal_rows_are_scored_exactly() -> None:
     rows, target = np.repeat(random_features(1, 3), MANY, axis=0), random_mean(4)
-    kept = scored(rows, target)
+    scored_rows = scored(rows, target)
     for sold in range(3):
-        assert kept.best(random_mean(5), 7) == (sold, scored(rows[:1], target).bids(random_mean(5), 7)[0])
-        kept.retire(sold)
+        assert scored_rows.best(random_mean(5), 7) == (
+            sold,
+            scored(rows[:1], target).bids(random_mean(5), 7)[0],
+        )
+        scored_rows.retire(sold)
     for row in range(MANY):
-        kept.retire(row)
-    assert kept.best(random_mean(5), 7) == (0, -math.inf)
+        scored_rows.retire(row)
+    assert scored_rows.best(random_mean(5), 7) == (0, -math.inf)
 
 
 def test_bids_are_the_marginal_gain_of_the_unrounded_features() -> None:
@@ -229,10 +232,10 @@ def test_the_tolerance_covers_one_unit_in_every_coordinate(
 ) -> None:
     # Two hosts may round a cosine to neighbouring units: that must never read as a mismatch (step 8).
     off = data.draw(npst.arrays(np.int16, features.shape, elements=st.integers(-1, 1)))
-    here, there = scored(features, target), scored(features + off, target)
-    difference = np.abs(here.bids(mean, size) - there.bids(mean, size))
-    rounding = 1e-12 * here.tolerance(size)  # of the two float64 bids themselves
-    assert np.all(difference <= here.tolerance(size) + rounding)
+    unshifted, shifted = scored(features, target), scored(features + off, target)
+    difference = np.abs(unshifted.bids(mean, size) - shifted.bids(mean, size))
+    rounding = 1e-12 * unshifted.tolerance(size)  # of the two float64 bids themselves
+    assert np.all(difference <= unshifted.tolerance(size) + rounding)
 
 
 def test_the_tolerance_is_reached() -> None:

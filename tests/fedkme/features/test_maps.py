@@ -287,11 +287,11 @@ def test_an_eigenbasis_has_norm_one_and_another_basis_its_computed_norm() -> Non
     # A curator that sends a basis twice too long gets twice the noise: the bound is computed, not believed.
     z = model_points(40, 4)
     values, vectors = np.linalg.eigh(rbf(z, z, 0.7))
-    kept = values > 1e-6
-    basis = (vectors[:, kept] / np.sqrt(values[kept])).T
+    large = values > 1e-6
+    basis = (vectors[:, large] / np.sqrt(values[large])).T
     phi = PointsSpec.of(z, 0.7, basis).make(SCHEMA)
     assert phi.norm_bound == 1.0
-    assert phi.dimension == kept.sum()
+    assert phi.dimension == large.sum()
     twice = PointsSpec.of(z, 0.7, 2 * basis).make(SCHEMA)
     assert twice.norm_bound == pytest.approx(2.0, rel=1e-6)
     assert twice.spread == pytest.approx(2 * phi.spread, rel=1e-6)
@@ -357,14 +357,14 @@ def test_every_map_has_its_spec_and_schema() -> None:
 def test_features_by_table_are_phi_to_half_a_step_of_a_turn(spec: FourierMapSpec | MixedSpec) -> None:
     phi = spec.make(SCHEMA)
     points = model_points(400, 3)
-    found = phi.arranged(phi.steps(points).T).T
-    assert (found == np.rint(found)).all()
-    off = np.linalg.norm(found * ROW_UNIT - phi.of_model(points), axis=1)
+    step_features = phi.arranged(phi.steps(points).T).T
+    assert (step_features == np.rint(step_features)).all()
+    off = np.linalg.norm(step_features * ROW_UNIT - phi.of_model(points), axis=1)
     longest = np.abs(phi.omega).sum(axis=0).max()
     assert off.max() <= math.pi / STEPS + longest * 2.0**-19 + 1e-6
     # The rounding that `counted` has is all that lengthens a row.
     most = phi.norm_bound / ROW_UNIT + math.sqrt(phi.dimension) / 2
-    assert np.linalg.norm(found, axis=1).max() <= most
+    assert np.linalg.norm(step_features, axis=1).max() <= most
 
 
 def test_cosines_are_right_to_the_last_bit_and_lie_on_the_circle() -> None:

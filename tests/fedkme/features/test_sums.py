@@ -152,12 +152,12 @@ def test_a_row_over_the_norm_bound_is_shortened_silently(factor: float) -> None:
     longest = phi.norm_bound * SLACK + math.sqrt(phi.dimension) * ROW_UNIT
     stretched: Any = Stretched(phi, factor)
     with np.errstate(over="ignore"):
-        found = [
+        embeddings = [
             pooled_sum(Table(rows.values[at : at + 1]), stretched, Layout()).sum
             for at in np.flatnonzero(wrong)
         ]
         total = pooled_sum(rows, stretched, BY_CLASS, block_rows=50)
-    lengths = np.array([np.linalg.norm(each) for each in found])
+    lengths = np.array([np.linalg.norm(embedding) for embedding in embeddings])
     assert lengths.max() <= longest
     assert bool((lengths == 0.0).all()) is (factor != 1.1)  # squares of 1e300 are not finite
     assert total.rows == 500

@@ -236,5 +236,5 @@ def test_leaves_keep_the_order() -> None:
 def test_events_import_no_heavy_library() -> None:
     # An owner writes a ledger entry on its round path: no accounting library, not even scipy.
     code = "import sys, fedkme.privacy.events; print({'scipy', 'dp_accounting'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"

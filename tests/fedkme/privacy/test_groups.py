@@ -79,9 +79,9 @@ def test_choices_and_the_pieces_of_h2_scale_with_the_group() -> None:
 
 def test_events_without_a_group_bound_have_no_figure() -> None:
     for event in (RawRows(3), SubsampledGaussian(1.0, 0.01)):
-        found = Sound().epsilon(for_group([event], 2), DELTA)
-        assert math.isinf(found.epsilon)
-        assert found.reason
+        figure = Sound().epsilon(for_group([event], 2), DELTA)
+        assert math.isinf(figure.epsilon)
+        assert figure.reason
     with pytest.raises(ConfigError):
         for_group([], 0)
 

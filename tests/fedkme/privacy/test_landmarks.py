@@ -78,16 +78,16 @@ def test_noise_and_ledger_line_use_the_diameter() -> None:
 def test_without_noise_the_release_is_the_mean_in_the_landmarks_span() -> None:
     # D_v among the landmarks: all of it is in the span, and h1 estimates k.
     marks, validation = Landmarks(rows(30, 1), GAMMA, SCHEMA), rows(30, 1)[:10]
-    found, _ = release_by_landmarks(1e6, 1e-5, marks, h1(), validation, simulated(0, "consumer", "target"))
+    mean, _ = release_by_landmarks(1e6, 1e-5, marks, h1(), validation, simulated(0, "consumer", "target"))
     exact = h1().normalised(validation).mean(axis=0)
-    assert np.square(normalised_mean(found) - exact).mean() < 0.01 * np.square(exact).mean()
+    assert np.square(normalised_mean(mean) - exact).mean() < 0.01 * np.square(exact).mean()
 
 
 def test_large_noise_shrinks_the_release_to_the_landmarks_mean() -> None:
     marks = Landmarks(rows(30, 1), GAMMA, SCHEMA)
-    found, _ = release_by_landmarks(1e-3, 1e-5, marks, h1(), rows(5, 2), simulated(0, "consumer", "target"))
+    mean, _ = release_by_landmarks(1e-3, 1e-5, marks, h1(), rows(5, 2), simulated(0, "consumer", "target"))
     centre = h1().normalised(marks.rows).mean(axis=0)
-    assert np.square(normalised_mean(found) - centre).mean() < 0.1 * np.square(centre).mean()
+    assert np.square(normalised_mean(mean) - centre).mean() < 0.1 * np.square(centre).mean()
 
 
 def test_other_mechanisms_ignore_landmarks() -> None:
@@ -141,8 +141,8 @@ def test_a_run_uses_the_landmarks_of_its_curator(values: dict[str, object], coun
         return
     marks = landmarks_of(summary.plan.landmarks, 1.0, MARKET)
     for store in (opened.curator, opened.consumer):
-        lines = disclosures_in(kept.line for kept in store.ledger())
-        told = [line for line in lines if line.protected == validation_of("consumer")]
-        assert {line.observer for line in told} == {CURATOR, OWNERS}
-        assert {line.sensitivity for line in told} == {marks.sensitivity}
-        assert {line.event for line in told} == {Gaussian(gaussian_sigma(1.0, 1e-5))}
+        lines = disclosures_in(row.line for row in store.ledger())
+        about_validation = [line for line in lines if line.protected == validation_of("consumer")]
+        assert {line.observer for line in about_validation} == {CURATOR, OWNERS}
+        assert {line.sensitivity for line in about_validation} == {marks.sensitivity}
+        assert {line.event for line in about_validation} == {Gaussian(gaussian_sigma(1.0, 1e-5))}

@@ -104,9 +104,9 @@ def test_removed_reordered_and_repeated_lines_are_detected(
 ) -> None:
     # "Detects a removed, reordered or altered line."
     lines = chain().splitlines(keepends=True)
-    found = fault_of(path, b"".join(lines[number - 1] for number in order))
-    assert found[0] == line
-    assert what in found[1]
+    chain_fault = fault_of(path, b"".join(lines[number - 1] for number in order))
+    assert chain_fault[0] == line
+    assert what in chain_fault[1]
 
 
 def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:

@@ -214,9 +214,9 @@ def test_replacing_one_row_costs_four_epsilon_in_the_selection() -> None:
     # "Each of them is epsilon differentially private" does not hold for the selection: the worst pair of
     # neighbours at d = 140 has a log ratio of 3.97 epsilon; the bound of the module is 4 epsilon.
     d, epsilon = 140, 0.01
-    kept, ours, other = np.ones(d), -np.ones(d), np.ones(d)
+    seen, ours, other = np.ones(d), -np.ones(d), np.ones(d)
     ours[0], other[0] = 1, -1
-    worlds = [(kept + row + 2).astype(np.int64) for row in (ours, other)]
+    worlds = [(seen + row + 2).astype(np.int64) for row in (ours, other)]
     ratio = math.log(
         probability_of_first(worlds[0], 2, epsilon) / probability_of_first(worlds[1], 2, epsilon)
     )
@@ -259,9 +259,9 @@ def test_a_selections_range_holds_for_any_number_of_rows(monkeypatch: pytest.Mon
     for _ in range(200):
         index_sum = turn + generator.integers(-20, 0, 6)
         means = (turn + 45.0) * (2.0 / intervals) / rows - 1.0 + np.zeros(6)
-        for each in (index_sum, index_sum + generator.choice([-20, 20], 6)):
+        for index_sums in (index_sum, index_sum + generator.choice([-20, 20], 6)):
             algorithm = Mwem(6, scripted(2, 1), grid_step=2 / intervals)
             algorithm._mean = means.copy()
-            algorithm.iterate(each, rows, epsilon, 1)
+            algorithm.iterate(index_sums, rows, epsilon, 1)
         ratio = np.log(offered[-1]) - np.log(offered[-2])
         assert ratio.max() - ratio.min() <= 4 * epsilon + CHOICE_SLACK

@@ -108,8 +108,8 @@ def test_a_choice_is_proportional_to_the_exponential_of_its_score() -> None:
     shares = np.exp(scores) / np.exp(scores).sum()
     source = simulated(0, "a", "choices")
     drawn = [choose(scores, float(coin), source) for coin in source.uniform(20_000)]
-    found = np.bincount(drawn, minlength=4) / len(drawn)
-    assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / len(drawn))
+    shares_drawn = np.bincount(drawn, minlength=4) / len(drawn)
+    assert np.abs(shares_drawn - shares).max() < 5 * np.sqrt(0.25 / len(drawn))
 
 
 def test_a_coin_at_the_edge_of_two_outcomes_gets_more_bits() -> None:
@@ -135,7 +135,7 @@ EXTREME = [0.0, 5e-324, 1.0, 700.0, 2.0**20, 2.0**53 + 2.0, 1e154, 1e300, 1.8e30
 """And their negatives: scores that no caller should have."""
 
 
-@given(st.lists(st.sampled_from([*EXTREME, *(-each for each in EXTREME)]), min_size=1, max_size=5))
+@given(st.lists(st.sampled_from([*EXTREME, *(-value for value in EXTREME)]), min_size=1, max_size=5))
 def test_any_scores_give_a_choice_without_an_error(scores: list[float]) -> None:
     # `choose` takes any scores, NaN and infinities included, and never raises an error.
     assert 0 <= choose(np.array(scores), 0.3, simulated(0, "a", "bits")) < len(scores)
@@ -155,7 +155,7 @@ def test_a_choice_of_large_scores_stays_within_its_charged_range(
     # Scores move by 1 at most, so the log ratios of two neighbours' chances lie in an interval of length 2,
     # and CHOICE_SLACK for rounding: of scores at 2^45 alone it would be 2^-8.
     scores, moved = ([float(base + a + side * b) for a, b in rows] for side in (0, 1))
-    before, after = (choice_weights(np.array(each)) for each in (scores, moved))
+    before, after = (choice_weights(np.array(value)) for value in (scores, moved))
     ratios = np.log(after) - np.log(before)
     assert ratios.max() - ratios.min() <= 2.0 + CHOICE_SLACK
 

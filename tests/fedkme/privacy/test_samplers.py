@@ -54,8 +54,8 @@ def test_draws_have_the_stated_law(sampler: Sampler, scale: float) -> None:
         numbers = np.arange(-int(6 * scale) - 2, int(6 * scale) + 3)
         expected = 40_000 * law(sampler, of, numbers)
         common = expected >= 20
-        found = np.array([np.count_nonzero(drawn == number) for number in numbers[common]])
-        seen = np.append(found, 40_000 - found.sum())
+        counts = np.array([np.count_nonzero(drawn == number) for number in numbers[common]])
+        seen = np.append(counts, 40_000 - counts.sum())
         wanted = np.append(expected[common], 40_000 - expected[common].sum())
         return float(stats.chisquare(seen, np.maximum(wanted, 1e-9), sum_check=False).pvalue)
 
@@ -120,8 +120,8 @@ def test_bounds_of_a_logarithm_contain_it() -> None:
     for _ in range(3):
         least, most = uniform.minus_log()
         with mpmath.workprec(2_000):
-            known = [Fraction(uniform._prefix + step, 1 << uniform._bits) for step in (1, 0)]
-            inner, outer = (-mpmath.log(mpmath.mpf(x.numerator) / x.denominator) for x in known)
+            bounds = [Fraction(uniform._prefix + step, 1 << uniform._bits) for step in (1, 0)]
+            inner, outer = (-mpmath.log(mpmath.mpf(x.numerator) / x.denominator) for x in bounds)
             assert mpmath.mpf(least.numerator) / least.denominator <= inner
             assert mpmath.mpf(most.numerator) / most.denominator >= outer
         uniform.refine()

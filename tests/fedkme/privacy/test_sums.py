@@ -58,8 +58,8 @@ def test_reference_values(
 ) -> None:
     # MATH.md 2 and 3, ANCHORS.md D (a), column "exact": noise per unit of sensitivity.
     release = PooledRelease(tuple(Query(diameter, diameter) for diameter in diameters), epsilon, delta)
-    found = tuple(float(f"{s / d:.5g}") for s, d in zip(release.sigmas, diameters, strict=True))
-    assert found == multipliers
+    figures = tuple(float(f"{s / d:.5g}") for s, d in zip(release.sigmas, diameters, strict=True))
+    assert figures == multipliers
 
 
 queries = st.builds(Query, st.floats(0.1, 3), st.floats(0.1, 3), st.floats(0.01, 10))
@@ -68,12 +68,12 @@ queries = st.builds(Query, st.floats(0.1, 3), st.floats(0.1, 3), st.floats(0.01,
 @given(st.lists(queries, min_size=1, max_size=6), st.floats(0.05, 8), st.integers(3, 8))
 @settings(max_examples=80, deadline=None)
 def test_both_kinds_of_neighbours_keep_the_bound_and_one_spends_it(
-    asked: list[Query], epsilon: float, digits: int
+    release_queries: list[Query], epsilon: float, digits: int
 ) -> None:
     # The proof in the module: mu^2 = sum of (d_q/sigma_q)^2 for the pair, delta(1/mu) <= delta; tight.
     delta = 10.0**-digits
-    release = PooledRelease(tuple(asked), epsilon, delta)
-    noise = list(zip(asked, release.sigmas, strict=True))
+    release = PooledRelease(tuple(release_queries), epsilon, delta)
+    noise = list(zip(release_queries, release.sigmas, strict=True))
     moves = [
         math.sqrt(sum((q.within / s) ** 2 for q, s in noise)),
         math.sqrt(sum((q.across / s) ** 2 for q, s in noise)),
@@ -186,10 +186,10 @@ def test_an_attack_on_the_worst_neighbours_finds_the_claim_and_no_more(other_cla
         error = math.sqrt((p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q)) / trials)
         return p - math.exp(epsilon) * q, error
 
-    found, error = excess(1.0)
-    assert abs(found - delta) < 5 * error
-    found, error = excess(0.5)
-    assert found > delta + 5 * error
+    estimate, error = excess(1.0)
+    assert abs(estimate - delta) < 5 * error
+    estimate, error = excess(0.5)
+    assert estimate > delta + 5 * error
 
 
 def test_without_noise_the_mean_is_exact() -> None:

@@ -1,4 +1,4 @@
-"""Privacy targets are bounds: plans of presets keep to them at any size, and plans beyond them are refused."""
+"""Privacy targets are bounds: plans of presets keep to them, and plans beyond them are refused."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_plans_of_presets_cost_no_more_than_the_target(
     # An epsilon of 200 was 5,534 by the accountant, and one of 1,000 was 127,780.
     target = PrivacyTarget(epsilon=epsilon, group=group)
     allowance = {"payouts": paid * epsilon} if paid and name == "algorithm 3" else {}
-    made = SummarySettings.model_validate({"privacy": target, **SETTINGS[name], **allowance})
-    check_target(target, "owners", made.between_owners(rows, 5))
+    summary_settings = SummarySettings.model_validate({"privacy": target, **SETTINGS[name], **allowance})
+    check_target(target, "owners", summary_settings.between_owners(rows, 5))
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,21 @@ def test_plans_of_presets_cost_no_more_than_the_target(
     ],
 )
 def test_named_mechanisms_must_keep_to_the_target_too(written: dict[str, object]) -> None:
-    made = SummarySettings.model_validate(written)
-    planned = made.between_owners(20, 3)
+    summary_settings = SummarySettings.model_validate(written)
+    planned = summary_settings.between_owners(20, 3)
     with pytest.raises(
         BudgetError, match=r"owners: epsilon .* is planned at delta 1e-05, and the target is 1\. Give"
     ):
-        check_target(made.privacy, "owners", planned)
+        check_target(summary_settings.privacy, "owners", planned)
     check_target(PrivacyTarget(epsilon=2000.0), "owners", planned)
 
 
 def test_a_mechanism_without_a_proof_passes_the_target_with_a_warning() -> None:
-    said: list[str] = []
+    warnings: list[str] = []
     for planned in ([ExactStatistic("best marginal gain"), Gaussian(9.0)], [Gaussian(9.0)], []):
         check_target(PrivacyTarget(), "owners", planned)
-        warn_of_unbounded(PrivacyTarget(), "owners", planned, said.append)
-    assert said == [
+        warn_of_unbounded(PrivacyTarget(), "owners", planned, warnings.append)
+    assert warnings == [
         "owners: the target of epsilon 1 bounds nothing of this: released without noise: best marginal gain"
     ]
 
@@ -102,12 +102,12 @@ def test_a_run_warns_once_of_mechanisms_without_a_bound(
         if event == "warning" and "bounds nothing" in fields["line"]:
             heard.append(fields["line"].partition(":")[0])
 
-    made = SummarySettings.model_validate(
+    summary_settings = SummarySettings.model_validate(
         {"protocol": "algorithm3", "features": {"dimension": 16}, **summary}
     )
-    asked = RequestSettings.model_validate({"p": 3, "kernel": {"gamma": 1.0}, **request_})
+    request = RequestSettings.model_validate({"p": 3, "kernel": {"gamma": 1.0}, **request_})
     market = small_market(owners(8, 8))
-    asyncio.run(run_in_process(market, table(8, 900), made, asked, KeptRecords(), hear))
+    asyncio.run(run_in_process(market, table(8, 900), summary_settings, request, KeptRecords(), hear))
     assert heard == whose
 
 
@@ -148,25 +148,25 @@ def test_a_party_warns_of_large_epsilons_at_its_start(
         pass
 
     assert run_party(lambda: OwnerSettings(**values), False, nothing) == 0
-    said = capsys.readouterr().err
-    assert "an epsilon over 10 promises next to nothing: policy.budgets.epsilon = 12" in said
+    warnings = capsys.readouterr().err
+    assert "an epsilon over 10 promises next to nothing: policy.budgets.epsilon = 12" in warnings
 
 
 def test_large_epsilons_are_named_with_their_keys() -> None:
     assert large_epsilons(PartySettings()) == []
     assert large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=10.0))) == []
-    found = large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=200.0)))
-    assert found[0] == "privacy.epsilon = 200"
+    lines = large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=200.0)))
+    assert lines[0] == "privacy.epsilon = 200"
     policy = PolicySettings(budgets=(PeriodBudget(epsilon=11.0, delta=1e-5),))
     assert large_epsilons(policy) == ["budgets.epsilon = 11"]
 
 
 def test_the_published_preset_has_the_papers_features_and_averages_as_printed() -> None:
     # As printed, h1 is cos(w.x + b), and Algorithm 2 returns P_avg, line 8.
-    made = SummaryTable.model_validate({"p": 5, "preset": "published"})
-    assert (made.features.kind, made.features.dimension) == ("offset", 140)
-    assert made.target == MwemTargetSettings(estimate="average")
-    assert made.broadcast == MwemSettings(estimate="average")
+    summary_settings = SummaryTable.model_validate({"p": 5, "preset": "published"})
+    assert (summary_settings.features.kind, summary_settings.features.dimension) == ("offset", 140)
+    assert summary_settings.target == MwemTargetSettings(estimate="average")
+    assert summary_settings.broadcast == MwemSettings(estimate="average")
     smaller = SummaryTable.model_validate({"p": 5, "preset": "published", "features": {"dimension": 16}})
     assert (smaller.features.kind, smaller.features.dimension) == ("offset", 16)
 
@@ -177,9 +177,9 @@ def test_the_published_preset_leaves_named_settings() -> None:
         "target": {"estimate": "last"},
         "broadcast": {"mechanism": "mwem", "estimate": "last", "iterations": 7},
     }
-    made = SummaryTable.model_validate({"p": 5, "preset": "published", **named})
-    assert made.features.kind == "paired"
-    assert made.target == MwemTargetSettings()
-    assert made.broadcast == MwemSettings(iterations=7)
+    summary_settings = SummaryTable.model_validate({"p": 5, "preset": "published", **named})
+    assert summary_settings.features.kind == "paired"
+    assert summary_settings.target == MwemTargetSettings()
+    assert summary_settings.broadcast == MwemSettings(iterations=7)
     sound = SummaryTable.model_validate({"p": 5})
     assert sound.features.kind == "paired"

@@ -36,8 +36,10 @@ def number(first: int, words: list[int]) -> Fraction:
 
 def real(first: int, words: list[int], last: int = 0) -> UniformReal:
     """Make the same, drawn as needed; `last` is below all bits compared, so that no two are equal."""
-    left = [*words, last, *[0] * 8]
-    return UniformReal(first, lambda size: np.array([left.pop(0) for _ in range(size)], dtype=np.uint64))
+    words_left = [*words, last, *[0] * 8]
+    return UniformReal(
+        first, lambda size: np.array([words_left.pop(0) for _ in range(size)], dtype=np.uint64)
+    )
 
 
 def below(one: Fraction, other: Fraction, exponent: Fraction) -> bool:
@@ -55,8 +57,8 @@ def test_comparisons_of_uniform_reals_use_all_bits(
     # Also next to the edge, where 53 bits do not tell: the first bits are the edge's, but for `off`.
     edge = number(other, others) * Fraction(Decimal(float(exponent)).exp())
     for first in (one, min(max(int(edge * 2**53) + off, 1), 2**53 - 1)):
-        found = is_below(real(first, ones, 1), real(other, others), exponent)
-        assert found == below(number(first, ones), number(other, others), exponent)
+        is_less = is_below(real(first, ones, 1), real(other, others), exponent)
+        assert is_less == below(number(first, ones), number(other, others), exponent)
 
 
 @pytest.mark.parametrize(("further", "stops"), [((0, 0, 2**52, 0), 0), ((2**52, 0, 0, 0), 2)])

@@ -159,10 +159,10 @@ def of_the_curator(gift: Gift, world: World, offer: KeyOffer) -> Gift:
 
 
 def of_the_curator_by_its_own_certificate(gift: Gift, world: World, offer: KeyOffer) -> Gift:
-    made = of_the_curator(gift, world, offer)
+    gift_of_curator = of_the_curator(gift, world, offer)
     keys = PartyKeys.fresh("curator", RUN)
     return dataclasses.replace(
-        made, giver=dataclasses.replace(offer_keys(keys, world.curator), name="consumer")
+        gift_of_curator, giver=dataclasses.replace(offer_keys(keys, world.curator), name="consumer")
     )
 
 

@@ -52,7 +52,7 @@ def test_losses_anywhere_leave_the_sum_of_the_others(
     np.testing.assert_array_equal(total.steps, sum(run.inputs[name] for name in total.owners))
     assert set(agreed.owners) - set(total.owners) == {*lost["advertise"], *lost["share"], *lost["mask"]}
     for message in run.unmaskings.values():
-        seeds, keys = ({each.about for each in shares} for shares in (message.self_masks, message.mask_keys))
+        seeds, keys = ({peer.about for peer in shares} for shares in (message.self_masks, message.mask_keys))
         assert not seeds & keys
         assert seeds | keys <= set(run.curator._graph.circle(message.sender))
 
@@ -111,10 +111,10 @@ def test_a_curator_that_lies_about_the_graph_is_refused(lie: str) -> None:
     run = started("advertise")
     run.curator.roster()
     other = next(name for name in run.owners if name not in run.curator._graph.circle(NAME))
-    change, said = ROSTERS[lie]
+    change, message = ROSTERS[lie]
     roster = change(run.curator.roster_of(NAME), run.curator.roster_of(other))
     owner = run.owners[NAME]
-    with pytest.raises(SecureAggregationError, match=said):
+    with pytest.raises(SecureAggregationError, match=message):
         owner.share(roster, public_keys(run.agreed.owners))
     assert owner.phase is Phase.LEFT
 
@@ -134,19 +134,19 @@ def test_owners_with_two_rosters_open_no_share_of_each_other() -> None:
     whole = run.curator.roster()
     marks = (*whole.fingerprints[:-1], b"")
     graph = graph_of(run.agreed, root_of(run.agreed.context, marks))
-    told = [name for name in run.agreed.owners if name != "o029"]
+    sharing_owners = [name for name in run.agreed.owners if name != "o029"]
     sent: dict[str, SealedShares] = {}
-    for name in told[:15]:
+    for name in sharing_owners[:15]:
         sent[name] = run.owners[name].share(run.curator.roster_of(name), public_keys(run.agreed.owners))
-    for name in told[15:]:
-        circle = [each for each in whole.advertisements if each.sender in set(graph.circle(name)) - {"o029"}]
+    for name in sharing_owners[15:]:
+        circle = [peer for peer in whole.advertisements if peer.sender in set(graph.circle(name)) - {"o029"}]
         roster = KeyRoster(run.agreed.context, tuple(circle), marks)
         sent[name] = run.owners[name].share(roster, public_keys(run.agreed.owners))
-    sharing = tuple(told)
-    for name in (told[0], told[-1]):
+    sharing = tuple(sharing_owners)
+    for name in (sharing_owners[0], sharing_owners[-1]):
         owner = run.owners[name]
         own = set(owner._keys) - {name, "o029"}
-        shares = tuple(part for each in own for part in sent[each].shares if part.recipient == name)
+        shares = tuple(part for peer in own for part in sent[peer].shares if part.recipient == name)
         with pytest.raises(SecureAggregationError, match=r"did not seal|other shares than"):
             owner.mask(Delivery(name, run.agreed.context, shares, sharing), run.inputs[name], Silence())
 
@@ -160,7 +160,7 @@ def test_owners_with_two_rosters_open_no_share_of_each_other() -> None:
         ("nobody is said to have shared", "shared in 'run-1' and 28 must"),
     ],
 )
-def test_a_delivery_must_hold_the_shares_of_the_neighbours_that_shared(lie: str, said: str) -> None:
+def test_a_delivery_must_hold_the_shares_of_the_neighbours_that_shared(lie: str, message: str) -> None:
     run = started("share")
     mail = run.curator.deliveries()[NAME]
     gone, far = mail.shares[0].sender, sorted(set(mail.sharing) - set(run.curator._graph.circle(NAME)))
@@ -172,9 +172,9 @@ def test_a_delivery_must_hold_the_shares_of_the_neighbours_that_shared(lie: str,
         "too few shared": {"sharing": tuple(name for name in mail.sharing if name not in far[:3])},
         "nobody is said to have shared": {"sharing": ()},
     }
-    told: Delivery = dataclasses.replace(mail, **changes[lie])
-    with pytest.raises(SecureAggregationError, match=said):
-        run.owners[NAME].mask(told, run.inputs[NAME], Silence())
+    delivery: Delivery = dataclasses.replace(mail, **changes[lie])
+    with pytest.raises(SecureAggregationError, match=message):
+        run.owners[NAME].mask(delivery, run.inputs[NAME], Silence())
 
 
 def test_an_owner_with_another_list_of_sharers_masks_so_that_no_sum_opens() -> None:
@@ -183,10 +183,12 @@ def test_an_owner_with_another_list_of_sharers_masks_so_that_no_sum_opens() -> N
     mail = run.curator.deliveries()
     far = next(name for name in run.owners if name not in run.curator._graph.circle(NAME))
     for name, owner in run.owners.items():
-        said = mail[name]
+        own_delivery = mail[name]
         if name == NAME:
-            said = dataclasses.replace(said, sharing=tuple(each for each in said.sharing if each != far))
-        run.curator.masked(owner.mask(said, run.inputs[name], Silence()))
+            own_delivery = dataclasses.replace(
+                own_delivery, sharing=tuple(peer for peer in own_delivery.sharing if peer != far)
+            )
+        run.curator.masked(owner.mask(own_delivery, run.inputs[name], Silence()))
     survivors = run.curator.survivors()
     with pytest.raises(SecureAggregationError, match="counts an owner as a survivor that shared no masks"):
         run.owners.pop(NAME).endorse(survivors)
@@ -223,8 +225,8 @@ def test_only_endorsements_of_the_committee_count() -> None:
         run.owners["o000"].unmask(Endorsements(context, tuple(outside)))
     with pytest.raises(SecureAggregationError, match="endorse the survivors in 'run-1' and"):
         run.owners["o001"].unmask(Endorsements(context, tuple(inside[: run.agreed.threshold - 1])))
-    for each in [*outside, *inside[: run.agreed.threshold - 1]]:
-        run.curator.endorsed(each)
+    for peer in [*outside, *inside[: run.agreed.threshold - 1]]:
+        run.curator.endorsed(peer)
     with pytest.raises(SecureAggregationError, match="owners sent endorsements"):
         run.curator.endorsements()
 
@@ -235,8 +237,8 @@ def test_a_second_list_of_survivors_is_not_endorsed() -> None:
     everybody = run.curator.survivors()
     fewer = Survivors(run.agreed.context, tuple(name for name in everybody.owners if name != "o029"))
     owner = run.owners[NAME]
-    given = [each.endorse(everybody) for each in run.owners.values()]
-    shown = tuple(each for each in given if each.sender in run.curator._graph.committee)
+    given = [peer.endorse(everybody) for peer in run.owners.values()]
+    shown = tuple(peer for peer in given if peer.sender in run.curator._graph.committee)
     owner.unmask(Endorsements(run.agreed.context, shown))
     for step in (lambda: owner.endorse(fewer), lambda: owner.unmask(Endorsements(run.agreed.context, shown))):
         with pytest.raises(SecureAggregationError, match="when it is to be done"):

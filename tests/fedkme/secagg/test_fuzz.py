@@ -109,8 +109,8 @@ def test_a_mangled_message_is_refused_or_harmless(step: str, seed: int) -> None:
         for name in list(run.owners):
             owner = run.owners[name]
             try:
-                said = before[name] if isinstance(before, dict) else before
-                arguments = () if said is None else (passed(name, there, said),)
+                original = before[name] if isinstance(before, dict) else before
+                arguments = () if original is None else (passed(name, there, original),)
                 inputs = (run.inputs[name], Silence()) if there == "mask" else ()
                 answer = getattr(owner, there)(*arguments, *inputs)
                 getattr(run.curator, back)(passed(name, back, answer))

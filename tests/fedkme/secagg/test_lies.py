@@ -42,10 +42,10 @@ def forged(name: str, signer: str, context: bytes = CONTEXT, seed: int = 7) -> A
 
 
 def swap(advertisements: tuple[Advertisement, ...], other: Advertisement) -> tuple[Advertisement, ...]:
-    return tuple(other if each.sender == other.sender else each for each in advertisements)
+    return tuple(other if entry.sender == other.sender else entry for entry in advertisements)
 
 
-REPLAYED = next(each for each in [party(parameters(run="run-0"), "o001").advertise()])
+REPLAYED = next(entry for entry in [party(parameters(run="run-0"), "o001").advertise()])
 OWN = party(AGREED, "o000", seed=99).advertise()
 ROSTERS: dict[str, Callable[[KeyRoster], KeyRoster]] = {
     "replaced keys": lambda roster: KeyRoster(
@@ -112,7 +112,7 @@ def other_run(name: str) -> SealedShare:
     """Share that an owner sealed for o000 in a run of the same name, with other keys."""
     run = started("advertise", seed=5)
     sealed = run.owners[name].share(run.curator.roster())
-    return next(each for each in sealed.shares if each.recipient == "o000")
+    return next(entry for entry in sealed.shares if entry.recipient == "o000")
 
 
 DELIVERIES: dict[str, Callable[[Delivery, Delivery], tuple[SealedShare, ...]]] = {
@@ -166,7 +166,7 @@ def test_the_vector_of_a_live_owner_called_lost_stays_masked() -> None:
     others = [run.owners[name] for name in claim.owners]
     endorsements = Endorsements(CONTEXT, tuple(owner.endorse(claim) for owner in others))
     answers = [owner.unmask(endorsements) for owner in others]
-    about = {each.about for answer in answers for each in answer.self_masks}
+    about = {entry.about for answer in answers for entry in answer.self_masks}
     assert "o004" not in about
     shares = {AGREED.point(answer.sender): shamir.from_bytes(answer.mask_keys[0].share) for answer in answers}
     key = shamir.combine(shares).to_bytes(32, "big")  # the curator can open the pairwise masks,
@@ -182,11 +182,11 @@ def test_owners_with_different_survivor_lists_open_nothing() -> None:
     # Bonawitz et al. 2017, consistency check: without it the curator would get o003's seed from some, its key
     # from others.
     run = started("mask")
-    told = {name: Survivors(CONTEXT, AGREED.owners) for name in ("o000", "o001")} | {
+    survivor_lists = {name: Survivors(CONTEXT, AGREED.owners) for name in ("o000", "o001")} | {
         name: Survivors(CONTEXT, ("o000", "o001", "o002", "o004")) for name in ("o002", "o004")
     }
-    given = {name: run.owners[name].endorse(said) for name, said in told.items()}
-    for name in told:
+    given = {name: run.owners[name].endorse(survivor_list) for name, survivor_list in survivor_lists.items()}
+    for name in survivor_lists:
         with pytest.raises(SecureAggregationError, match=r"told 'o00.' something else"):
             run.owners[name].unmask(Endorsements(CONTEXT, tuple(given.values())))
         assert run.owners[name].phase is Phase.LEFT
@@ -208,7 +208,7 @@ def test_owners_with_different_rosters_or_deliveries_open_nothing(lie: str) -> N
     run = started("advertise")
     roster = run.curator.roster()
     if lie == "keys":
-        short = KeyRoster(CONTEXT, tuple(each for each in roster.advertisements if each.sender != "o004"))
+        short = KeyRoster(CONTEXT, tuple(entry for entry in roster.advertisements if entry.sender != "o004"))
         for name, owner in run.owners.items():
             if name != "o004":
                 sent = owner.share(short if name == "o000" else roster)
@@ -222,8 +222,8 @@ def test_owners_with_different_rosters_or_deliveries_open_nothing(lie: str) -> N
         for owner in run.owners.values():
             run.curator.shared(owner.share(roster))
         mail = run.curator.deliveries()
-        kept = tuple(each for each in mail["o000"].shares if each.sender != "o004")
-        mail["o000"] = Delivery("o000", CONTEXT, kept)
+        kept_shares = tuple(entry for entry in mail["o000"].shares if entry.sender != "o004")
+        mail["o000"] = Delivery("o000", CONTEXT, kept_shares)
     for name, owner in run.owners.items():
         owner.mask(mail[name], run.inputs[name], Silence())
     survivors = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
@@ -269,7 +269,7 @@ def test_owners_with_other_parameters_refuse_each_others_messages(what: str) -> 
     sent = tuple(owner.advertise() for owner in owners.values())
     for name in ("o000", "o004"):
         for context in (agreed.context, other.context):
-            again = {each: party(other if each == "o004" else agreed, each) for each in owners}
+            again = {entry: party(other if entry == "o004" else agreed, entry) for entry in owners}
             again[name].advertise()
             with pytest.raises(SecureAggregationError):
                 again[name].share(KeyRoster(context, sent))

@@ -45,10 +45,10 @@ def tail(owners: int, marked: int, drawn: int, over: int) -> Fraction:
 
 
 def matrix(owners: int, degree: int) -> NDArray[np.float64]:
-    found = np.zeros((owners, owners))
-    for place, each in itertools.product(range(owners), offsets(owners, degree)):
-        found[place, (place + each) % owners] = found[place, (place - each) % owners] = 1.0
-    return found
+    edges = np.zeros((owners, owners))
+    for place, distance in itertools.product(range(owners), offsets(owners, degree)):
+        edges[place, (place + distance) % owners] = edges[place, (place - distance) % owners] = 1.0
+    return edges
 
 
 @pytest.mark.parametrize(("owners", "dropouts", "colluders"), SIZES)
@@ -68,11 +68,11 @@ def test_a_plan_meets_the_four_conditions_of_its_proof(owners: int, dropouts: in
     # Condition 4 once more, over all sizes of sets and numbers of survivors, by eigenvalues of the matrix.
     values = np.linalg.eigvalsh(matrix(owners, k))[:-1]
     above, largest, least = values.max(), np.abs(values).max(), t - 1 - tau
-    for left in range(owners - dropouts - colluders, owners + 1):
-        sizes = np.arange(1, left // 2 + 1)
+    for survivors in range(owners - dropouts - colluders, owners + 1):
+        sizes = np.arange(1, survivors // 2 + 1)
         dense = least <= k * sizes / owners + above * (1 - sizes / owners)
-        pairs = sizes * (left - sizes)
-        apart = pairs / (owners * (owners - left) + pairs) <= (largest / k) ** 2
+        pairs = sizes * (survivors - sizes)
+        apart = pairs / (owners * (owners - survivors) + pairs) <= (largest / k) ** 2
         assert not np.any(dense & apart)
 
 
@@ -100,8 +100,8 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
     monkeypatch.setattr(neighbours, "offsets", lambda owners, degree: tuple(range(1, degree // 2 + 1)))
     assert not is_connected(owners, degree, least, honest)
     # And it is cut: 30 owners at 0 and 30 at 500 leave two parts whose members keep 30 neighbours or more.
-    left = [place for place in range(owners) if place % 500 >= degree // 2]
-    reached, ahead = {left[0]}, [left[0]]
+    survivors = [place for place in range(owners) if place % 500 >= degree // 2]
+    reached, ahead = {survivors[0]}, [survivors[0]]
     while ahead:
         place = ahead.pop()
         for step in (*range(-30, 0), *range(1, 31)):
@@ -109,7 +109,7 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
             if other % 500 >= 30 and other not in reached:
                 reached.add(other)
                 ahead.append(other)
-    assert len(reached) == len(left) / 2
+    assert len(reached) == len(survivors) / 2
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,17 +119,17 @@ def test_no_choice_of_lost_owners_that_was_tried_cuts_the_graph(seed: int) -> No
     plan = planned(owners, dropouts, 0)
     joined = matrix(owners, plan.degree) > 0
     rng = np.random.default_rng(seed)
-    left = np.ones(owners, dtype=bool)
+    survivors = np.ones(owners, dtype=bool)
     for place in rng.permutation(owners):
-        around = np.flatnonzero(joined[place] & left)
-        spare = min(len(around) - (plan.threshold - 1), dropouts - int((~left).sum()))
-        left[rng.permutation(around)[: max(0, spare)]] = False
-    assert (~left).sum() == dropouts
-    demanded = left & (joined[:, left].sum(axis=1) >= plan.threshold - 1)
+        around = np.flatnonzero(joined[place] & survivors)
+        spare = min(len(around) - (plan.threshold - 1), dropouts - int((~survivors).sum()))
+        survivors[rng.permutation(around)[: max(0, spare)]] = False
+    assert (~survivors).sum() == dropouts
+    demanded = survivors & (joined[:, survivors].sum(axis=1) >= plan.threshold - 1)
     reached = np.zeros(owners, dtype=bool)
     reached[np.flatnonzero(demanded)[0]] = True
     for _ in range(owners):
-        reached |= left & joined[:, reached].any(axis=1)
+        reached |= survivors & joined[:, reached].any(axis=1)
     assert reached[demanded].all()
 
 
@@ -167,6 +167,8 @@ def test_the_smallest_circle_is_counted() -> None:
     graph = Graph(parameters(100, 5, 5, neighbours=degree, threshold=threshold), b"root")
     names = graph._owners
     for gone in (set(names[3:8]), set(graph.circle(names[0])) - {names[0]}):
-        left = frozenset(names) - gone
-        assert graph.fewest(left) == min(len(left.intersection(graph.circle(name))) for name in left)
-    assert graph.fewest(left) == 1
+        survivors = frozenset(names) - gone
+        assert graph.fewest(survivors) == min(
+            len(survivors.intersection(graph.circle(name))) for name in survivors
+        )
+    assert graph.fewest(survivors) == 1

@@ -258,8 +258,8 @@ def test_a_sum_wraps_with_less_than_the_stated_probability() -> None:
 def test_a_plan_covers_an_owner_that_knows_its_own_share(security: Security) -> None:
     # An owner that learns the total knows its own share, also where no owner sides with the curator.
     owners = 5
-    known = {"dropouts": security.dropouts, "colluders": security.shares_known}
-    plan = plan_noise(1.0, 1e-6, owners=owners, length=3, diameter=1e9, **known)
+    losses_and_colluders = {"dropouts": security.dropouts, "colluders": security.shares_known}
+    plan = plan_noise(1.0, 1e-6, owners=owners, length=3, diameter=1e9, **losses_and_colluders)
     unknown = owners - security.dropouts - max(1, security.colluders)
     assert gaussian_epsilon(math.sqrt(unknown) * plan.share / plan.diameter, 1e-6) <= 1.0 + 1e-9
     proposed = parameters(owners, security.dropouts, security.colluders, bits=64, noise=plan.share)

@@ -68,7 +68,10 @@ def test_nobody_reveals_both_secrets_of_a_peer() -> None:
     run.total()
     assert run.unmaskings
     for message in run.unmaskings.values():
-        seeds, keys = ({each.about for each in shares} for shares in (message.self_masks, message.mask_keys))
+        seeds, keys = (
+            {participant.about for participant in shares}
+            for shares in (message.self_masks, message.mask_keys)
+        )
         assert not seeds & keys
         assert keys == {"o002"}
 
@@ -138,9 +141,9 @@ def test_secrets_are_forgotten_when_an_owner_leaves_or_is_done() -> None:
     with pytest.raises(SecureAggregationError):
         owner.mask(leaving.curator.deliveries()["o001"], leaving.inputs["o000"], Silence())
     assert owner.phase is Phase.LEFT
-    for each in (*run.owners.values(), owner):
-        assert each._secrets is None
-        assert not each._shares
+    for participant in (*run.owners.values(), owner):
+        assert participant._secrets is None
+        assert not participant._shares
 
 
 def test_a_vector_out_of_range_ends_the_owners_part_without_showing_a_value() -> None:

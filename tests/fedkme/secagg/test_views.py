@@ -58,10 +58,10 @@ def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np
     """
     keys, context = run.curator._keys, run.agreed.context
     shares = {
-        run.agreed.point(sender): shamir.from_bytes(each.share)
+        run.agreed.point(sender): shamir.from_bytes(share.share)
         for sender, message in run.unmaskings.items()
-        for each in message.self_masks
-        if each.about == name
+        for share in message.self_masks
+        if share.about == name
     }
     rest = run.masked[name].words.copy()
     add_keystreams(rest, [], [expand(shamir.combine(shares).to_bytes(32, "big"), context, SELF_MASK)])
@@ -133,4 +133,4 @@ def test_keys_differ_between_pairs_uses_and_aggregations() -> None:
         key("a", one, "b", other, label=b"another use"),
     ]
     assert len(set(keys)) == len(keys)
-    assert all(len(each) == 32 for each in keys)
+    assert all(len(share) == 32 for share in keys)

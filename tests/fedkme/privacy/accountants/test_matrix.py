@@ -31,14 +31,14 @@ def test_the_matrix_composes_what_each_observer_saw() -> None:
         SOUND,
         1e-5,
     )
-    found = {(row.protected, row.observer): row for row in rows}
-    assert list(found) == sorted(found)
-    assert len(found) == 4
-    assert found["owner-1", "owner-2"].figure == SOUND.epsilon([Gaussian(5.0)], 1e-5)
-    assert found["owner-1", "owner-3"].figure.epsilon > found["owner-1", "owner-2"].figure.epsilon
-    assert found["owner-1", "curator"].raw_rows == 5
-    assert math.isinf(found["owner-1", "curator"].figure.epsilon)
-    assert found["D_v", "owner-2"].figure == SOUND.epsilon([Gaussian(4.0)], 1e-5)
+    figures = {(row.protected, row.observer): row for row in rows}
+    assert list(figures) == sorted(figures)
+    assert len(figures) == 4
+    assert figures["owner-1", "owner-2"].figure == SOUND.epsilon([Gaussian(5.0)], 1e-5)
+    assert figures["owner-1", "owner-3"].figure.epsilon > figures["owner-1", "owner-2"].figure.epsilon
+    assert figures["owner-1", "curator"].raw_rows == 5
+    assert math.isinf(figures["owner-1", "curator"].figure.epsilon)
+    assert figures["D_v", "owner-2"].figure == SOUND.epsilon([Gaussian(4.0)], 1e-5)
 
 
 def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_not_another() -> None:

@@ -117,9 +117,9 @@ def test_the_pair_is_the_supremum() -> None:
     epsilon = np.linspace(-0.69, 0.69, 47)
     single = (1 - np.exp(epsilon - t) - np.exp(t - span) + np.exp(epsilon - span)) / -np.expm1(-span)
     single = np.where((epsilon >= t - span) & (epsilon <= t), single, 0.0).max(axis=0)
-    found = bounded_range_delta(epsilon, span)
-    np.testing.assert_allclose(found, single, atol=1e-6)
-    assert np.all(found <= pure_delta(epsilon, span) + 1e-15)
+    deltas = bounded_range_delta(epsilon, span)
+    np.testing.assert_allclose(deltas, single, atol=1e-6)
+    assert np.all(deltas <= pure_delta(epsilon, span) + 1e-15)
 
 
 def test_bounded_range_holds_for_adaptively_chosen_steps() -> None:
@@ -130,12 +130,12 @@ def test_bounded_range_holds_for_adaptively_chosen_steps() -> None:
     first = (1 - np.exp(grid - span)) / -np.expm1(-span)  # P of the loss t; else it is t - span
 
     @lru_cache(None)
-    def worst(left: int, epsilon: float) -> float:
-        if left == 0:
+    def worst(steps_left: int, epsilon: float) -> float:
+        if steps_left == 0:
             return max(0.0, -math.expm1(epsilon))
         best: float = max(
-            p * worst(left - 1, round(epsilon - t, 9))
-            + (1 - p) * worst(left - 1, round(epsilon - t + span, 9))
+            p * worst(steps_left - 1, round(epsilon - t, 9))
+            + (1 - p) * worst(steps_left - 1, round(epsilon - t + span, 9))
             for t, p in zip(grid.tolist(), first.tolist(), strict=True)
         )
         return best

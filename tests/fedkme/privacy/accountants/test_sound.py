@@ -280,13 +280,13 @@ assert a.Sound().epsilon([e.Gaussian(11.2), e.PureDp(0.36, 2)], 1e-5).method == 
 assert a.Sound().epsilon([e.PureDp(0.5, 2)], 1e-5).epsilon == 1.0
 print("dp_accounting" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "False"
 
 
 def test_figures_without_noise_share_one_reason_that_names_the_first_few() -> None:
     events = [ExactStatistic(f"sum {at}") for at in range(5)]
     bound = Sound().figures([RawRows(2), *events], 1e-5)[0]
-    said = "rows are seen as they are; released without noise: sum 0, sum 1, sum 2 and 2 more"
+    expected_reason = "rows are seen as they are; released without noise: sum 0, sum 1, sum 2 and 2 more"
     assert bound.method == "none"
-    assert bound.reason == said
+    assert bound.reason == expected_reason
