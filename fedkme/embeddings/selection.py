@@ -172,7 +172,7 @@ def pursue(short: ShortRows, means: FloatArray, p: int) -> IntArray:
         chosen[place], free[row], columns[place] = row, False, short.column(row)
         rows = chosen[: place + 1]
         support = np.append(np.flatnonzero(weights), place)  # the previous weights are a good start
-        weights = _fitted(columns[: place + 1, rows], means[rows], support)
+        weights = _fit_weights(columns[: place + 1, rows], means[rows], support)
         residual = means - weights.astype(np.float32) @ columns[: place + 1]
     return chosen
 
@@ -190,13 +190,13 @@ def exchange(short: ShortRows | FirstRows, means: FloatArray, chosen: IntArray, 
         sweeps: largest number of sweeps over the chosen rows.
     """
     chosen, columns = chosen.copy(), np.array([short.column(row) for row in chosen])
-    weights = _fitted(columns[:, chosen], means[chosen], np.arange(len(chosen)))
+    weights = _fit_weights(columns[:, chosen], means[chosen], np.arange(len(chosen)))
     for _ in range(sweeps):
         exchanged = 0
         for place in np.argsort(weights, kind="stable"):
             stay = np.flatnonzero(np.arange(len(chosen)) != place)
             stay_rows, others = chosen[stay], np.zeros(len(chosen))
-            others[stay] = _fitted(
+            others[stay] = _fit_weights(
                 columns[np.ix_(stay, stay_rows)], means[stay_rows], np.flatnonzero(weights[stay])
             )
             residual = means - others.astype(np.float32) @ columns
@@ -206,9 +206,9 @@ def exchange(short: ShortRows | FirstRows, means: FloatArray, chosen: IntArray, 
             tried[place] = row
             gram = columns[:, tried]
             gram[place] = column[tried]
-            fitted = _fitted(gram, means[tried], np.append(np.flatnonzero(others), place))
-            before = _value(columns[:, chosen], means[chosen], weights)
-            if _value(gram, means[tried], fitted) < before - _GAIN:
+            fitted = _fit_weights(gram, means[tried], np.append(np.flatnonzero(others), place))
+            before = _objective(columns[:, chosen], means[chosen], weights)
+            if _objective(gram, means[tried], fitted) < before - _GAIN:
                 chosen, weights, columns[place] = tried, fitted, column
                 exchanged += 1
         if not exchanged:
@@ -216,7 +216,7 @@ def exchange(short: ShortRows | FirstRows, means: FloatArray, chosen: IntArray, 
     return chosen
 
 
-def _fitted(gram: NDArray[np.float32], target: FloatArray, support: IntArray) -> FloatArray:
+def _fit_weights(gram: NDArray[np.float32], target: FloatArray, support: IntArray) -> FloatArray:
     """Best weights >= 0 with a sum of at most 1, from a first support; an extra zero row takes the rest."""
     padded = np.pad(gram.astype(np.float64), (0, 1))
     support = np.append(support, len(target))
@@ -224,6 +224,6 @@ def _fitted(gram: NDArray[np.float32], target: FloatArray, support: IntArray) ->
     return weights
 
 
-def _value(gram: NDArray[np.float32], target: FloatArray, weights: FloatArray) -> float:
+def _objective(gram: NDArray[np.float32], target: FloatArray, weights: FloatArray) -> float:
     """MMD^2 without its constant |mu|^2."""
     return float(weights @ gram @ weights - 2.0 * weights @ target)

@@ -51,7 +51,7 @@ def _fit_ball(
 ) -> Fit:
     """Accelerated projected gradients over the L1 ball, restarted."""
     step = 1.0 / _largest_eigenvalue(gram)
-    weights = np.full(len(target), bound / len(target)) if start is None else _onto_ball(start, bound)
+    weights = np.full(len(target), bound / len(target)) if start is None else _project_to_ball(start, bound)
     leading, momentum = weights, 1.0
     gap = float("inf")
     best, best_gap = weights, gap
@@ -64,7 +64,7 @@ def _fit_ball(
                 best, best_gap = weights, gap
             if gap <= GAP:
                 break
-        moved = _onto_ball(leading - step * (gram @ leading - target), bound)
+        moved = _project_to_ball(leading - step * (gram @ leading - target), bound)
         if float((leading - moved) @ (moved - weights)) > 0.0:
             momentum = 1.0  # the momentum points uphill: O'Donoghue and Candes 2015
         later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
@@ -75,19 +75,19 @@ def _fit_ball(
 
 def project(weights: FloatArray, constraint: Constraint, bound: float = 1.0) -> FloatArray:
     """The nearest feasible weights in the Euclidean norm (Duchi and others 2008), (M,)."""
-    return _simplex(weights, 1.0) if constraint == "simplex" else _onto_ball(weights, bound)
+    return _project_to_simplex(weights, 1.0) if constraint == "simplex" else _project_to_ball(weights, bound)
 
 
-def _onto_ball(weights: FloatArray, bound: float) -> FloatArray:
+def _project_to_ball(weights: FloatArray, bound: float) -> FloatArray:
     if np.abs(weights).sum() <= bound:
         return weights
-    inside: FloatArray = np.sign(weights) * _simplex(np.abs(weights), bound)
+    inside: FloatArray = np.sign(weights) * _project_to_simplex(np.abs(weights), bound)
     # Rounding must not leave the ball: the bound is a promise.
     total = float(np.abs(inside).sum())
     return inside * (bound / total * (1.0 - 1e-15)) if total > bound else inside
 
 
-def _simplex(weights: FloatArray, total: float) -> FloatArray:
+def _project_to_simplex(weights: FloatArray, total: float) -> FloatArray:
     descending: FloatArray = np.sort(weights)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(weights) + 1)
     last = int(np.flatnonzero(descending > excess)[-1])

@@ -47,7 +47,7 @@ class Binning:
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of every column, the label's last."""
         label = [len(self.schema.classes)] if self.schema.label is not None else []
-        return (*(self._size(column) for column, _ in self._columns()), *label)
+        return (*(self._count_codes(column) for column, _ in self._columns()), *label)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,19 +83,23 @@ class Binning:
         values = np.zeros((len(codes), self.schema.width))
         for column, place in self._columns():
             code = codes[:, place]
-            values[:, place] = self._inside(column, code, generator) if isinstance(column, Numeric) else code
+            values[:, place] = (
+                self._draw_numbers(column, code, generator) if isinstance(column, Numeric) else code
+            )
         return Table(values, codes[:, -1].copy() if self.schema.label is not None else None)
 
     def numbers(self, place: int, codes: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
         """Draw values of a numeric column for codes, as `decode` does."""
-        return self._inside(self._number(place), codes, generator)
+        return self._draw_numbers(self._numeric_column(place), codes, generator)
 
-    def _number(self, place: int) -> Numeric:
+    def _numeric_column(self, place: int) -> Numeric:
         column = next(column for column, at in self._columns() if at == place)
         assert isinstance(column, Numeric)
         return column
 
-    def _inside(self, column: Numeric, code: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_numbers(
+        self, column: Numeric, code: IntArray, generator: np.random.Generator
+    ) -> NDArray[np.float64]:
         edges = self.edges(column)
         last = len(edges) - 2
         start, end = edges[np.minimum(code, last)], edges[np.minimum(code, last) + 1]
@@ -105,22 +109,22 @@ class Binning:
 
     def within(self, place: int, coarse: Binning) -> IntArray:
         """Code of a coarser binning that contains each code of a numeric column, (codes,)."""
-        column = self._number(place)
+        column = self._numeric_column(place)
         mine, theirs = self.edges(column), coarse.edges(column)
         bins = np.searchsorted(theirs[1:-1], mine[:-1] + 1e-9 * np.diff(mine), side="right")
         return np.concatenate([bins, len(theirs) - 1 + np.arange(len(column.atoms))])
 
     def edges(self, column: Numeric) -> NDArray[np.float64]:
         """Ends of the bins of a numeric column, increasing; a whole number k stands for [k, k + 1)."""
-        return column.axis.edges(self._bins(column))
+        return column.axis.edges(self._count_bins(column))
 
-    def _bins(self, column: Numeric) -> int:
+    def _count_bins(self, column: Numeric) -> int:
         if column.cuts:
             return len(column.cuts) + 1
         whole = column.bounds[1] - column.bounds[0] + 1.0
         return int(min(self.bins, whole)) if column.integer else self.bins
 
-    def _size(self, column: Numeric | Category) -> int:
+    def _count_codes(self, column: Numeric | Category) -> int:
         if isinstance(column, Category):
             return len(column.categories)
         return len(self.edges(column)) - 1 + len(column.atoms)

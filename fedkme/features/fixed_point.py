@@ -139,7 +139,11 @@ class ScoredFeatures:
 
     def best(self, mean: MeanVector, size: int) -> tuple[int, float]:
         """Row of the largest bid (of equal bids the first), and the bid; as from `bids`, bit for bit."""
-        rows = np.arange(0) if self._count < _FEW_ROWS else self._may_win(mean.astype(np.float64), size)
+        rows = (
+            np.arange(0)
+            if self._count < _FEW_ROWS
+            else self._rows_that_may_win(mean.astype(np.float64), size)
+        )
         if not 0 < _MANY * len(rows) < self._count:
             gains = self.bids(mean, size)
             row = int(gains.argmax())
@@ -153,7 +157,7 @@ class ScoredFeatures:
         gains *= self._unit
         return gains
 
-    def _may_win(self, mean: FloatArray, size: int) -> NDArray[np.intp]:
+    def _rows_that_may_win(self, mean: FloatArray, size: int) -> NDArray[np.intp]:
         """Rows, in order, that include every row with the largest bid.
 
         Let T and S be the largest scores that target and mean can give. The error of a gain in float32 is at
@@ -168,7 +172,7 @@ class ScoredFeatures:
         gains = self._near_mean.scores * np.float32(-size / (size + 1))
         gains += self._near_target
         off = self._near_mean.off
-        off += 5 * _HALF_ULP * (_largest(self._target) + _largest(mean) + off)
+        off += 5 * _HALF_ULP * (_largest_product(self._target) + _largest_product(mean) + off)
         return np.flatnonzero(gains >= np.float32(float(gains.max()) - 2 * off))
 
     def tolerance(self, size: int) -> float:
@@ -206,7 +210,7 @@ class ScoredFeatures:
             setattr(self, name, new)
 
 
-def _largest(vector: FloatArray) -> float:
+def _largest_product(vector: FloatArray) -> float:
     """Largest |inner product| of a row in fixed point and a vector."""
     return 2.0**14 * float(np.abs(vector).sum())
 
@@ -230,10 +234,10 @@ class NearScores:
     def follow(self, features: Features, vector: FloatArray) -> None:
         """Update the scores to another vector and to appended rows, features (d, m)."""
         valid, step = len(self.scores), vector - self._vector
-        changed, fresh = step.nonzero()[0], _off(vector)
+        changed, fresh = step.nonzero()[0], _product_error(vector)
         off = self.off
         if len(changed):
-            off += _off(step[changed]) + _HALF_ULP * (_largest(vector) + off)
+            off += _product_error(step[changed]) + _HALF_ULP * (_largest_product(vector) + off)
         if 2 * len(changed) >= len(vector) or off > 4 * fresh:
             valid, off = 0, fresh
         if features.shape[1] > len(self.scores):
@@ -254,10 +258,10 @@ class NearScores:
             self.scores[rows] += short @ features[coordinates, rows].astype(np.float32)
 
 
-def _off(vector: FloatArray) -> float:
+def _product_error(vector: FloatArray) -> float:
     """Largest error of an inner product with a vector in float32."""
     roundings = (len(vector) + 1) * _HALF_ULP
-    return roundings / (1 - roundings) * _largest(vector)
+    return roundings / (1 - roundings) * _largest_product(vector)
 
 
 class FeatureMean:

@@ -108,7 +108,7 @@ class _Hermite(EmbeddingMap):
     def _numbers(self, values: Any, xp: Any) -> Any:
         return hermite_functions(values - self._series.origin, self._series.order, self.rho, xp)
 
-    def _spread2(self, dimension: Dimension) -> float:
+    def _squared_spread(self, dimension: Dimension) -> float:
         """Squared spread of one dimension's features: two numbers are at most 1 apart in model space."""
         if dimension.levels:
             return 2.0 if dimension.levels > 1 else 0.0
@@ -131,7 +131,9 @@ class HermiteSum(_Hermite):
         domain = self.domain
         self.dimension = (spec.order + 1) * len(domain.numbers) + len(domain.codes)
         self.norm_bound = 1.0
-        self.spread = math.sqrt(sum(self._spread2(d) for d in domain.dimensions) / len(domain.dimensions))
+        self.spread = math.sqrt(
+            sum(self._squared_spread(d) for d in domain.dimensions) / len(domain.dimensions)
+        )
         _check_dimension(self.dimension)
 
     @override
@@ -167,7 +169,7 @@ class HermiteProduct(_Hermite):
         self._factors = [self.domain.dimensions[column] for column in spec.columns]
         self.dimension = math.prod(factor.levels or spec.order + 1 for factor in self._factors)
         self.norm_bound = 1.0
-        least = math.prod(1.0 - 0.5 * self._spread2(factor) for factor in self._factors)
+        least = math.prod(1.0 - 0.5 * self._squared_spread(factor) for factor in self._factors)
         self.spread = math.sqrt(max(0.0, 2.0 - 2.0 * least))
         _check_dimension(self.dimension)
 

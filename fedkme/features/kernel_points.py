@@ -56,7 +56,7 @@ class PointsSpec(MapSpec):
     def _shaped(self) -> PointsSpec:
         for text in (self.points, self.whitening):
             if text is not None:
-                values = _unpacked(text)
+                values = _unpack(text)
                 if not values.size or values.size % self.count:
                     raise ValueError("points and whitening are matrices of `count` points")
                 try:
@@ -82,17 +82,17 @@ class PointsSpec(MapSpec):
             gamma=gamma,
             units=units,
             count=len(points),
-            points=_packed(points),
-            whitening=None if whitening is None else _packed(whitening),
+            points=_pack(points),
+            whitening=None if whitening is None else _pack(whitening),
         )
 
     def matrix(self) -> FloatArray:
         """z, (M, n)."""
-        return _unpacked(self.points).reshape(self.count, -1)
+        return _unpack(self.points).reshape(self.count, -1)
 
     def basis(self) -> FloatArray | None:
         """W, (J, M)."""
-        return None if self.whitening is None else _unpacked(self.whitening).reshape(-1, self.count)
+        return None if self.whitening is None else _unpack(self.whitening).reshape(-1, self.count)
 
 
 class PointsMap(EmbeddingMap):
@@ -174,7 +174,7 @@ def _largest_norm2(whitening: FloatArray, gram: FloatArray, entry: float) -> flo
     error = off * float(np.linalg.norm(whitening, 2)) ** 2
     largest = float(np.linalg.eigvalsh(whitening @ gram @ whitening.T)[-1])
     if not error <= _LARGEST_ERROR * largest:
-        raise _dependent()
+        raise _dependence_error()
     return largest + error
 
 
@@ -185,23 +185,23 @@ def _inverse_factor(gram: FloatArray) -> FloatArray:
     try:
         factor = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
-        raise _dependent() from None
+        raise _dependence_error() from None
     inverse: FloatArray = solve_triangular(factor, np.eye(len(gram)), lower=True)
     return inverse
 
 
-def _dependent() -> ConfigError:
+def _dependence_error() -> ConfigError:
     return ConfigError(
         "some of the points of a basis depend on the others to rounding error",
         "Leave them out by a pivoted decomposition, or truncate the basis earlier.",
     )
 
 
-def _packed(matrix: FloatArray) -> str:
+def _pack(matrix: FloatArray) -> str:
     return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f8").tobytes()).decode("ascii")
 
 
-def _unpacked(text: str) -> FloatArray:
+def _unpack(text: str) -> FloatArray:
     try:
         raw = base64.b64decode(text, validate=True)
         return np.frombuffer(raw, dtype="<f8").astype(np.float64)

@@ -118,7 +118,7 @@ def pooled_sum(
         norms = np.sqrt(np.einsum("ij,ij->i", block, block)) * ROW_UNIT
         odd = ~(norms <= longest)
         if odd.any():
-            block[odd] = _shortened(block[odd], norms[odd], features.norm_bound)
+            block[odd] = _shorten(block[odd], norms[odd], features.norm_bound)
         members = labels[start : start + step, None] == np.arange(layout.columns)
         unknown += int((~members.any(axis=1)).sum())
         if unknown:
@@ -129,7 +129,7 @@ def pooled_sum(
     return PooledSum(features.arranged(steps), count)
 
 
-def _shortened(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
+def _shorten(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
     """Shorten rows of steps that are too long, or not finite, to the bound; (k, J) of whole numbers."""
     is_finite = np.isfinite(norms)
     scale = np.where(is_finite, bound / np.where(is_finite, np.maximum(norms, ROW_UNIT), 1.0), 0.0)

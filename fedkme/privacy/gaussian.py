@@ -91,7 +91,7 @@ def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
         )
     # At 1 / (sqrt(2 pi) delta) the bound already holds for epsilon = 0.
     high = 1.0 / (math.sqrt(2.0 * math.pi) * delta)
-    single = _least(lambda sigma: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
+    single = _bisect_least(lambda sigma: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
     return math.sqrt(releases) * single
 
 
@@ -113,7 +113,7 @@ def gaussian_epsilon(sigma: float, delta: float) -> float:
         return 0.0
     # Chernoff's bound on the privacy loss, a Gaussian of mean 1/(2 s^2) and deviation 1/s.
     high = 0.5 / sigma**2 + math.sqrt(2.0 * math.log(1.0 / delta)) / sigma
-    return _least(lambda epsilon: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
+    return _bisect_least(lambda epsilon: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
 
 
 def row_epsilon(epsilon: float, delta: float, rows: int) -> float:
@@ -145,7 +145,7 @@ def responses_delta(sigma: float, responses: Responses, epsilon: float) -> float
 def responses_epsilon(sigma: float, responses: Responses, delta: float) -> float:
     """Smallest epsilon >= 0 at delta of Gaussian noise with randomised responses; see `responses_delta`."""
     high = gaussian_epsilon(sigma, delta / (1.0 + MARGIN)) + max(loss for _, loss in responses)
-    return _least(lambda epsilon: responses_delta(sigma, responses, epsilon) <= delta, 0.0, high)
+    return _bisect_least(lambda epsilon: responses_delta(sigma, responses, epsilon) <= delta, 0.0, high)
 
 
 def _check_delta(delta: float) -> None:
@@ -153,7 +153,7 @@ def _check_delta(delta: float) -> None:
         raise ConfigError(f"delta {delta} is not a probability of failure", "Take 0 < delta < 1.")
 
 
-def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
+def _bisect_least(holds: Callable[[float], bool], low: float, high: float) -> float:
     """Bisect to the least number at which a monotone condition holds; the condition holds at the result."""
     while True:
         middle = 0.5 * (low + high)

@@ -251,7 +251,7 @@ def read_ledger(path: Path, follow: Follow | None = None) -> list[Entry]:
     Raises:
         LedgerError: the file cannot be read, or the chain has a fault.
     """
-    return _whole((follow or follow_chain)(path), str(path))
+    return _entries_or_error((follow or follow_chain)(path), str(path))
 
 
 def read_chain(text: bytes, where: str) -> list[Entry]:
@@ -260,10 +260,10 @@ def read_chain(text: bytes, where: str) -> list[Entry]:
     Raises:
         LedgerError: the chain has a fault.
     """
-    return _whole(_follow(text), where)
+    return _entries_or_error(_follow(text), where)
 
 
-def _whole(followed: tuple[list[Entry], ChainFault | None], where: str) -> list[Entry]:
+def _entries_or_error(followed: tuple[list[Entry], ChainFault | None], where: str) -> list[Entry]:
     entries, fault = followed
     if fault is not None:
         raise LedgerError(f"{where}, line {fault.line}: {fault.what}", _REMEDY)
@@ -287,7 +287,7 @@ def follow_chain(path: Path) -> tuple[list[Entry], ChainFault | None]:
     Raises:
         LedgerError: the file cannot be read.
     """
-    return _follow(_text(path))
+    return _follow(_ledger_text(path))
 
 
 def nonce_of(vector: NDArray[np.int32] | NDArray[np.int64]) -> str:
@@ -316,7 +316,7 @@ def merged(ledgers: Iterable[Iterable[Line]]) -> list[Line]:
     return lines
 
 
-def _text(path: Path) -> bytes:
+def _ledger_text(path: Path) -> bytes:
     """The lines of a ledger's file, or of the store of a party that may be running."""
     if path.suffix == ".db":
         from fedkme.store.reading import ledger_lines
@@ -324,10 +324,10 @@ def _text(path: Path) -> bytes:
         return "".join(f"{line}\n" for line in ledger_lines(path)).encode("ascii", errors="replace")
     with on_disk(f"{path} cannot be read", "Give a run's folder.", LedgerError):
         text = path.read_bytes()
-    return _archived(path, text) if text.startswith(b'{"archives":') else text
+    return _expand_archives(path, text) if text.startswith(b'{"archives":') else text
 
 
-def _archived(path: Path, text: bytes) -> bytes:
+def _expand_archives(path: Path, text: bytes) -> bytes:
     """Lines of the archives that the first line of a file names, then the file's other lines."""
     head, _, rest = text.partition(b"\n")
     try:
@@ -346,7 +346,7 @@ def _follow(text: bytes) -> tuple[list[Entry], ChainFault | None]:
     last: Entry | None = None
     for number, line in enumerate(lines[:-1], start=1):
         entry = _read_line(line)
-        fault = entry if isinstance(entry, str) else _break(last, entry)
+        fault = entry if isinstance(entry, str) else _chain_break(last, entry)
         if isinstance(entry, str) or fault:
             return entries, ChainFault(number, fault)
         entries.append(entry)
@@ -379,7 +379,7 @@ def _read_line(line: bytes) -> Entry | str:
     return entry if body_of_entry == body else "the line is not spelled as a ledger spells it"
 
 
-def _break(last: Entry | None, entry: Entry) -> str:
+def _chain_break(last: Entry | None, entry: Entry) -> str:
     """Reason why an entry does not follow another; empty where it does."""
     due = 1 if last is None else last.seq + 1
     if last is not None and entry.party != last.party:

@@ -168,7 +168,7 @@ class PooledRelease:
         noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
         if noise <= bearable:
             return 0.0
-        return _up(gaussian_epsilon(self.multiplier * math.sqrt(share) * bearable / noise, self.delta))
+        return _round_up(gaussian_epsilon(self.multiplier * math.sqrt(share) * bearable / noise, self.delta))
 
     def _noise(self, query: int, features: EmbeddingMap, layout: Layout) -> float:
         """Root mean square length of the noise of a query's sum."""
@@ -200,7 +200,7 @@ def release_counts(pooled: PooledSum, sigma: float, noise: NoiseSource) -> Float
     return counts + noise.gaussian(sigma, counts.size) if sigma > 0 else counts
 
 
-def _up(epsilon: float) -> float:
+def _round_up(epsilon: float) -> float:
     """Round epsilon up to two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1) if epsilon > 0 else 1.0
     return math.ceil(epsilon / unit) * unit

@@ -73,7 +73,7 @@ class BoxKey:
         if len(box) < _HEAD + _TAG:
             raise shut("a sealed box is too short to be one")
         head, rest = box[:_HEAD], memoryview(box)[_HEAD:]
-        classical = _exchanged(self._classical, head[:KEY_BYTES])
+        classical = _exchange(self._classical, head[:KEY_BYTES])
         # an altered ciphertext gives another secret (FIPS 203, implicit rejection), which opens nothing
         quantum_safe = self._kem.decapsulate(head[KEY_BYTES:])
         cipher = _cipher(classical, quantum_safe, shared, framed(head, self.public, context))
@@ -122,7 +122,7 @@ def seal(
         raise shut("a key to seal for is not a valid ML-KEM key") from None
     quantum_safe, ciphertext = kem.encapsulate()
     head = ephemeral.public_key().public_bytes_raw() + ciphertext
-    classical = _exchanged(ephemeral, recipient[:KEY_BYTES])
+    classical = _exchange(ephemeral, recipient[:KEY_BYTES])
     cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
     chunks = [plain[start : start + _CHUNK] for start in range(0, len(plain), _CHUNK)] or [b""]
     last = len(chunks) - 1
@@ -135,7 +135,7 @@ def shut(why: str) -> SealedBoxError:
     return SealedBoxError(why, _REMEDY)
 
 
-def _exchanged(private: X25519PrivateKey, public: bytes) -> bytes:
+def _exchange(private: X25519PrivateKey, public: bytes) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order, with which every secret is the same

@@ -169,18 +169,18 @@ class SecretGiver:
         if place not in self._gifts:
             if self.given.get(offer.name, 0) >= MOST_OFFERS:
                 raise shut(f"{offer.name!r} has offered {MOST_OFFERS} keys in one run")
-            self._gifts[place] = self._gift(offer)
+            self._gifts[place] = self._make_gift(offer)
         return self._gifts[place]
 
     def close(self) -> None:
         """Give the secret to no further taker; this party keeps it."""
         self._open = False
 
-    def _gift(self, offer: KeyOffer) -> Gift:
+    def _make_gift(self, offer: KeyOffer) -> Gift:
         commitment = self.secret.commitment()
-        about = _about(self.secret.run, self._keys.name, offer.name, commitment)
+        about = _gift_context(self.secret.run, self._keys.name, offer.name, commitment)
         box = seal(self.secret.exposed(), offer.box, about, entropy=self._entropy)
-        signature = self._keys.sign(_signed(about, offer.box, box))
+        signature = self._keys.sign(_signed_bytes(about, offer.box, box))
         return Gift(self._offer, offer.name, commitment, box, signature)
 
 
@@ -246,11 +246,11 @@ class SecretTaker:
             self.phase = Taking.LEFT
             raise shut(f"{self._name!r} is given a group secret that it does not expect")
         self.phase = Taking.LEFT  # until every check has passed
-        secret = self._opened(gift, keys)
+        secret = self._open_gift(gift, keys)
         self.phase = Taking.DONE
         return secret
 
-    def _opened(self, gift: Gift, keys: PartyKeys) -> GroupSecret:
+    def _open_gift(self, gift: Gift, keys: PartyKeys) -> GroupSecret:
         self._check(gift.giver)
         if gift.taker != self._name:
             raise shut(f"{self._name!r} is given the group secret of {gift.taker!r}")
@@ -282,7 +282,7 @@ def check_gift(gift: Gift, run: str, giver: str, key: bytes) -> bytes:
             f"the group secret comes from {gift.giver.name!r}, not from {giver!r}",
             "Ask the curator and the consumer which party gives the secret.",
         )
-    about = _about(run, giver, gift.taker, gift.commitment)
+    about = _gift_context(run, giver, gift.taker, gift.commitment)
     if not _is_signed(gift, about, key):
         raise shut(f"the group secret for {gift.taker!r} is not signed by its giver for this run and key")
     return about
@@ -301,11 +301,11 @@ def check_same(secret: GroupSecret, commitment: bytes) -> None:
         )
 
 
-def _about(run: str, giver: str, taker: str, commitment: bytes) -> bytes:
+def _gift_context(run: str, giver: str, taker: str, commitment: bytes) -> bytes:
     return framed(_LABEL, run.encode(), giver.encode(), taker.encode(), commitment)
 
 
-def _signed(about: bytes, key: bytes, box: bytes) -> bytes:
+def _signed_bytes(about: bytes, key: bytes, box: bytes) -> bytes:
     return framed(about, key, sha256(box).digest())
 
 
@@ -314,4 +314,4 @@ def _is_signed(gift: Gift, about: bytes, key: bytes) -> bool:
         signer = Ed25519PublicKey.from_public_bytes(gift.giver.signing)
     except ValueError:
         return False
-    return verified(signer, gift.signature, _signed(about, key, gift.box))
+    return verified(signer, gift.signature, _signed_bytes(about, key, gift.box))

@@ -99,10 +99,10 @@ def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
         return bare
     private = serialization.load_pem_private_key(identity.key, password=None)
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise _refused("the key of the identity is not on an elliptic curve")
+        raise _refusal("the key of the identity is not on an elliptic curve")
     if (name := name_of(identity.leaf.subject)) != keys.name:
-        raise _refused(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
-    signature = private.sign(_bound(bare, keys.run), ec.ECDSA(hashes.SHA256()))
+        raise _refusal(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
+    signature = private.sign(_offer_bytes(bare, keys.run), ec.ECDSA(hashes.SHA256()))
     return KeyOffer(keys.name, bare.box, bare.signing, identity.certificate, signature)
 
 
@@ -120,7 +120,7 @@ def certified(
     """
 
     def verify(offer: KeyOffer) -> None:
-        _well_formed(offer)
+        _check_form(offer)
         try:
             chain = x509.load_pem_x509_certificates(offer.chain)
             leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
@@ -128,16 +128,16 @@ def certified(
             PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
             public = leaf.public_key()
         except (ValueError, VerificationError):
-            raise _refused("keys come with a certificate that is not this party's authority's") from None
+            raise _refusal("keys come with a certificate that is not this party's authority's") from None
         name, role = name_of(leaf.subject), role_of(leaf)
         if name != offer.name:
-            raise _refused(f"keys in the name of {offer.name!r} come with another party's certificate")
+            raise _refusal(f"keys in the name of {offer.name!r} come with another party's certificate")
         if (role is not None and role not in roles) or not isinstance(public, ec.EllipticCurvePublicKey):
-            raise _refused(f"the certificate of {name!r} has a role that may not exchange keys here")
+            raise _refusal(f"the certificate of {name!r} has a role that may not exchange keys here")
         try:
-            public.verify(offer.signature, _bound(offer, run), ec.ECDSA(hashes.SHA256()))
+            public.verify(offer.signature, _offer_bytes(offer, run), ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
-            raise _refused(f"the keys of {name!r} are not bound to its certificate in this run") from None
+            raise _refusal(f"the keys of {name!r} are not bound to its certificate in this run") from None
         if check is not None:
             check(leaf.public_bytes(serialization.Encoding.PEM))
 
@@ -150,22 +150,22 @@ def taken_at_their_word(offer: KeyOffer) -> None:
     Raises:
         IdentityError: the offer is malformed, or has a certificate, which nobody checks here.
     """
-    _well_formed(offer)
+    _check_form(offer)
     if offer.chain or offer.signature:
-        raise _refused(f"the keys of {offer.name!r} come with a certificate, and this run has none")
+        raise _refusal(f"the keys of {offer.name!r} come with a certificate, and this run has none")
 
 
-def _well_formed(offer: KeyOffer) -> None:
+def _check_form(offer: KeyOffer) -> None:
     parts = (offer.box, offer.signing, offer.chain, offer.signature)
     if not isinstance(offer.name, str) or not all(isinstance(p, bytes) and len(p) <= _LONGEST for p in parts):
-        raise _refused("an offer of keys is malformed")
+        raise _refusal("an offer of keys is malformed")
     if len(offer.box) != PUBLIC_BYTES or len(offer.signing) != KEY_BYTES:
-        raise _refused(f"the keys of {offer.name!r} are of another length")
+        raise _refusal(f"the keys of {offer.name!r} are of another length")
 
 
-def _bound(offer: KeyOffer, run: str) -> bytes:
+def _offer_bytes(offer: KeyOffer, run: str) -> bytes:
     return framed(_LABEL, run.encode(), offer.name.encode(), offer.box, offer.signing)
 
 
-def _refused(why: str) -> IdentityError:
+def _refusal(why: str) -> IdentityError:
     return IdentityError(why, "Issue and exchange certificates and keys again.")

@@ -52,7 +52,7 @@ AnyRow: TypeAlias = Row | HashedRow
 
 def row_box_bytes(columns: int) -> int:
     """Length of every sealed row with so many columns, 0 columns where only labels are sealed."""
-    return box_bytes(_padded(_HEAD.size + 8 * columns))
+    return box_bytes(_padded_size(_HEAD.size + 8 * columns))
 
 
 def seal_rows(
@@ -75,11 +75,13 @@ def seal_rows(
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
-    shared = _shared(secret)
+    shared = _sealing_secret(secret)
     hashed = []
     for row, h in zip(rows, features, strict=True):
-        plain = _packed(row, labels_only)
-        hashed.append(HashedRow(row.token, h, seal(plain, recipient, _about(secret, row.token, h), shared)))
+        plain = _pack(row, labels_only)
+        hashed.append(
+            HashedRow(row.token, h, seal(plain, recipient, _box_context(secret, row.token, h), shared))
+        )
     return hashed
 
 
@@ -97,9 +99,12 @@ def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: Gr
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
-    shared, no_hash = _shared(secret), without_hashes(1)[0]
-    plain = _HEAD.pack(False, 0, 0).ljust(_padded(_HEAD.size + 8 * columns), b"\0")
-    return [HashedRow(t, no_hash, seal(plain, recipient, _about(secret, t, no_hash), shared)) for t in tokens]
+    shared, no_hash = _sealing_secret(secret), without_hashes(1)[0]
+    plain = _HEAD.pack(False, 0, 0).ljust(_padded_size(_HEAD.size + 8 * columns), b"\0")
+    return [
+        HashedRow(t, no_hash, seal(plain, recipient, _box_context(secret, t, no_hash), shared))
+        for t in tokens
+    ]
 
 
 def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> list[Row]:
@@ -109,12 +114,12 @@ def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> 
         SealedBoxError: a row was altered, was attached to another hash or token, or belongs to another run or
             key; the message names its place.
     """
-    shared = _shared(secret)
+    shared = _sealing_secret(secret)
     rows = []
     for place, sealed in enumerate(hashed):
-        about = _about(secret, sealed.token, sealed.features)
+        about = _box_context(secret, sealed.token, sealed.features)
         try:
-            rows.append(_unpacked(sealed.token, key.open(sealed.box, about, shared)))
+            rows.append(_unpack(sealed.token, key.open(sealed.box, about, shared)))
         except ValueError:
             raise shut(f"sealed row {place} holds no row") from None
     return rows
@@ -141,13 +146,13 @@ def mismatched(
     return [int(place) for place in np.flatnonzero(np.abs(hashes_of_rows - hashes).max(axis=1) > 1)]
 
 
-def _packed(row: Row, labels_only: bool) -> bytes:
+def _pack(row: Row, labels_only: bool) -> bytes:
     values = b"" if labels_only else row.values.astype("<f8").tobytes()
     plain = _HEAD.pack(row.label is not None, row.label or 0, len(values) // 8) + values
-    return plain.ljust(_padded(len(plain)), b"\0")
+    return plain.ljust(_padded_size(len(plain)), b"\0")
 
 
-def _unpacked(token: int, plain: bytes) -> Row:
+def _unpack(token: int, plain: bytes) -> Row:
     if len(plain) < _HEAD.size:
         raise ValueError
     labelled, label, count = _HEAD.unpack_from(plain)
@@ -155,14 +160,14 @@ def _unpacked(token: int, plain: bytes) -> Row:
     return Row(token, values, label if labelled else None)
 
 
-def _padded(size: int) -> int:
+def _padded_size(size: int) -> int:
     return -(-size // _PAD) * _PAD
 
 
-def _shared(secret: GroupSecret) -> bytes:
+def _sealing_secret(secret: GroupSecret) -> bytes:
     return secret.derive(b"sealed rows")
 
 
-def _about(secret: GroupSecret, token: int, features: Features) -> bytes:
+def _box_context(secret: GroupSecret, token: int, features: Features) -> bytes:
     digest = sha256(features.astype("<i2").tobytes()).digest()
     return framed(_LABEL, secret.run.encode(), str(token).encode(), digest)

@@ -123,9 +123,9 @@ class CuratorAggregator:
         name = message.sender
         self._admit(Stage.ADVERTISEMENTS, name, message.context, self._keys, self._parameters.owners)
         if not verified(self._peers[name], message.signature, message.signed):
-            raise self._refused(name, "did not sign its keys")
+            raise self._refusal(name, "did not sign its keys")
         if {message.cipher_key, message.mask_key} & self._used_keys or message.cipher_key == message.mask_key:
-            raise self._refused(name, "advertises a key that is already in use")
+            raise self._refusal(name, "advertises a key that is already in use")
         self._keys[name] = message
         self._used_keys |= {message.cipher_key, message.mask_key}
 
@@ -173,7 +173,7 @@ class CuratorAggregator:
         circle = self._keys.keys() & set(self._graph.circle(name))
         complete = len(recipients) == len(circle) - 1 and {*recipients, name} == circle
         if not complete or any(share.sender != name for share in message.shares):
-            raise self._refused(name, "sealed shares for others than the roster")
+            raise self._refusal(name, "sealed shares for others than the roster")
         self._sealed[name] = message.shares
 
     def deliveries(self) -> dict[str, Delivery]:
@@ -205,9 +205,9 @@ class CuratorAggregator:
         name = message.sender
         self._admit(Stage.INPUTS, name, message.context, self._inputs, self._sealed)
         if len(message.words) != self._parameters.length:
-            raise self._refused(name, "sends a vector of another length")
+            raise self._refusal(name, "sends a vector of another length")
         if np.any(message.words > np.uint64(2**self._parameters.bits - 1)):
-            raise self._refused(name, "sends words that are too large")
+            raise self._refusal(name, "sends words that are too large")
         self._masked += message.words
         self._inputs.add(name)
 
@@ -233,7 +233,7 @@ class CuratorAggregator:
         name = message.sender
         self._admit(Stage.ENDORSEMENTS, name, message.context, self._endorsements, self._survivors)
         if not verified(self._peers[name], message.signature, self._statement):
-            raise self._refused(name, "endorses something else")
+            raise self._refusal(name, "endorses something else")
         self._endorsements[name] = message
 
     def endorsements(self) -> Endorsements:
@@ -257,8 +257,12 @@ class CuratorAggregator:
         name = message.sender
         self._admit(Stage.UNMASKINGS, name, message.context, self._unmaskings, self._survivors)
         circle = [peer for peer in self._graph.circle(name) if peer in self._sealed]
-        seeds = self._values(name, message.self_masks, [peer for peer in circle if peer in self._inputs])
-        keys = self._values(name, message.mask_keys, [peer for peer in circle if peer not in self._inputs])
+        seeds = self._revealed_values(
+            name, message.self_masks, [peer for peer in circle if peer in self._inputs]
+        )
+        keys = self._revealed_values(
+            name, message.mask_keys, [peer for peer in circle if peer not in self._inputs]
+        )
         point = self._parameters.point(name)
         for about, value in seeds.items():
             self._seeds.setdefault(about, {})[point] = value
@@ -279,11 +283,11 @@ class CuratorAggregator:
         minus: list[bytes] = []
         for name in self._survivors:
             commitment = self._keys[name].commitment
-            seed = self._recovered(name, self._seeds, partial(committed, context, name), commitment)
+            seed = self._recover_secret(name, self._seeds, partial(committed, context, name), commitment)
             minus.append(expand(seed, context, SELF_MASK))
-        for name in self._lost:
+        for name in self._lost_owners:
             lost = PublicKey(name, self._keys[name].mask_key)
-            pair = KeyPair(self._recovered(name, self._lost_keys, public_bytes, lost.key), lost)
+            pair = KeyPair(self._recover_secret(name, self._lost_keys, public_bytes, lost.key), lost)
             for survivor in self._graph.circle(name):
                 if survivor not in self._inputs:
                     continue
@@ -302,10 +306,10 @@ class CuratorAggregator:
         return Total(self._survivors, steps)
 
     @property
-    def _lost(self) -> tuple[str, ...]:
+    def _lost_owners(self) -> tuple[str, ...]:
         return tuple(sorted(set(self._sealed) - set(self._survivors)))
 
-    def _recovered(
+    def _recover_secret(
         self,
         owner: str,
         shares: Mapping[str, Mapping[int, int]],
@@ -334,22 +338,24 @@ class CuratorAggregator:
             "That owner or one that revealed shares deviates: ask again without it, under another name.",
         )
 
-    def _values(self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]) -> dict[str, int]:
+    def _revealed_values(
+        self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]
+    ) -> dict[str, int]:
         if tuple(share.about for share in shares) != tuple(owners):
-            raise self._refused(sender, "reveals shares of other secrets than it should")
+            raise self._refusal(sender, "reveals shares of other secrets than it should")
         return {share.about: shamir.from_bytes(share.share) for share in shares}
 
     def _admit(
         self, stage: Stage, sender: str, context: bytes, already: Container[str], expected: Container[str]
     ) -> None:
         if self.stage is not stage:
-            raise self._refused(sender, f"sends {stage.value} while the curator waits for {self.stage.value}")
+            raise self._refusal(sender, f"sends {stage.value} while the curator waits for {self.stage.value}")
         if context != self._context:
-            raise self._refused(sender, "sends a message of another aggregation, or under other parameters")
+            raise self._refusal(sender, "sends a message of another aggregation, or under other parameters")
         if sender not in expected:
-            raise self._refused(sender, f"is not among the owners that send {stage.value}")
+            raise self._refusal(sender, f"is not among the owners that send {stage.value}")
         if sender in already:
-            raise self._refused(sender, f"sends {stage.value} twice")
+            raise self._refusal(sender, f"sends {stage.value} twice")
 
     def _close(self, stage: Stage, then: Stage, count: int, least: int) -> None:
         if self.stage is not stage:
@@ -374,7 +380,7 @@ class CuratorAggregator:
                 "Ask again with the owners that are there, under another name.",
             )
 
-    def _refused(self, sender: str, how: str) -> SecureAggregationError:
+    def _refusal(self, sender: str, how: str) -> SecureAggregationError:
         return SecureAggregationError(
             f"owner {sender!r} {how}, in {self._parameters.run!r}", "Go on without that owner."
         )

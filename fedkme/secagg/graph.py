@@ -36,7 +36,7 @@ class Graph:
         if parameters.neighbours:
             distances = offsets(len(self._owners), parameters.neighbours)
             self._steps = (0, *distances, *(-distance for distance in distances))
-            self._order = sorted(self._owners, key=functools.partial(_draw, root))
+            self._order = sorted(self._owners, key=functools.partial(_order_key, root))
             self._places = {name: place for place, name in enumerate(self._order)}
 
     def circle(self, owner: str) -> tuple[str, ...]:
@@ -54,10 +54,10 @@ class Graph:
     def fewest(self, names: frozenset[str]) -> int:
         """The smallest number of `names` in any circle of an owner of `names`; counted once for each set."""
         if names not in self._fewest:
-            self._fewest[names] = self._count(names) if self._steps else len(names)
+            self._fewest[names] = self._count_in_smallest_circle(names) if self._steps else len(names)
         return self._fewest[names]
 
-    def _count(self, names: frozenset[str]) -> int:
+    def _count_in_smallest_circle(self, names: frozenset[str]) -> int:
         owners = len(self._owners)
         present = np.zeros(owners, dtype=np.uint16)
         present[[self._places[name] for name in names]] = 1
@@ -96,5 +96,5 @@ def graph_of(parameters: Parameters, root: bytes) -> Graph:
     return Graph(parameters, root)
 
 
-def _draw(root: bytes, owner: str) -> bytes:
+def _order_key(root: bytes, owner: str) -> bytes:
     return hashlib.sha256(framed(b"fedkme secagg order", root, owner.encode())).digest()

@@ -171,15 +171,15 @@ def _least_bound(owners: int, marked: int, degree: int, bits: int, own: int = 0)
         return 0
     while bound >= own:
         # With a bound less by one, `bound` in the committee, or `bound - own` in a circle, would be over it.
-        around += _ways(owners - 1, marked, degree, bound - own)
-        among += _ways(owners, marked, degree + 1, bound)
+        around += _count_draws(owners - 1, marked, degree, bound - own)
+        among += _count_draws(owners, marked, degree + 1, bound)
         if (owners * around * committee + among * circle) << bits > circle * committee:
             return bound
         bound -= 1
     return own
 
 
-def _ways(owners: int, marked: int, drawn: int, of_marked: int) -> int:
+def _count_draws(owners: int, marked: int, drawn: int, of_marked: int) -> int:
     """Number of draws that contain `of_marked` marked items."""
     if not 0 <= of_marked <= drawn:
         return 0

@@ -163,11 +163,11 @@ class OwnerAggregator:
                 aggregation; other neighbours than the graph has; or a call in another phase.
         """
         with self._step(Phase.SHARE, Phase.MASK):
-            ours = self._held()
+            ours = self._require_secrets()
             self._check_context(roster.context)
             self._peers = dict(peers or {}) | self._peers
-            self._draw(roster)
-            self._keys = self._checked(roster)
+            self._compute_graph(roster)
+            self._keys = self._check_advertisements(roster)
             names = sorted(self._keys)
             points = [self._parameters.point(name) for name in names]
             threshold = self._parameters.threshold
@@ -200,9 +200,9 @@ class OwnerAggregator:
             ConfigError: the source of noise cannot draw integers of this deviation.
         """
         with self._step(Phase.MASK, Phase.ENDORSE):
-            ours = self._held()
+            ours = self._require_secrets()
             self._check_context(delivery.context)
-            self._open(delivery)
+            self._open_shares(delivery)
             self._sealing = None  # this owner seals and opens no further shares
             check_steps(steps, self._parameters)
             noised = steps + draw_share(noise, self._parameters.noise, len(steps))
@@ -227,12 +227,12 @@ class OwnerAggregator:
         with self._step(Phase.ENDORSE, Phase.UNMASK):
             self._check_context(survivors.context)
             if self.name not in survivors.owners:
-                raise self._deviates("counts this owner, which answered, as lost")
+                raise self._deviation("counts this owner, which answered, as lost")
             if not self._members.issuperset(survivors.owners):
-                raise self._deviates("counts an owner as a survivor that shared no masks")
+                raise self._deviation("counts an owner as a survivor that shared no masks")
             self._check_left(set_of(survivors.owners), "are left")
             self._survivors = survivors.owners
-            self._statement = self._endorsed()
+            self._statement = self._statement_to_endorse()
             return Endorsement(self.name, self._context, self._signing_key.sign(self._statement))
 
     def unmask(self, endorsements: Endorsements) -> Unmasking:
@@ -247,13 +247,13 @@ class OwnerAggregator:
             signers = [endorsement.sender for endorsement in endorsements.endorsements]
             entitled = self._graph.committee.intersection(self._survivors)
             if len(set(signers)) != len(signers) or not entitled.issuperset(signers):
-                raise self._deviates("shows endorsements that are not one each of survivors")
+                raise self._deviation("shows endorsements that are not one each of survivors")
             self._check_count(len(signers), self._parameters.threshold, "endorse the survivors")
             for endorsement in endorsements.endorsements:
                 if endorsement.context != self._context or not verified(
                     self._peers[endorsement.sender], endorsement.signature, self._statement
                 ):
-                    raise self._deviates(
+                    raise self._deviation(
                         f"told {endorsement.sender!r} something else, or that owner deviates"
                     )
             survivors = set(self._survivors)
@@ -286,11 +286,11 @@ class OwnerAggregator:
         self._secrets = self._sealing = None
         self._shares = {}
 
-    def _held(self) -> _Secrets:
+    def _require_secrets(self) -> _Secrets:
         assert self._secrets is not None  # only LEFT and DONE have no secrets, and no step begins there
         return self._secrets
 
-    def _draw(self, roster: KeyRoster) -> None:
+    def _compute_graph(self, roster: KeyRoster) -> None:
         """Compute the graph, and check that the roster is for this owner's circle."""
         parameters, marks = self._parameters, roster.fingerprints
         if not parameters.neighbours:
@@ -298,27 +298,27 @@ class OwnerAggregator:
             self._members = frozenset(advertisement.sender for advertisement in roster.advertisements)
             return
         if len(marks) != len(parameters.owners):
-            raise self._deviates("shows a roster that is not of all owners")
+            raise self._deviation("shows a roster that is not of all owners")
         fingerprints = present(parameters.owners, marks)
         if any(
             fingerprints.get(advertisement.sender) != advertisement.fingerprint
             for advertisement in roster.advertisements
         ):
-            raise self._deviates("shows keys that are not those of its roster")
+            raise self._deviation("shows keys that are not those of its roster")
         root = root_of(self._context, marks)
         self._graph, self._members = graph_of(parameters, root), set_of(tuple(fingerprints))
         self._session = session_of(self._context, root)
         circle = self._members.intersection(self._graph.circle(self.name))
         if circle != {advertisement.sender for advertisement in roster.advertisements}:
-            raise self._deviates("shows other neighbours than the roster gives this owner")
+            raise self._deviation("shows other neighbours than the roster gives this owner")
         if not self._members.intersection(circle | self._graph.committee) <= set(self._peers):
-            raise self._deviates("lacks signing keys of neighbours, or of the committee")
+            raise self._deviation("lacks signing keys of neighbours, or of the committee")
 
-    def _checked(self, roster: KeyRoster) -> dict[str, Advertisement]:
+    def _check_advertisements(self, roster: KeyRoster) -> dict[str, Advertisement]:
         keys: dict[str, Advertisement] = {}
         for advertisement in roster.advertisements:
             if advertisement.sender in keys or not self._parameters.includes(advertisement.sender):
-                raise self._deviates("shows keys of a party that is no owner of it, or two of one owner")
+                raise self._deviation("shows keys of a party that is no owner of it, or two of one owner")
             own = (
                 advertisement.sender == self.name and advertisement == self._keys[self.name]
             )  # needs no verification
@@ -328,38 +328,38 @@ class OwnerAggregator:
                     self._peers[advertisement.sender], advertisement.signature, advertisement.signed
                 )
             ):
-                raise self._deviates(f"shows keys that {advertisement.sender!r} did not sign for it")
+                raise self._deviation(f"shows keys that {advertisement.sender!r} did not sign for it")
             keys[advertisement.sender] = advertisement
         if keys.get(self.name) != self._keys[self.name]:
-            raise self._deviates("shows other keys of this owner than it advertised")
+            raise self._deviation("shows other keys of this owner than it advertised")
         public = [
             key
             for advertisement in keys.values()
             for key in (advertisement.cipher_key, advertisement.mask_key)
         ]
         if len(set(public)) != len(public):
-            raise self._deviates("shows a key twice")
+            raise self._deviation("shows a key twice")
         self._check_left(self._members, "advertised keys")
         return keys
 
-    def _open(self, delivery: Delivery) -> None:
+    def _open_shares(self, delivery: Delivery) -> None:
         if delivery.recipient != self.name:
-            raise self._deviates("delivers shares for another owner")
+            raise self._deviation("delivers shares for another owner")
         for share in delivery.shares:
             sender = share.sender
             if share.recipient != self.name or sender in self._shares or sender not in self._keys:
-                raise self._deviates("delivers shares for another owner, or twice")
+                raise self._deviation("delivers shares for another owner, or twice")
             about = sealed_about(self._session, sender, self.name)
             plain = unseal(self._sealing_key(sender, about), share.sealed, about)
             if plain is None:
-                raise self._deviates(f"delivers a share that {sender!r} did not seal, or that was altered")
+                raise self._deviation(f"delivers a share that {sender!r} did not seal, or that was altered")
             parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
             for part in parts:
                 shamir.from_bytes(part)
             self._shares[sender] = parts
         sharing = set_of(delivery.sharing or tuple(self._shares))
         if not self._members >= sharing or sharing.intersection(self._keys) != set(self._shares):
-            raise self._deviates("delivers other shares than those of its neighbours that shared")
+            raise self._deviation("delivers other shares than those of its neighbours that shared")
         self._members = sharing
         self._check_left(sharing, "shared")
         if self._parameters.neighbours:
@@ -369,16 +369,16 @@ class OwnerAggregator:
         """Key for one direction: `about` names sender and recipient, and each of the two seals once."""
         if self._sealing is None:
             mine = PublicKey(self.name, self._keys[self.name].cipher_key)
-            self._sealing = KeyPair(self._held().cipher_key, mine)
+            self._sealing = KeyPair(self._require_secrets().cipher_key, mine)
         return self._sealing.key(PublicKey(peer, self._keys[peer].cipher_key), self._session, about)
 
-    def _endorsed(self) -> bytes:
+    def _statement_to_endorse(self) -> bytes:
         keys = () if self._parameters.neighbours else self._keys.values()
         return endorsed(self._session, keys, self._members, set_of(self._survivors))
 
     def _check_context(self, context: bytes) -> None:
         if context != self._context:
-            raise self._deviates("sends a message of another aggregation, or under other parameters")
+            raise self._deviation("sends a message of another aggregation, or under other parameters")
 
     def _check_left(self, owners: frozenset[str], what: str) -> None:
         """Check that enough owners are left, in all and in the circle of each to open its secrets."""
@@ -394,7 +394,7 @@ class OwnerAggregator:
                 "Ask again with the owners that are there, under another name.",
             )
 
-    def _deviates(self, how: str) -> SecureAggregationError:
+    def _deviation(self, how: str) -> SecureAggregationError:
         return SecureAggregationError(
             f"the curator of {self._parameters.run!r} {how}, says owner {self.name!r}", _DISTRUST
         )

@@ -56,16 +56,16 @@ class Parameters:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type == "int" and type(value) is not int:
-                raise _wrong(f"a {field.name} that is no whole number")
+                raise _invalid(f"a {field.name} that is no whole number")
         self._check_owners()
         if not is_name(self.run):
-            raise _wrong("no name")
+            raise _invalid("no name")
         if not (1 <= self.length <= MAX_LENGTH and 8 <= self.bits <= 64 and self.bound >= 1):
-            raise _wrong(f"a length outside 1 to {MAX_LENGTH}, bits outside 8 to 64, or no bound")
+            raise _invalid(f"a length outside 1 to {MAX_LENGTH}, bits outside 8 to 64, or no bound")
         if not (_positive(self.step) and math.frexp(self.step)[0] == 0.5):
-            raise _wrong("a step that is no power of two")
+            raise _invalid("a step that is no power of two")
         if not _positive(self.noise):
-            raise _wrong("noise of no finite deviation")
+            raise _invalid("noise of no finite deviation")
         if self.largest_total >= 2 ** (self.bits - 1):
             needed = math.ceil(math.log2(self.largest_total)) + 1
             raise ConfigError(
@@ -76,25 +76,25 @@ class Parameters:
     def _check_owners(self) -> None:
         names = self.owners
         if not (isinstance(names, tuple) and all(map(is_name, names))):
-            raise _wrong("owners without names")
+            raise _invalid("owners without names")
         if list(names) != sorted(set(names)) or not 2 <= len(names) <= MAX_OWNERS:
-            raise _wrong("owners that are not two or more different names in order")
+            raise _invalid("owners that are not two or more different names in order")
         n, t, d, c = len(names), self.threshold, self.dropouts, self.colluders
         if d < 0 or c < 0 or n - d - c < 2:
-            raise _wrong("fewer than two honest owners left in the sum")
+            raise _invalid("fewer than two honest owners left in the sum")
         if self.neighbours:
             self._check_neighbours()
             return
         if not 2 * t > n + c:
-            raise _wrong(
+            raise _invalid(
                 f"a threshold of {t} for {n} owners and {c} colluders: it must exceed {(n + c) / 2:g}"
             )
         if t > n - d:
-            raise _wrong(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
+            raise _invalid(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
 
     def _check_neighbours(self) -> None:
         if (self.neighbours, self.threshold) != sharing(len(self.owners), self.dropouts, self.colluders):
-            raise _wrong(
+            raise _invalid(
                 f"{self.neighbours} neighbours and a threshold of {self.threshold}, which this release does "
                 f"not plan for {len(self.owners)} owners"
             )
@@ -167,7 +167,7 @@ def _positive(value: object) -> bool:
     return isinstance(value, float) and 0.0 < value < math.inf
 
 
-def _wrong(what: str) -> ConfigError:
+def _invalid(what: str) -> ConfigError:
     return ConfigError(
         f"secure aggregation is asked for with {what}", "See docs/decisions/005-secure-aggregation.md."
     )

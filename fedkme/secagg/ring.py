@@ -19,7 +19,7 @@ def check_steps(steps: Steps, parameters: Parameters) -> None:
         SecureAggregationError: wrong shape or type, or a coordinate over the bound.
     """
     if not isinstance(steps, np.ndarray) or steps.dtype != np.int64 or steps.shape != (parameters.length,):
-        raise _refused(f"a vector in steps is not ({parameters.length},) int64")
+        raise _refusal(f"a vector in steps is not ({parameters.length},) int64")
     _check_bound(int(np.count_nonzero((steps > parameters.bound) | (steps < -parameters.bound))))
 
 
@@ -41,8 +41,8 @@ def from_words(words: Words, bits: int) -> Steps:
 
 def _check_bound(over: int) -> None:
     if over:
-        raise _refused(f"{over} coordinates of a vector are over the agreed bound")
+        raise _refusal(f"{over} coordinates of a vector are over the agreed bound")
 
 
-def _refused(why: str) -> SecureAggregationError:
+def _refusal(why: str) -> SecureAggregationError:
     return SecureAggregationError(why, "Compute the vector as agreed; it is not clipped to fit.")

@@ -64,14 +64,14 @@ _LARGEST_LOSS = 500.0  # of a release; above it e^loss nears the end of floats, 
 
 def numerical_epsilon(counts: Counts, delta: float) -> float:
     """Epsilon at delta by the product of dominating pairs; inf where it cannot be computed."""
-    if delta < SMALLEST_DELTA or not _computable(counts):
+    if delta < SMALLEST_DELTA or not _is_computable(counts):
         return math.inf
     return float(_loss_distribution(counts).get_epsilon_for_delta(delta))
 
 
 def numerical_delta(counts: Counts, epsilon: float) -> float:
     """Delta at epsilon by the product of dominating pairs; 1 where it cannot be computed."""
-    if not _computable(counts):
+    if not _is_computable(counts):
         return 1.0
     delta = float(_loss_distribution(counts).get_delta_for_epsilon(epsilon))
     return min(1.0, max(delta, SMALLEST_DELTA))
@@ -79,12 +79,12 @@ def numerical_delta(counts: Counts, epsilon: float) -> float:
 
 def renyi_epsilon(counts: Counts, delta: float) -> float:
     """Epsilon at delta by Renyi DP under add-remove; inf where it cannot be computed."""
-    return float(_renyi(counts).get_epsilon(delta)) if delta > 0 and _ordinary(counts) else math.inf
+    return float(_renyi(counts).get_epsilon(delta)) if delta > 0 and _is_in_range(counts) else math.inf
 
 
 def renyi_delta(counts: Counts, epsilon: float) -> float:
     """Delta at epsilon by Renyi DP under add-remove; 1 where it cannot be computed."""
-    return float(_renyi(counts).get_delta(epsilon)) if _ordinary(counts) else 1.0
+    return float(_renyi(counts).get_delta(epsilon)) if _is_in_range(counts) else 1.0
 
 
 def to_dp_event(event: Event) -> Any:
@@ -161,16 +161,16 @@ def _loss_distribution(counts: Counts) -> Any:
                 single = library.from_laplace_mechanism(noise, value_discretization_interval=step)
                 part = single.self_compose(count)
             case BoundedRange(span):
-                part = _connected(bounded_range_delta, span, step).self_compose(count)
+                part = _connect_dots(bounded_range_delta, span, step).self_compose(count)
             case PureDp(bound):
-                part = _connected(pure_delta, bound, step).self_compose(count)
+                part = _connect_dots(pure_delta, bound, step).self_compose(count)
             case _:
                 raise TypeError(f"no loss distribution is known for '{event.kind}'")
         whole = whole.compose(part)
     return whole
 
 
-def _connected(
+def _connect_dots(
     curve: Callable[[NDArray[np.float64], float], NDArray[np.float64]], largest: float, step: float
 ) -> Any:
     """A symmetric distribution of losses within `largest`, from its delta as a function of epsilon."""
@@ -199,12 +199,12 @@ def _variance(event: Event) -> float:
             return math.inf
 
 
-def _computable(counts: Counts) -> bool:
+def _is_computable(counts: Counts) -> bool:
     small = _releases(counts) <= _MOST_RELEASES and _total_variance(counts) / 2.0 <= _LARGEST_LOSS
-    return small and _ordinary(counts)
+    return small and _is_in_range(counts)
 
 
-def _ordinary(counts: Counts) -> bool:
+def _is_in_range(counts: Counts) -> bool:
     """Check that the library loses no digits that matter at the parameters of the events."""
     subsampled = [event for event, _ in counts if isinstance(event, SubsampledGaussian)]
     return all(_LEAST_LOSS <= math.sqrt(_variance(event)) <= _LARGEST_LOSS for event, _ in counts) and all(

@@ -44,7 +44,7 @@ class Published(Accountant):
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return Bound(math.inf, delta, "none", support.reason)
-        calls, auctions = _sorted(whole)
+        calls, auctions = _calls_and_auctions(whole)
         unspent = delta - sum(auction.delta for auction in auctions)
         if unspent < 0:
             reason = f"theorem 6 is claimed at a larger delta than {delta:g}"
@@ -58,7 +58,7 @@ class Published(Accountant):
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return Bound(epsilon, 1.0, "none", support.reason)
-        calls, auctions = _sorted(whole)
+        calls, auctions = _calls_and_auctions(whole)
         unspent = epsilon - sum(auction.epsilon for auction in auctions)
         delta = _h2_delta(calls, unspent) + sum(auction.delta for auction in auctions)
         return Bound(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
@@ -69,7 +69,7 @@ class Published(Accountant):
         figure = self.epsilon(listed, delta)
         if math.isinf(figure.epsilon):
             return [f"no figure: {figure.reason}"]
-        calls, auctions = _sorted(Composed(listed))
+        calls, auctions = _calls_and_auctions(Composed(listed))
         unspent = delta - sum(auction.delta for auction in auctions)
         lines = [*_h2_steps(calls, unspent)] if calls else []
         for auction in auctions:
@@ -77,13 +77,13 @@ class Published(Accountant):
         return [*lines, f"published: epsilon = {figure.epsilon:.5g} at delta = {delta:g}"]
 
 
-def _sorted(whole: Composed) -> tuple[list[MwemCall], list[PrivAuction]]:
+def _calls_and_auctions(whole: Composed) -> tuple[list[MwemCall], list[PrivAuction]]:
     parts = list(leaves([whole]))
     calls = [part for part in parts if isinstance(part, MwemCall)]
     return calls, [part for part in parts if isinstance(part, PrivAuction)]
 
 
-def _squares(calls: Iterable[MwemCall]) -> float:
+def _sum_of_squares(calls: Iterable[MwemCall]) -> float:
     return sum(call.iterations * call.epsilon**2 for call in calls)
 
 
@@ -94,12 +94,12 @@ def _plain_sum(calls: Iterable[MwemCall]) -> float:
 def _h2(calls: list[MwemCall], delta: float) -> float:
     if not delta > 0 or not calls:
         return _plain_sum(calls)
-    middle = published_epsilon(math.sqrt(_squares(calls)), 1, min(delta, _LARGEST_DELTA))
+    middle = published_epsilon(math.sqrt(_sum_of_squares(calls)), 1, min(delta, _LARGEST_DELTA))
     return min(_plain_sum(calls), middle)
 
 
 def _h2_delta(calls: list[MwemCall], epsilon: float) -> float:
-    squares = _squares(calls)
+    squares = _sum_of_squares(calls)
     if epsilon >= _plain_sum(calls):
         return 0.0
     delta = math.exp(-((epsilon - squares) ** 2) / (2.0 * squares)) if epsilon > squares else 1.0
@@ -108,7 +108,7 @@ def _h2_delta(calls: list[MwemCall], epsilon: float) -> float:
 
 def _h2_steps(calls: list[MwemCall], delta: float) -> list[str]:
     releases = sum(call.iterations for call in calls)
-    squares, plain = _squares(calls), _plain_sum(calls)
+    squares, plain = _sum_of_squares(calls), _plain_sum(calls)
     lines = [
         f"h2 makes {releases} iterations (calls: {len(calls)}): the paper counts one release for each, "
         "though an iteration releases a selection and a value",

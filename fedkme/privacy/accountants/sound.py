@@ -188,7 +188,7 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
     if all(isinstance(event, Gaussian) for event, _ in counts):
         yield _gaussian(2.0 * _rho(counts))
         return
-    pure = sum(count * _pure(event) for event, count in counts)
+    pure = sum(count * _pure_epsilon(event) for event, count in counts)
     if math.isfinite(pure):
         yield _Bound(
             "sum of pure epsilons",
@@ -196,7 +196,7 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
             lambda epsilon: float(epsilon < pure),
             lambda delta: delta <= _chance_of_largest_loss(counts) * -math.expm1(-1e-4 * pure),
         )
-    elif (responses := _with_responses(counts)) is not None:
+    elif (responses := _gaussian_and_pure(counts)) is not None:
         yield responses
     rho = _rho(counts)
     yield _Bound(
@@ -228,7 +228,7 @@ def _gaussian(precision: float) -> _Bound:
     )
 
 
-def _with_responses(counts: Counts) -> _Bound | None:
+def _gaussian_and_pure(counts: Counts) -> _Bound | None:
     """Bound of Gaussians as one Gaussian, and of pure events as the randomised responses that dominate them.
 
     None where there are other events, or no Gaussian. Next to a Gaussian a pure event costs at most its
@@ -236,11 +236,11 @@ def _with_responses(counts: Counts) -> _Bound | None:
     square.
     """
     gaussians = [(event, count) for event, count in counts if isinstance(event, Gaussian)]
-    pure = [(_pure(event), count) for event, count in counts if not isinstance(event, Gaussian)]
+    pure = [(_pure_epsilon(event), count) for event, count in counts if not isinstance(event, Gaussian)]
     if not gaussians or any(math.isinf(epsilon) for epsilon, _ in pure):
         return None
     sigma = 1.0 / math.sqrt(2.0 * _rho(tuple(gaussians)))
-    losses = _losses(pure)
+    losses = _response_losses(pure)
     return _Bound(
         "Gaussian and pure",
         lambda delta: responses_epsilon(sigma, losses, delta) if delta > 0 else math.inf,
@@ -262,10 +262,10 @@ def _chance_of_largest_loss(counts: Counts) -> float:
     """
     if not all(isinstance(event, PureDp) for event, _ in counts):
         return 0.0
-    return math.prod((1.0 + math.exp(-_pure(event))) ** -count for event, count in counts)
+    return math.prod((1.0 + math.exp(-_pure_epsilon(event))) ** -count for event, count in counts)
 
 
-def _losses(pure: Sequence[tuple[float, int]]) -> Responses:
+def _response_losses(pure: Sequence[tuple[float, int]]) -> Responses:
     """Losses of randomised responses (epsilon, count) with their chances.
 
     Where there are more than _MOST_LOSSES, the largest loss has chance 1.
@@ -284,7 +284,7 @@ def _losses(pure: Sequence[tuple[float, int]]) -> Responses:
     return losses
 
 
-def _pure(event: Event) -> float:
+def _pure_epsilon(event: Event) -> float:
     match event:
         case BoundedRange(epsilon) | PureDp(epsilon):
             return epsilon

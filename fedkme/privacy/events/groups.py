@@ -46,17 +46,17 @@ def for_group(events: Iterable[Event], rows: int) -> list[Event]:
         raise ConfigError(f"a group of {rows} rows", "A group has at least one row.")
     if rows == 1:
         return list(events)
-    return [part for event in leaves(events) for part in _grouped(event, rows)]
+    return [part for event in leaves(events) for part in _bound_for_group(event, rows)]
 
 
-def _grouped(event: Event, rows: int) -> list[Event]:
+def _bound_for_group(event: Event, rows: int) -> list[Event]:
     match event:
         case Gaussian() | Laplace():
             return [replace(event, noise_multiplier=event.noise_multiplier / rows)]
         case BoundedRange() | PureDp():
             return [replace(event, epsilon=event.epsilon * rows)]
         case MwemCall() | Clock():
-            return [part for piece in event.pieces() for part in _grouped(piece, rows)]
+            return [part for piece in event.pieces() for part in _bound_for_group(piece, rows)]
         case SubsampledGaussian():
             return [_SAMPLED]
         case _:

@@ -52,7 +52,7 @@ class Event:
 
     def __post_init__(self) -> None:
         for name, type_name in _types(type(self)).items():
-            value = _checked(type_name, getattr(self, name))
+            value = _field_value(type_name, getattr(self, name))
             if value is None:
                 raise ConfigError(
                     f"the event '{self.kind}' cannot have this {name}",
@@ -159,7 +159,7 @@ class SubsampledGaussian(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_most_one(self.kind, "rate", self.rate)
+        _check_probability(self.kind, "rate", self.rate)
 
     @property
     def assumes(self) -> frozenset[Relation]:
@@ -208,7 +208,7 @@ class PrivAuction(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_most_one(self.kind, "delta", self.delta)
+        _check_probability(self.kind, "delta", self.delta)
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def event_from_json(plain: object) -> Event:
         raise unreadable(f"an entry in which {error.cause}") from error
 
 
-def _checked(type_name: str, value: Any) -> Any:
+def _field_value(type_name: str, value: Any) -> Any:
     """The value in the type of its field, or None where the type does not allow the value."""
     if type_name == "str":
         return value if isinstance(value, str) and value else None
@@ -331,7 +331,7 @@ def _checked(type_name: str, value: Any) -> Any:
     return number if _SMALLEST <= number <= _LARGEST else None
 
 
-def _at_most_one(kind: str, name: str, value: float) -> None:
+def _check_probability(kind: str, name: str, value: float) -> None:
     if value > 1:
         raise ConfigError(f"the event '{kind}' cannot have this {name}", "A probability is at most 1.")
 

@@ -124,7 +124,7 @@ def test_a_box_stays_shut_if_one_of_the_two_exchanges_is_broken() -> None:
     for broken in (PRIVATE[:32] + OTHER[32:], OTHER[:32] + PRIVATE[32:]):
         with pytest.raises(SealedBoxError):  # the key is bound as well: that alone would keep it shut
             BoxKey(broken).open(box, ABOUT)
-    classical, quantum_safe = boxes._exchanged(KEY._classical, box[:32]), _decapsulated(box)
+    classical, quantum_safe = boxes._exchange(KEY._classical, box[:32]), _decapsulated(box)
     about = framed(box[:HEAD], PUBLIC, ABOUT)
     assert _opened(box, classical, quantum_safe, about) == b"secret"
     for secrets in ((classical, bytes(32)), (bytes(32), quantum_safe)):

@@ -80,7 +80,7 @@ def test_a_coalition_learns_only_the_sum_of_the_honest_vectors(colluders: tuple[
     agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=32, bound=10, threshold=4)
     inputs = {name: np.full(LENGTH, number, dtype=np.int64) for number, name in enumerate(agreed.owners)}
     run = Run(agreed, inputs, seed).until("mask")
-    mask_keys = {name: run.owners[name]._held().mask_key for name in colluders}
+    mask_keys = {name: run.owners[name]._require_secrets().mask_key for name in colluders}
     run.endorse()
     run.unmask()
     honest = [name for name in agreed.owners if name not in colluders]
@@ -98,7 +98,7 @@ def test_a_live_owners_vector_stays_uniform_after_its_pairwise_masks_open(seed: 
     agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=32, bound=10)
     inputs = {name: np.full(LENGTH, 7, dtype=np.int64) for name in agreed.owners}
     run = Run(agreed, inputs, seed).until("mask")
-    victim = run.owners["o001"]._held()
+    victim = run.owners["o001"]._require_secrets()
     keys = run.curator._keys
     rest = run.masked["o001"].words.copy()
     for peer in ("o000", "o002", "o003"):
