@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 10**6)
 
 
 def layout(seed: int, rows: int, whole: bool) -> tuple[FloatArray, FloatArray]:
-    """Rows and D_v; of whole numbers, kernel values of equal rows are equal bit for bit."""
+    """Rows and D_v; rows are whole numbers, so kernel values of equal rows are equal bit for bit."""
     random = np.random.default_rng(seed)
     pool, validation = random.normal(size=(rows, 3)), random.normal(size=(25, 3)) * 0.7 + 0.6
     return (np.rint(pool), np.rint(validation)) if whole else (pool, validation)
@@ -36,7 +36,7 @@ def columns(rows: FloatArray) -> KernelColumns:
 def greedy_of_matrix(
     gram: FloatArray, closeness: FloatArray, first: IntArray, p: int, again: bool
 ) -> IntArray:
-    """The greedy choice by J(S + x) of each row in turn, as before columns were read on demand."""
+    """The greedy choice by J(S + x) of each row in turn, from the whole matrix."""
     chosen = list(first)
     while len(chosen) < p:
         crowding = np.sum([gram[row] for row in chosen], axis=0) if chosen else np.zeros(len(gram))
@@ -48,7 +48,7 @@ def greedy_of_matrix(
 
 
 def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, chosen: IntArray, again: bool) -> IntArray:
-    """Exchanges, each the first best of all pairs, as before pairs were left out."""
+    """Exchanges by the first best of all pairs, without leaving out any pair."""
     chosen, p = chosen.copy(), len(chosen)
     sums = gram[:, chosen].sum(axis=1)
     for _ in range(20 * p):
@@ -91,7 +91,7 @@ def test_kernel_columns_give_the_choice_of_the_whole_matrix(
 def test_kernel_columns_give_the_weights_of_the_whole_matrix(
     seed: int, rows: int, whole: bool, ridge: float
 ) -> None:
-    # The gap is of all rows, and is here computed anew; forgotten columns come back.
+    # The gap over all rows is computed here again; dropped columns are computed again, too.
     pool, validation = layout(seed, rows, whole)
     matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
     with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def test_kernel_columns_give_the_weights_of_the_whole_matrix(
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(2, 120), st.integers(1, 30), st.sampled_from([0.01, 1.0]))
 def test_equal_rows_are_chosen_and_weighed_as_one_row(seed: int, rows: int, p: int, ridge: float) -> None:
-    # Merged, they are kept as often as row by row, and the weight of n copies costs a ridge W^2 / n.
+    # Merged rows are chosen as often as single rows, and the weight W of n copies costs a ridge W^2 / n.
     pool, validation = layout(seed, rows, True)
     merged, apart = candidates(pool, validation, GAMMA), np.arange(rows)
     matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
@@ -127,7 +127,7 @@ def test_equal_rows_are_chosen_and_weighed_as_one_row(seed: int, rows: int, p: i
 
 
 def test_copies_of_few_distinct_rows_share_weight() -> None:
-    # 64 kinds of rows, 20 of each: as good as many rows alike, where one copy of each was as good as 30.
+    # 64 distinct rows with 20 copies each: the effective size is that of many rows, not of one copy of each.
     random = np.random.default_rng(5)
     kinds = np.stack(np.meshgrid(*[range(4)] * 3), axis=-1).reshape(-1, 3) / 3.0
     pool = random.permutation(np.repeat(kinds, 20, axis=0))

@@ -1,4 +1,4 @@
-"""Selection of one's own rows: against brute force, and against what each step promises."""
+"""Selection of a party's own rows, compared with brute force and with the properties of each step."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_exchanges_of_weighted_rows_lower_mmd2(seed: int, p: int) -> None:
 
 
 def test_a_sample_is_near_the_choice_among_all() -> None:
-    # fedkme/embeddings/selection.py: mu is "off by (1 - |mu|^2) (1 / Q - 1 / N) in mean square".
+    # fedkme/embeddings/selection.py: mu has a mean square error of (1 - |mu|^2) (1 / Q - 1 / N).
     data, p, sample = rows(4000), 12, 60 * 12
     everything, selection = select_rows(data, p, GAMMA), select_rows(data, p, GAMMA, sample=sample)
     off = (1.0 - rbf(data, data, GAMMA).mean()) * (1.0 / sample - 1.0 / len(data))

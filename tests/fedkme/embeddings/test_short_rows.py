@@ -1,4 +1,4 @@
-"""Rows in few coordinates against the kernel itself."""
+"""Kernels of rows in few coordinates, compared with the exact kernel."""
 
 from __future__ import annotations
 

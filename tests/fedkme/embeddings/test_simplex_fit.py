@@ -18,7 +18,7 @@ RIDGES = st.sampled_from([0.0, 0.01, 1.0])
 
 
 def problem(seed: int, size: int, distinct: int, gamma: float) -> tuple[FloatArray, FloatArray]:
-    """G and c of `size` rows, of which so many are distinct, and 20 rows to match."""
+    """G and c of `size` rows with repetition of `distinct` rows, and of 20 rows to match."""
     random = np.random.default_rng(seed)
     rows = random.normal(size=(distinct, 2))[random.integers(0, distinct, size)]
     return rbf(rows, rows, gamma), kernel_mean_at(rows, random.normal(size=(20, 2)) + 0.5, gamma)

@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 
 
 def layout(seed: int, rows: int, whole: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Rows of owners beside D_v, which is elsewhere; of whole numbers, so that many are equal."""
+    """Rows of owners, and D_v with another mean; if `whole`, of whole numbers, so many rows are equal."""
     random = np.random.default_rng(seed)
     pool, validation = random.normal(size=(rows, 3)), random.normal(size=(25, 3)) * 0.7 + 0.6
     return (np.rint(pool), np.rint(validation)) if whole else (pool, validation)
@@ -28,7 +28,7 @@ def layout(seed: int, rows: int, whole: bool = False) -> tuple[FloatArray, Float
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(1, 40), st.integers(1, 40), st.booleans())
 def test_more_rows_are_never_worse(seed: int, few: int, more: int, whole: bool) -> None:
-    # Least(T) <= least(S) where S is contained in T: the squared distance to a convex hull.
+    # least(T) <= least(S) where S is contained in T: the squared distance to a convex hull.
     pool, validation = layout(seed, few + more, whole)
     small, large = (received(rows, ReferenceRows(validation, GAMMA)) for rows in (pool[:few], pool))
     assert large.least <= small.least + GAP + ROUNDING
@@ -39,8 +39,8 @@ def test_more_rows_are_never_worse(seed: int, few: int, more: int, whole: bool) 
 def test_weighted_rows_are_never_worse_than_the_uniform_rows_among_them(
     seed: int, total: int, share: float
 ) -> None:
-    # Whatever else was ordered, here the rows that are farthest from D_v: at most uniform's, with weights, at
-    # a rho p rows, and so of these rows alike.
+    # The other rows here are the rows farthest from D_v. The least MMD^2 is at most that of the uniform rows
+    # with weights, and so at most that of these rows with equal weights.
     pool, validation = layout(seed, 200)
     random = np.random.default_rng(seed + 1)
     uniform = pool[random.choice(200, size=max(1, round(share * total)), replace=False)]
@@ -96,7 +96,7 @@ def test_no_exchange_improves_repeated_rows(seed: int, rows: int, p: int) -> Non
 
 
 def test_repeats_and_weights_are_far_closer_where_few_rows_fit() -> None:
-    # Five good rows and thirty bad ones, p = 20: p rows alike must take bad ones, as hospitals' 100 of 74.
+    # Five good rows and thirty bad rows, p = 20: p rows with equal weights must include bad rows.
     random = np.random.default_rng(2)
     validation = random.normal(size=(40, 2))
     pool = np.concatenate([random.normal(size=(5, 2)), random.normal(size=(30, 2)) + 4.0])

@@ -50,7 +50,7 @@ def scored(features: Features, target: MeanVector, capacity: int = 64) -> Scored
 
 
 def bids_by_integers(features: Features, target: MeanVector, mean: MeanVector, size: int) -> FloatArray:
-    """The bid with inner products of Python's integers, which have no width."""
+    """The bid with inner products in Python's integers, which cannot overflow."""
     rows = features.astype(object)
     to_target, to_mean = rows @ target.astype(object), rows @ mean.astype(object)
     unit = 2.0 / features.shape[1] * FEATURE_UNIT * MEAN_UNIT
@@ -185,7 +185,7 @@ def test_the_best_bid_is_the_largest_of_all_bids(todo: list[tuple[int, int, int]
 
 
 def test_float32_scores_stay_within_their_error_and_alone_choose_another_row() -> None:
-    # Otherwise the test above would pass without any bound.
+    # Otherwise the test of the best bid would pass without any bound.
     rows, near, wrong = near_ties(MANY, 0), NearScores(D), 0
     mean = np.zeros(D, dtype=np.int32)
     near.follow(np.ascontiguousarray(rows.T), mean.astype(np.float64))
@@ -239,7 +239,7 @@ def test_the_tolerance_covers_one_unit_in_every_coordinate(
 
 
 def test_the_tolerance_is_reached() -> None:
-    # What an owner may add to its bid unseen: with q = 0, the worst change of one unit each, exactly.
+    # An owner can change its bid by so much unseen: with q = 0, exactly the worst change of one unit each.
     target, nothing = random_mean(1), np.zeros(D, dtype=np.int32)
     worst = scored(np.sign(target)[np.newaxis].astype(np.int16), target)
     assert worst.bids(nothing, 0)[0] == worst.tolerance(0)
@@ -247,7 +247,8 @@ def test_the_tolerance_is_reached() -> None:
 
 @given(npst.arrays(np.float64, (2, D), elements=st.floats(-1, 1)))
 def test_features_are_rounded_towards_zero(u: FloatArray) -> None:
-    # Head of fixed_point: ||h1(x)|| never grows by it, by less than a unit a coordinate, and 2^-14 is exact.
+    # Rounding never lengthens h1(x) and changes a coordinate by less than a unit; multiples of 2^-14 are
+    # exact.
     back = normalised_features(quantize_features(u))
     assert np.all(np.abs(back) <= np.abs(u))
     assert np.all(np.abs(u - back) < FEATURE_UNIT)

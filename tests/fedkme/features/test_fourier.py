@@ -29,7 +29,7 @@ def draw(kind: Kind, dimension: int = 140, seed: int = 0) -> RandomFourier:
 
 
 def fixed_point_h1(h1: RandomFourier, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """h1 as the parties compute with it, in units of the kernel."""
+    """h1 in fixed point, as the parties use it, in units of the kernel."""
     scale = math.sqrt(2 / h1.spec.dimension)
     return np.asarray(scale * normalised_features(h1.fixed_point(rows)))
 
@@ -54,7 +54,7 @@ def test_the_kernel_error_bound_scales_with_dimension_pairs_and_failure() -> Non
 
 
 def test_both_forms_are_unbiased_and_the_paired_one_varies_less() -> None:
-    # With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2; to that the
+    # With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2. To this the
     # printed form adds the variance 1/2 of a cosine of random phase, d times; the paired one has d/2 terms
     # and no such addition. 2000 draws: means within 6 and variances within 8 standard errors (of about
     # 1/31), for 24 pairs and two forms wrong with probability below 2e-7.

@@ -284,7 +284,7 @@ def test_points_embed_orthonormally() -> None:
 
 
 def test_an_eigenbasis_has_norm_one_and_another_basis_its_computed_norm() -> None:
-    # A curator that sends a basis twice too long gets twice the noise: the bound is computed, not believed.
+    # A curator that sends a basis of twice the length gets twice the noise: parties compute the bound.
     z = model_points(40, 4)
     values, vectors = np.linalg.eigh(rbf(z, z, 0.7))
     large = values > 1e-6
@@ -336,7 +336,7 @@ def test_points_of_another_space_are_refused() -> None:
     ],
 )
 def test_the_error_of_a_wrong_spec_names_the_field(plain: object, word: str) -> None:
-    # No spec can claim a norm bound: "never typed by hand".
+    # No spec can claim a norm bound: every party computes it.
     with pytest.raises(ConfigError, match=word):
         spec_from_json(plain)
 
@@ -362,7 +362,7 @@ def test_features_by_table_are_phi_to_half_a_step_of_a_turn(spec: FourierMapSpec
     off = np.linalg.norm(step_features * ROW_UNIT - phi.of_model(points), axis=1)
     longest = np.abs(phi.omega).sum(axis=0).max()
     assert off.max() <= math.pi / STEPS + longest * 2.0**-19 + 1e-6
-    # The rounding that `counted` has is all that lengthens a row.
+    # Nothing lengthens a row more than the rounding that `counted` counts.
     most = phi.norm_bound / ROW_UNIT + math.sqrt(phi.dimension) / 2
     assert np.linalg.norm(step_features, axis=1).max() <= most
 

@@ -1,4 +1,4 @@
-"""Pooled sums: the same whatever the partition, bounded memory, and diameters that a search confirms."""
+"""Pooled sums: equal for any partition, in bounded memory, with diameters that a search confirms."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def table(rows: int, seed: int = 0) -> Table:
 
 
 def parts(whole: Table, owners: int, seed: int) -> list[Table]:
-    """The rows dealt at random to owners of unequal sizes, none empty."""
+    """Deal the rows at random to owners of unequal sizes, none empty."""
     g = np.random.default_rng(seed)
     order = g.permutation(len(whole))
     cuts = np.sort(g.choice(np.arange(1, len(whole)), owners - 1, replace=False))
@@ -128,7 +128,7 @@ def test_memory_is_bounded_whatever_the_number_of_rows() -> None:
 
 
 class Stretched:
-    """A map with a bug: its features are longer than it says."""
+    """A map with a bug: its features are longer than its norm bound."""
 
     def __init__(self, inner: EmbeddingMap, factor: float) -> None:
         self._inner, self._factor = inner, factor
@@ -222,8 +222,8 @@ def diameter(features: EmbeddingMap, layout: Layout) -> float:
 @maps
 @pytest.mark.parametrize("layout", [Layout(), BY_CLASS], ids=["single", "by-class"])
 def test_a_search_over_neighbours_reaches_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
-    # Replace-one, N public: every row of a table replaced by every row of a grid of the domain, in every
-    # class. Nothing moves the sum further than declared, and something moves it that far.
+    # Replace-one, N public: every row of a table is replaced by every row of a grid of the domain, in every
+    # class. No replacement moves the sum further than declared, and one replacement moves it that far.
     phi = spec.make(SCHEMA)
     features = phi.features(CORNERS)
     gram = features @ features.T
@@ -238,7 +238,7 @@ def test_a_search_over_neighbours_reaches_the_declared_diameter(spec: MapSpec, l
 
 @maps
 def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> None:
-    # The same on what is computed, sums in fixed point: every neighbour of one table, rows and labels.
+    # The same for the computed sums in fixed point: every neighbour of one table, rows and labels.
     phi = spec.make(SCHEMA)
     base = Table(np.array([[-2.0, 0.0], [0.5, 1.0], [3.0, 1.0]]), np.array([0, 1, 2]))
     whole = pooled_sum(base, phi, BY_CLASS)

@@ -1,4 +1,4 @@
-"""Events and disclosures: immutable descriptions that survive a ledger."""
+"""Events and disclosures: immutable descriptions that a ledger writes and reads."""
 
 import dataclasses
 import json

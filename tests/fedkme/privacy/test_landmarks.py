@@ -76,7 +76,7 @@ def test_noise_and_ledger_line_use_the_diameter() -> None:
 
 
 def test_without_noise_the_release_is_the_mean_in_the_landmarks_span() -> None:
-    # D_v among the landmarks: all of it is in the span, and h1 estimates k.
+    # The landmarks contain D_v: its mean is in the span, and h1 estimates k.
     marks, validation = Landmarks(rows(30, 1), GAMMA, SCHEMA), rows(30, 1)[:10]
     mean, _ = release_by_landmarks(1e6, 1e-5, marks, h1(), validation, simulated(0, "consumer", "target"))
     exact = h1().normalised(validation).mean(axis=0)
@@ -91,7 +91,7 @@ def test_large_noise_shrinks_the_release_to_the_landmarks_mean() -> None:
 
 
 def test_other_mechanisms_ignore_landmarks() -> None:
-    # "The published variant stays as printed."
+    # The published preset releases h1 as printed.
     marks, validation = Landmarks(rows(20, 1), GAMMA, SCHEMA), rows(50, 2)
     published = MwemTargetSettings(iterations=20)
     with_marks, without = (
@@ -110,7 +110,7 @@ def test_malformed_landmarks_are_refused(data: bytes) -> None:
 
 
 def test_landmarks_of_a_plan_are_spread_over_the_seed_set() -> None:
-    # Seeds sorted by class: the first ones would be of one class.
+    # Seeds may be sorted by class: the first seeds would all be of one class.
     seeds = np.arange(100, dtype=np.float32)[:, None]
     assert some_of(seeds, 3)[:, 0].tolist() == [0.0, 50.0, 99.0]
     assert len(some_of(seeds, 200)) == 100
@@ -128,7 +128,8 @@ def test_landmarks_of_a_plan_are_spread_over_the_seed_set() -> None:
     ],
 )
 def test_a_run_uses_the_landmarks_of_its_curator(values: dict[str, object], count: int) -> None:
-    # Over a whole run: plan, offer, and both ledgers' line of D_v. Where h1 is secret there are none.
+    # Over a whole run: plan, offer, and the line of D_v in both ledgers. Runs with a secret h1 have no
+    # landmarks.
     world = make_world(1)
     opened = open_market(MARKET, world.owners, world.seeds, 1, {})
     settings = SummarySettings.model_validate({"protocol": "algorithm3", **values})

@@ -128,14 +128,15 @@ def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
 
 
 def test_lines_with_a_right_hash_and_no_disclosure_are_refused(path: Path) -> None:
-    # A whole chain of what no ledger writes is no ledger either.
+    # A whole chain of lines that no ledger writes is no ledger.
     for body in (b'{"a":1', b'{"disclosure":{},"party":"a","previous":"","seq":1', b"{" + b"[" * 10**5):
         digest = hashlib.sha256(body + b"}").hexdigest().encode()
         assert "no disclosure" in fault_of(path, body + b',"hash":"' + digest + b'"}\n')[1]
 
 
 def test_a_chain_continues_over_runs(tmp_path: Path) -> None:
-    # Continuing a file is as if it was never closed; nobody writes in another's, nor after a fault.
+    # A continued file equals one that was never closed. No party writes into another's ledger or after a
+    # fault.
     path = tmp_path / "a.jsonl"
     for number in range(1, 6):
         with open_ledger("a", path) as ledger:
@@ -163,7 +164,7 @@ def test_the_format_of_a_ledger_line_never_changes() -> None:
 def test_the_canonical_form_is_json_with_sorted_keys(
     name: str, nonce: str, number: int, sensitivity: float | None
 ) -> None:
-    # `Disclosure.canonical` is spelled out for speed.
+    # `Disclosure.canonical` builds its text by hand, for speed.
     event = Gaussian(number + 0.1, 3)
     about = Disclosure(name, number, name, nonce, event, "add-remove", sensitivity, nonce)
     plain = json.dumps(about.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)

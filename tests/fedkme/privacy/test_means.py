@@ -1,4 +1,4 @@
-"""Released means: the contract of every mechanism, then what is particular to each."""
+"""Released means: the contract of all mechanisms, then properties of each."""
 
 import math
 
@@ -68,7 +68,7 @@ def test_exact_sums_have_no_rounding(rows: list[list[int]]) -> None:
 
 
 class CountingNoise:
-    """Delegates, and writes down what was asked for."""
+    """A source that delegates its draws and records the requests."""
 
     def __init__(self) -> None:
         self.source = noise()

@@ -1,4 +1,4 @@
-"""h2: the quantizer, the one-number state, the step, and what a step costs."""
+"""h2: the quantizer, the one-number state, the step, and the cost of a step."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ from fedkme.privacy.noise import choice_weights, simulated
 
 
 class ScriptedNoise:
-    """A noise source that hands out given uniform numbers and unit Laplace draws, in order."""
+    """A noise source of given uniform numbers and unit Laplace draws, in order."""
 
     def __init__(self, uniforms: FloatArray, laplaces: FloatArray) -> None:
         self._uniforms = iter(uniforms.tolist())

@@ -1,4 +1,4 @@
-"""Noise sources: laws, streams by name, and what a deployment may use."""
+"""Noise sources: laws, streams by name, and the source for deployments."""
 
 import math
 import re
@@ -93,7 +93,7 @@ def test_secure_noise_adds_exactly_to_a_whole_number(scale: float) -> None:
 
 
 class Bits(SimulatedNoise):
-    """Uniform numbers that are given."""
+    """A source of given uniform numbers."""
 
     def __init__(self, *numbers: float) -> None:
         self._left = list(numbers)
@@ -113,18 +113,18 @@ def test_a_choice_is_proportional_to_the_exponential_of_its_score() -> None:
 
 
 def test_a_coin_at_the_edge_of_two_outcomes_gets_more_bits() -> None:
-    # Two equal scores: the coin 1/2 - 2^-53 is below the edge, and all that it stands for; 1/2 is above.
+    # Two equal scores: the coin 1/2 - 2^-53, with all its further bits, is below the edge; 1/2 is above.
     equal = np.zeros(2)
     assert choose(equal, 0.5 - 2.0**-53, Bits()) == 0
     assert choose(equal, 0.5, Bits()) == 1
-    # Three: the edge at 1/3 lies within the numbers that one coin stands for; the next bits decide.
+    # Three equal scores: the edge at 1/3 lies within the interval of one coin; the next bits decide.
     coin = np.floor(2.0**53 / 3.0) * 2.0**-53
     assert choose(np.zeros(3), float(coin), Bits(0.0)) == 0
     assert choose(np.zeros(3), float(coin), Bits(1.0 - 2.0**-53)) == 1
 
 
 def test_no_outcome_is_impossible() -> None:
-    # Next to a score that is larger by 10^5 there is still a chance of e^-700, and the sum stays exact.
+    # A score that is smaller by 10^5 still has a chance of e^-700, and the sum stays exact.
     scores = np.array([0.0, -1e5, 0.0])
     assert choose(scores, 0.5, Bits(*[0.0] * 30)) == 1
     assert choose(scores, 0.5, Bits(0.5)) == 2
@@ -132,7 +132,7 @@ def test_no_outcome_is_impossible() -> None:
 
 
 EXTREME = [0.0, 5e-324, 1.0, 700.0, 2.0**20, 2.0**53 + 2.0, 1e154, 1e300, 1.8e308, math.nan]
-"""And their negatives: scores that no caller should have."""
+"""Extreme scores that no caller should have; tests also use their negatives."""
 
 
 @given(st.lists(st.sampled_from([*EXTREME, *(-value for value in EXTREME)]), min_size=1, max_size=5))

@@ -1,4 +1,4 @@
-"""Exact samplers: their laws, and what decides where floating-point numbers cannot."""
+"""Exact samplers: their laws, and exact decisions where floating-point numbers cannot decide."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -13,7 +13,7 @@ from fedkme.privacy import samplers
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE, Words, discrete_gaussian, discrete_laplace
 
 FALSE_ALARM = 1e-9
-"""Chance that a test of a law fails by itself, were its bits not seeded."""
+"""Chance of a false alarm of a test of a law, if its bits were not seeded."""
 SAMPLERS = [discrete_laplace, discrete_gaussian]
 Sampler = Callable[[float, int, Words], NDArray[np.int64]]
 
@@ -25,7 +25,7 @@ def seeded(seed: int) -> Words:
 
 
 def given(*words: int) -> Words:
-    """Words that are given, one after another, the last for ever."""
+    """A source of given words, one after another; the last word repeats."""
 
     def said() -> Iterator[int]:
         yield from words
@@ -77,7 +77,7 @@ def test_large_scales_look_continuous(sampler: Sampler, scale: float) -> None:
 def test_floats_decide_as_exact_arithmetic_does(
     sampler: Sampler, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With an error of 1 granted to each logarithm nearly every draw is decided by decimal arithmetic.
+    # With an allowed error of 1 in each logarithm, decimal arithmetic decides nearly every draw.
     by_floats = sampler(scale, 400, seeded(3))
     monkeypatch.setattr(samplers, "_LOG_ERROR", 1.0)
     assert np.array_equal(sampler(scale, 400, seeded(3)), by_floats)

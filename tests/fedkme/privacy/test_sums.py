@@ -1,4 +1,4 @@
-"""Noise of pooled embeddings: joint calibration, its event, and the noise that is added."""
+"""Noise of pooled embeddings: joint calibration, its event, and the added noise."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_plans_of_presets_cost_no_more_than_the_target(
     name: str, epsilon: float, rows: int, group: int, paid: float
 ) -> None:
-    # An epsilon of 200 was 5,534 by the accountant, and one of 1,000 was 127,780.
+    # Large epsilons too: by zCDP alone the accountant would give 5,534 for 200, and 127,780 for 1,000.
     target = PrivacyTarget(epsilon=epsilon, group=group)
     allowance = {"payouts": paid * epsilon} if paid and name == "algorithm 3" else {}
     summary_settings = SummarySettings.model_validate({"privacy": target, **SETTINGS[name], **allowance})

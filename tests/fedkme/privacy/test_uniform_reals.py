@@ -20,7 +20,7 @@ WORDS = st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2)
 
 
 class Bits(SimulatedNoise):
-    """Uniform numbers that are given, in units of 2^-53, then zeros."""
+    """A source of given uniform numbers in units of 2^-53, then of zeros."""
 
     def __init__(self, *words: int) -> None:
         self.left = list(words)
@@ -30,12 +30,12 @@ class Bits(SimulatedNoise):
 
 
 def number(first: int, words: list[int]) -> Fraction:
-    """The number whose bits these are, followed by zeros."""
+    """The number with these bits, followed by zeros."""
     return Fraction((first << 128) + (words[0] << 64) + words[1], 1 << 181)
 
 
 def real(first: int, words: list[int], last: int = 0) -> UniformReal:
-    """Make the same, drawn as needed; `last` is below all bits compared, so that no two are equal."""
+    """The number of `number`, drawn as needed; `last` is below all compared bits, so no two are equal."""
     words_left = [*words, last, *[0] * 8]
     return UniformReal(
         first, lambda size: np.array([words_left.pop(0) for _ in range(size)], dtype=np.uint64)
@@ -54,7 +54,7 @@ def below(one: Fraction, other: Fraction, exponent: Fraction) -> bool:
 def test_comparisons_of_uniform_reals_use_all_bits(
     one: int, ones: list[int], other: int, others: list[int], exponent: Fraction, off: int
 ) -> None:
-    # Also next to the edge, where 53 bits do not tell: the first bits are the edge's, but for `off`.
+    # Also next to the edge, where 53 bits do not decide: the first bits are the edge's bits, plus `off`.
     edge = number(other, others) * Fraction(Decimal(float(exponent)).exp())
     for first in (one, min(max(int(edge * 2**53) + off, 1), 2**53 - 1)):
         is_less = is_below(real(first, ones, 1), real(other, others), exponent)

@@ -152,7 +152,7 @@ Tamper = Callable[[Gift, World, KeyOffer], Gift]
 
 
 def of_the_curator(gift: Gift, world: World, offer: KeyOffer) -> Gift:
-    """A secret of the curator's own for the owner's true key, under the consumer's name."""
+    """A gift of the curator's own secret for the owner's true key, in the consumer's name."""
     everyone = certified(world.authority.pem, RUN, (Role.OWNER,))
     own = SecretGiver(PartyKeys.fresh("curator", RUN), world.curator, everyone, None).give(offer)
     return dataclasses.replace(own, giver=gift.giver)
@@ -243,7 +243,7 @@ def test_an_identity_of_another_party_is_refused(world: World) -> None:
 
 
 def test_plaintext_has_no_certificates_and_does_not_mix_with_them(world: World) -> None:
-    # "in plaintext simulation the keys come unauthenticated": the protocol is the same, names are believed.
+    # In plaintext nothing proves keys and names; the protocol is the same.
     giver = SecretGiver(PartyKeys.fresh("consumer", RUN), None, taken_at_their_word, None)
     taker = SecretTaker(PartyKeys.fresh("a", RUN), None, "consumer", taken_at_their_word)
     assert taker.take(giver.give(taker.offer())) == giver.secret

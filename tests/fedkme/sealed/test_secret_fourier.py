@@ -28,7 +28,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_parties_with_one_secret_have_one_map_bit_for_bit(kind: Kind) -> None:
-    # "maps built by different parties are bit-equal": from what travels and each party's copy of the secret.
+    # Each party builds its map from the public spec and its own copy of the secret.
     travelled = SecretFourierSpec(**dataclasses.asdict(spec(kind)))
     there = SecretFourier(travelled, GroupSecret("run-1", SECRET.exposed()))
     assert np.array_equal(there(ROWS), secret_map(kind)(ROWS))

@@ -60,7 +60,7 @@ def test_losses_anywhere_leave_the_sum_of_the_others(
 @pytest.mark.usefixtures(hasty_graphs.__name__)
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_circle_with_more_losses_than_planned_opens_nothing(phase: str) -> None:
-    # No more than D of all, but of o000's circle fewer than t are left, where the curator shows who is lost.
+    # At most D owners are lost in all, but fewer than t owners of o000's circle are left.
     agreed = on_a_graph(40, 10, 0)
     run = started("advertise", agreed)
     run.curator.roster()
@@ -129,7 +129,7 @@ def test_an_owner_that_lacks_a_signing_key_of_the_committee_leaves() -> None:
 
 
 def test_owners_with_two_rosters_open_no_share_of_each_other() -> None:
-    # An order that suits the curator: o029 is not there for half of the owners. Their shares do not unseal.
+    # A curator that wants another order hides o029 from half of the owners. Their shares do not unseal.
     run = started("advertise")
     whole = run.curator.roster()
     marks = (*whole.fingerprints[:-1], b"")
@@ -178,7 +178,8 @@ def test_a_delivery_must_hold_the_shares_of_the_neighbours_that_shared(lie: str,
 
 
 def test_an_owner_with_another_list_of_sharers_masks_so_that_no_sum_opens() -> None:
-    # (b) of the proof: the digest of who shared is in the key of every mask. Circles are as they were.
+    # (b) of the proof: the key of every mask depends on the list of owners that shared. Circles are
+    # unchanged.
     run = started("share")
     mail = run.curator.deliveries()
     far = next(name for name in run.owners if name not in run.curator._graph.circle(NAME))
@@ -232,7 +233,7 @@ def test_only_endorsements_of_the_committee_count() -> None:
 
 
 def test_a_second_list_of_survivors_is_not_endorsed() -> None:
-    # "a curator that asks for both kinds of shares of one owner is refused": once each, of one list.
+    # So a curator cannot get both kinds of shares of one owner: owners endorse one list, once.
     run = started("mask")
     everybody = run.curator.survivors()
     fewer = Survivors(run.agreed.context, tuple(name for name in everybody.owners if name != "o029"))
@@ -255,7 +256,7 @@ def test_rosters_and_deliveries_are_equal_after_the_wire_and_older_bytes_are_rea
     )
     sent = wire.DELIVERY.to_wire(mail).SerializeToString()
     assert wire.DELIVERY.from_wire(pb.DeliveredParts.FromString(sent)) == mail
-    # The bytes without the new fields are those of the release before, of all with all.
+    # Bytes without the fields of neighbours are those of the previous release.
     older = started("share", parameters())
     plain = older.curator.deliveries()[NAME]
     as_sealed = pb.SealedParts.FromString(wire.DELIVERY.to_wire(plain).SerializeToString())

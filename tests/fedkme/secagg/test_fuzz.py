@@ -1,4 +1,4 @@
-""" "Fuzzed messages raise typed errors only", and never end in a wrong sum."""
+"""Fuzzed messages raise typed errors only, and never give a wrong sum."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_decoded_message_is_well_formed_or_raises_a_typed_error(kind: Any, dat
 
 
 def mutated(value: Any, draw: random.Random) -> Any:
-    """A value of the same kind with something changed: a bit, an item, a number."""
+    """A value of the same type with one change: a bit, an item, a number."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         field = draw.choice(dataclasses.fields(value))
         return dataclasses.replace(value, **{field.name: mutated(getattr(value, field.name), draw)})

@@ -35,7 +35,7 @@ def started(until: str, seed: int = 1) -> Run:
 
 
 def forged(name: str, signer: str, context: bytes = CONTEXT, seed: int = 7) -> Advertisement:
-    """Keys that the curator made up for an owner, with whatever signature it can make."""
+    """Keys that the curator invents for an owner, with a signature that the curator can make."""
     draw = random.Random(seed).randbytes
     keys = public_bytes(draw(32)), public_bytes(draw(32)), draw(32)
     return Advertisement(name, context, *keys, signing_key(signer).sign(advertised(context, name, *keys)))
@@ -98,7 +98,7 @@ def test_a_key_that_occurs_twice_is_refused() -> None:
 
 
 def test_the_curator_refuses_an_endorsement_of_another_statement() -> None:
-    # It would make every honest owner leave in the next phase; the curator goes on without its sender.
+    # Such an endorsement would make every honest owner leave; the curator goes on without its sender.
     run = started("mask")
     survivors = run.curator.survivors()
     good = run.owners["o000"].endorse(survivors)
@@ -109,7 +109,7 @@ def test_the_curator_refuses_an_endorsement_of_another_statement() -> None:
 
 
 def other_run(name: str) -> SealedShare:
-    """Share that an owner sealed for o000 in a run of the same name, with other keys."""
+    """A share that an owner sealed for o000 in a run of the same name with other keys."""
     run = started("advertise", seed=5)
     sealed = run.owners[name].share(run.curator.roster())
     return next(entry for entry in sealed.shares if entry.recipient == "o000")
@@ -159,8 +159,8 @@ def test_a_live_owner_that_the_curator_calls_lost_raises_an_error() -> None:
 
 
 def test_the_vector_of_a_live_owner_called_lost_stays_masked() -> None:
-    # "double-masking against a curator that claims a drop-out": the others cannot know, and give shares of
-    # its mask key; its vector is still under the self-mask, of whose seed no share leaves.
+    # Double masking: other owners cannot know that the claim is false, and reveal shares of the owner's mask
+    # key. The vector is still under the self-mask, and no share of its seed leaves.
     run = started("mask")
     claim = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
     others = [run.owners[name] for name in claim.owners]
@@ -171,7 +171,7 @@ def test_the_vector_of_a_live_owner_called_lost_stays_masked() -> None:
     shares = {AGREED.point(answer.sender): shamir.from_bytes(answer.mask_keys[0].share) for answer in answers}
     key = shamir.combine(shares).to_bytes(32, "big")  # the curator can open the pairwise masks,
     assert public_bytes(key) == run.curator._keys["o004"].mask_key
-    # and a second claim, that it is alive after all, gets no answer: everybody is done.
+    # A second claim, that the owner is alive after all, gets no answer: every owner is done.
     everybody = Survivors(CONTEXT, AGREED.owners)
     for owner in others:
         with pytest.raises(SecureAggregationError, match="when it is to be done"):
@@ -179,8 +179,8 @@ def test_the_vector_of_a_live_owner_called_lost_stays_masked() -> None:
 
 
 def test_owners_with_different_survivor_lists_open_nothing() -> None:
-    # Bonawitz et al. 2017, consistency check: without it the curator would get o003's seed from some, its key
-    # from others.
+    # Consistency check of Bonawitz et al. 2017: without it the curator would get o003's seed from some
+    # owners, and its key from others.
     run = started("mask")
     survivor_lists = {name: Survivors(CONTEXT, AGREED.owners) for name in ("o000", "o001")} | {
         name: Survivors(CONTEXT, ("o000", "o001", "o002", "o004")) for name in ("o002", "o004")
@@ -194,7 +194,7 @@ def test_owners_with_different_survivor_lists_open_nothing() -> None:
 
 @pytest.mark.parametrize("colluders", [0, 1, 2])
 def test_no_two_sets_of_survivors_are_both_endorsed(colluders: int) -> None:
-    # Whatever honest owners are told what: 2 t > n + T leaves one of two sets without t signatures.
+    # However the curator splits honest owners: with 2 t > n + T one of two sets lacks t signatures.
     agreed = parameters(owners=7, dropouts=1, colluders=colluders)
     honest = agreed.owners[colluders:]
     for first in range(len(honest) + 1):
@@ -304,7 +304,7 @@ def test_owners_that_deviate_are_named_and_left_out() -> None:
 @pytest.mark.parametrize("secret", ["self_masks", "mask_keys"])
 @pytest.mark.parametrize("spare", [False, True])
 def test_a_wrong_share_never_gives_a_wrong_sum(secret: str, spare: bool) -> None:
-    # "tampered share": with one share to spare it is left out; without, the aggregation says so.
+    # With one share to spare a tampered share is left out; without, the aggregation raises an error.
     agreed = parameters(owners=5, dropouts=1)  # t = 3
     lost = {"mask": ("o004",), "unmask": () if spare else ("o003",)}
     run = Run(agreed, vectors(agreed), lost=lost).until("endorse")

@@ -65,7 +65,7 @@ def test_a_plan_meets_the_four_conditions_of_its_proof(owners: int, dropouts: in
     assert owners > 2 * dropouts + colluders
     if owners > 1000:
         return
-    # Condition 4 once more, over all sizes of sets and numbers of survivors, by eigenvalues of the matrix.
+    # Condition 4, checked over all sizes of sets and numbers of survivors, by eigenvalues of the matrix.
     values = np.linalg.eigvalsh(matrix(owners, k))[:-1]
     above, largest, least = values.max(), np.abs(values).max(), t - 1 - tau
     for survivors in range(owners - dropouts - colluders, owners + 1):
@@ -99,7 +99,7 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
     assert is_connected(owners, degree, least, honest)
     monkeypatch.setattr(neighbours, "offsets", lambda owners, degree: tuple(range(1, degree // 2 + 1)))
     assert not is_connected(owners, degree, least, honest)
-    # And it is cut: 30 owners at 0 and 30 at 500 leave two parts whose members keep 30 neighbours or more.
+    # It splits: 30 lost owners at 0 and 30 at 500 leave two parts, whose members have 30 neighbours or more.
     survivors = [place for place in range(owners) if place % 500 >= degree // 2]
     reached, ahead = {survivors[0]}, [survivors[0]]
     while ahead:
@@ -114,7 +114,8 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_choice_of_lost_owners_that_was_tried_cuts_the_graph(seed: int) -> None:
-    # Attack: around a few places all neighbours but the least that owners demand are lost, then any others.
+    # Attack: around a few places all neighbours are lost but the least number that owners demand, then
+    # others.
     owners, dropouts = 300, 30
     plan = planned(owners, dropouts, 0)
     joined = matrix(owners, plan.degree) > 0
@@ -143,7 +144,7 @@ def test_parameters_take_no_other_degree_or_threshold_than_the_plan() -> None:
 
 
 def test_the_context_of_parameters_without_neighbours_never_changes() -> None:
-    # Of the release before there were neighbours; signatures and keys are bound to it.
+    # The context of the release before neighbours existed; signatures and keys are bound to it.
     assert parameters(100, 5, 5).context.hex().startswith("68fd8a9033c9ad97bf759fea00ed98e7")
 
 

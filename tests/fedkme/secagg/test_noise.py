@@ -122,7 +122,7 @@ def test_the_epsilon_of_a_plan_counts_the_excess() -> None:
 
 @pytest.mark.parametrize("share", [2.0, 3.0])
 def test_the_bound_is_near_the_exact_curve(share: float) -> None:
-    # Not only safe: with a few steps of deviation the exact delta is within a factor of the stated one.
+    # The bound is tight: with a deviation of a few steps the exact delta is within a factor of the bound.
     plan = NoisePlan(share, 3, 1, 2.0, smoothing=1.0)
     law = law_of_sum(share, 3)
     for epsilon in (0.5, 1.0):
@@ -164,7 +164,7 @@ def test_a_plan_reaches_its_epsilon_with_the_least_noise() -> None:
     assert gaussian_epsilon(sigma, 1e-6) == pytest.approx(1.0, abs=1e-9)
     assert plan.excess < 1e-120
     assert plan.event == Gaussian(plan.multiplier, 4)
-    # The accountant of the ledgers says the same of the event.
+    # The sound accountant gives the same epsilon for the event.
     assert Sound().epsilon([plan.event], 1e-6).epsilon == pytest.approx(1.0, abs=1e-3)
 
 
@@ -238,13 +238,13 @@ def test_the_sum_of_an_aggregation_has_the_noise_of_all_its_survivors() -> None:
     noise = (total.steps - 4 * inputs["o000"]) / (2.0 * plan.share)
     assert abs(noise.mean()) < 4.5 / math.sqrt(5000)
     assert abs(noise.var() - 1.0) < 4.5 * math.sqrt(2.0 / 5000)
-    # An owner finds in the parameters what the plan says, by itself.
+    # An owner computes the same plan from the parameters alone.
     assert plan_of(agreed, plan.diameter) == plan
     assert plan.epsilon(1e-6) <= 1.0
 
 
 def test_a_sum_wraps_with_less_than_the_stated_probability() -> None:
-    # "the modular wrap-around probability": the tail that the parameters reserve, against the normal law's.
+    # The tail that the parameters reserve for wrapping, against the normal law's tail.
     agreed = parameters(owners=10, dropouts=1, length=1000, bits=64, noise=2.0**30)
     deviation = math.sqrt(10) * agreed.noise
     exact = 2.0 * agreed.length * norm.sf(agreed.noise_tail / deviation)

@@ -30,7 +30,7 @@ def test_the_result_is_the_plain_sum(owners: int, bits: int) -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
-    # The sum is of those that sent their masked vector; whoever is lost after that is still in it.
+    # The sum is over owners that sent their masked vector, including owners that are lost later.
     agreed = parameters(owners=7, dropouts=2, length=300)
     gone = ("o001", "o004")
     run = Run(agreed, vectors(agreed), lost={phase: gone})
@@ -62,7 +62,6 @@ def test_two_losses_anywhere_leave_the_sum_of_the_others(
 
 
 def test_nobody_reveals_both_secrets_of_a_peer() -> None:
-    # "an owner never reveals both the self-mask share and the pairwise key share of the same peer".
     agreed = parameters(owners=7, dropouts=2)
     run = Run(agreed, vectors(agreed), lost={"mask": ("o002",)})
     run.total()
@@ -96,7 +95,7 @@ def test_the_curator_stops_below_the_threshold(phase: str) -> None:
 
 
 def test_owners_check_the_counts_themselves() -> None:
-    # A curator that goes on below the bounds gets no answer: the owners hold them, not the curator.
+    # A curator that goes on below the bounds gets no answer: owners check the bounds themselves.
     agreed = parameters(owners=5, dropouts=1)
     run = Run(agreed, vectors(agreed)).until("advertise")
     roster = run.curator.roster()

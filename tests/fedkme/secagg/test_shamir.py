@@ -24,7 +24,7 @@ def test_the_worked_example_gives_its_secret() -> None:
 
 
 def test_the_prime_is_a_prime() -> None:
-    # "a prime field (vetted constants)": Mersenne's thirteenth prime, by Lucas and Lehmer's test.
+    # 2^521 - 1 is the thirteenth Mersenne prime; this is the test of Lucas and Lehmer.
     residue = 4
     for _ in range(521 - 2):
         residue = (residue * residue - 2) % shamir.PRIME

@@ -30,7 +30,7 @@ def chi_square(words: NDArray[np.uint64], bits: int) -> float:
 
 @pytest.mark.parametrize("bits", [30, 32, 64])
 def test_any_one_masked_message_is_uniform_over_seeds(bits: int) -> None:
-    # The same constant vector each time, the most telling there is; every message of each of 8 runs.
+    # Always the same constant vector, the most revealing one; every message of each of 8 runs.
     agreed = parameters(owners=3, dropouts=0, length=LENGTH, bits=bits, bound=10)
     inputs = {name: np.full(LENGTH, 10, dtype=np.int64) for name in agreed.owners}
     seen: dict[str, list[NDArray[np.uint64]]] = {name: [] for name in agreed.owners}
@@ -49,7 +49,7 @@ def test_the_measure_sees_a_vector_that_is_not_masked() -> None:
 
 
 def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np.uint64]:
-    """An honest owner's message without its self-mask, which was opened, and without masks with colluders.
+    """An honest owner's message without its opened self-mask and without its masks with colluders.
 
     Args:
         run: after its last phase.
@@ -75,8 +75,8 @@ def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np
 @pytest.mark.parametrize("colluders", [("o002", "o003"), ("o000", "o003"), ("o000", "o001")])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_coalition_learns_only_the_sum_of_the_honest_vectors(colluders: tuple[str, ...], seed: int) -> None:
-    # n = 4, the curator and two owners together take off every mask that they know at the end. What remains
-    # of each honest owner is uniform, and only both together say something: the sum of their vectors.
+    # n = 4: the curator and two owners together take off every mask that they know at the end. The rest of
+    # each honest owner's message is uniform; both messages together reveal the sum of the two vectors.
     agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=32, bound=10, threshold=4)
     inputs = {name: np.full(LENGTH, number, dtype=np.int64) for number, name in enumerate(agreed.owners)}
     run = Run(agreed, inputs, seed).until("mask")
@@ -93,8 +93,8 @@ def test_a_coalition_learns_only_the_sum_of_the_honest_vectors(colluders: tuple[
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_live_owners_vector_stays_uniform_after_its_pairwise_masks_open(seed: int) -> None:
-    # The curator holds the private mask key of the owner that it calls lost, and all else that was opened:
-    # without the self-mask's seed the message stays uniform. With the seed it would be the vector.
+    # The curator has the private mask key of the owner that it calls lost, and all other opened secrets.
+    # Without the self-mask's seed the message stays uniform; with the seed it would give the vector.
     agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=32, bound=10)
     inputs = {name: np.full(LENGTH, 7, dtype=np.int64) for name in agreed.owners}
     run = Run(agreed, inputs, seed).until("mask")
@@ -111,7 +111,7 @@ def test_a_live_owners_vector_stays_uniform_after_its_pairwise_masks_open(seed: 
 
 
 def test_keys_differ_between_pairs_uses_and_aggregations() -> None:
-    # "HKDF over the full shared secret", bound to run, both names and both public keys.
+    # HKDF over the whole shared secret, bound to run, both names and both public keys.
     draw = random.Random(1).randbytes
     one, other, third = (draw(32) for _ in range(3))
 

@@ -1,4 +1,4 @@
-"""The matrix of who may learn what of whom, from the lines of a ledger."""
+"""The privacy matrix from the lines of a ledger."""
 
 import math
 from dataclasses import replace

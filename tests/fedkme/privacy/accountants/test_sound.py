@@ -1,4 +1,4 @@
-"""Proven figures, what has none, and the laws that they obey."""
+"""Proven figures, events without a figure, and laws that figures obey."""
 
 import math
 import subprocess
@@ -136,7 +136,7 @@ def test_no_proof_means_inf_with_the_reason(event: Event, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Telepathy(Gaussian):
-    """A kind that no accountant was built for, though it looks like one that is."""
+    """A kind that no accountant supports, although it looks like a supported kind."""
 
     kind: ClassVar[str] = "telepathy"
 
