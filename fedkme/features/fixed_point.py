@@ -58,7 +58,7 @@ def normalised_features(features: Features) -> FloatArray:
 
 
 def quantize_mean(normalised: FloatArray) -> MeanVector:
-    """A mean in normalised units to what is broadcast, (d,); post-processing of the release."""
+    """Convert a mean in normalised units to its broadcast form, (d,); post-processing of the release."""
     return np.clip(np.rint(normalised / MEAN_UNIT), -MEAN_LIMIT, MEAN_LIMIT).astype(np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Privacy figures of Sarpatwar 2019: the paper's own arithmetic, and what can be proven for h2.
+"""Privacy figures of Sarpatwar 2019: the paper's own arithmetic, and the proven figures of h2.
 
 Where the two differ, `published` has the paper's figure, to reproduce the paper. Only the figure under
 `sound` is called a guarantee.

@@ -127,7 +127,7 @@ def warn_of_unbounded(
 
     figure = Sound().epsilon(for_group(planned, target.group), target.delta)
     if math.isinf(figure.epsilon):
-        warn(f"{whose}: the target of epsilon {target.epsilon:g} bounds nothing of this: {figure.reason}")
+        warn(f"{whose}: the target of epsilon {target.epsilon:g} does not bound this plan: {figure.reason}")
 
 
 def check_cost(

@@ -301,7 +301,7 @@ class CuratorAggregator:
         if np.any((steps > largest) | (steps < -largest)):
             raise SecureAggregationError(
                 f"the sum of {self._parameters.run!r} is larger than vectors within the bound have",
-                "An owner sent what it should not, or did not use the masks it shared; the sum is void.",
+                "An owner sent a wrong vector, or did not use the masks that it shared; the sum is void.",
             )
         return Total(self._survivors, steps)
 
@@ -325,7 +325,7 @@ class CuratorAggregator:
             expected: the public value that the right secret has.
         """
         values = sorted(shares.get(owner, {}).items())
-        self._check_enough(len(values), self._parameters.threshold, f"a share of a secret of {owner!r}")
+        self._check_enough(len(values), self._parameters.threshold, f"sent a share of a secret of {owner!r}")
         for start in range(len(values)):
             chosen = dict((values[start:] + values[:start])[: self._parameters.threshold])
             secret = shamir.combine(chosen)
@@ -363,20 +363,20 @@ class CuratorAggregator:
                 f"the phase of {stage.value} is not open, the curator waits for {self.stage.value}",
                 "Close each phase once, in order.",
             )
-        self._check_enough(count, least, stage.value)
+        self._check_enough(count, least, f"sent {stage.value}")
         self.stage = then
 
     def _check_circles(self, owners: Collection[str], what: str) -> None:
         """Check that each owner's circle has enough members left to open the owner's secrets."""
         if self._parameters.neighbours:
             fewest = self._graph.fewest(frozenset(owners))
-            self._check_enough(fewest, self._parameters.threshold, f"what its circle needs ({what})")
+            self._check_enough(fewest, self._parameters.threshold, f"of one circle {what}")
 
-    def _check_enough(self, count: int, least: int, what: str) -> None:
+    def _check_enough(self, count: int, least: int, action: str) -> None:
         if count < least:
             self.stage = Stage.DONE
             raise SecureAggregationError(
-                f"{count} owners sent {what} for {self._parameters.run!r} and {least} must",
+                f"{count} owners {action} for {self._parameters.run!r} and {least} must",
                 "Ask again with the owners that are there, under another name.",
             )
 

@@ -384,8 +384,8 @@ class OwnerAggregator:
         """Check that enough owners are left, in all and in the circle of each to open its secrets."""
         self._check_count(len(owners), self._parameters.least_survivors, what)
         if self._parameters.neighbours:
-            about = f"{what}, of the circle of one of them,"
-            self._check_count(self._graph.fewest(owners), self._parameters.threshold, about)
+            fewest = self._graph.fewest(owners)
+            self._check_count(fewest, self._parameters.threshold, f"of one circle {what}")
 
     def _check_count(self, count: int, least: int, what: str) -> None:
         if count < least:

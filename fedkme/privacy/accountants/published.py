@@ -1,4 +1,4 @@
-"""The arithmetic of Sarpatwar 2019, to reproduce its figures; it proves nothing.
+"""The arithmetic of Sarpatwar 2019, to reproduce the paper's figures; these figures are no guarantee.
 
 The paper counts one release of cost e for an iteration of h2 with parameter e, and composes with theorem 7
 (Kairouz, Oh, Viswanath 2017). With the releases' epsilons e_l and  S = sum of e_l^2  the theorem gives the
@@ -8,8 +8,9 @@ least of
     middle form    sum e_l (exp(e_l) - 1)/(exp(e_l) + 1)  +  sqrt(2 S log(1/delta))
     last form      sum e_l (exp(e_l) - 1)/(exp(e_l) + 1)  +  sqrt(2 S log(exp(1) + sqrt(2 S)/delta))
 
-(the last as the paper prints it; Kairouz et al. have sqrt(S) in it). Its figures 1.4 and 0.043 are the
-middle form with S in place of the first sum, which is twice as large. The auction has what theorem 6 claims.
+(the last form as the paper prints it; Kairouz et al. have sqrt(S) inside the logarithm). The paper's figures
+1.4 and 0.043 are the middle form with S in place of the first sum, which makes that term twice as large. The
+auction has the figure that theorem 6 claims.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LARGEST_DELTA = math.exp(-1.0)  # theorem 7 is stated up to here
 
 
 class Published(Accountant):
-    """Accountant with the paper's claims for its own mechanisms, h2 and PRIVAUCTION; no others have any."""
+    """Accountant with the paper's claims for its two mechanisms, h2 and PRIVAUCTION."""
 
     name: ClassVar[str] = "published"
 

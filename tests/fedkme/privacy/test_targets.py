@@ -77,7 +77,7 @@ def test_a_mechanism_without_a_proof_passes_the_target_with_a_warning() -> None:
         check_target(PrivacyTarget(), "owners", planned)
         warn_of_unbounded(PrivacyTarget(), "owners", planned, warnings.append)
     assert warnings == [
-        "owners: the target of epsilon 1 bounds nothing of this: released without noise: best marginal gain"
+        "owners: the target of epsilon 1 does not bound this plan: released without noise: best marginal gain"
     ]
 
 

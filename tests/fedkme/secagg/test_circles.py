@@ -210,7 +210,7 @@ def test_no_owner_endorses_survivors_without_enough_of_their_circle() -> None:
     assert len(gone) <= agreed.dropouts
     claim = Survivors(agreed.context, tuple(name for name in agreed.owners if name not in gone))
     for name in claim.owners:
-        with pytest.raises(SecureAggregationError, match="are left, of the circle of one of them, in"):
+        with pytest.raises(SecureAggregationError, match="owners of one circle are left in"):
             run.owners[name].endorse(claim)
 
 
