@@ -133,7 +133,7 @@ class Domain:
             if units == "table":
                 if isinstance(column, Category) or column.atoms or column.cuts or column.scale != "linear":
                     raise ConfigError(
-                        f"column '{column.name}' is a category or has a scale of its own: no units",
+                        f"column '{column.name}' has no units: it is a category or has a scale of its own",
                         "Use the units 'model', or a schema of plain numbers alone.",
                     )
                 low, high = column.bounds

@@ -163,7 +163,7 @@ class HermiteProduct(_Hermite):
         width = len(self.domain.dimensions)
         if max(spec.columns) >= width:
             raise ConfigError(
-                f"a product over column {max(spec.columns)} of a schema with {width}",
+                f"a product names column {max(spec.columns)}, and the schema has {width} columns",
                 f"Columns are counted from 0 to {width - 1}.",
             )
         self._factors = [self.domain.dimensions[column] for column in spec.columns]

@@ -54,7 +54,8 @@ def one_column(released: ReleasedEmbedding, features: EmbeddingMap) -> FloatArra
     """
     if released.mean.shape != (features.dimension, 1) or released.map_spec != features.spec:
         raise ConfigError(
-            f"an embedding of shape {released.mean.shape} is not one of this map of {features.dimension}",
+            f"an embedding of shape {released.mean.shape} does not belong to this map of "
+            f"{features.dimension} features and one column",
             "Release one column with the map of this call.",
         )
     if not np.isfinite(released.mean).all():

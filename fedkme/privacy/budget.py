@@ -108,7 +108,7 @@ def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) ->
         raise BudgetError(
             f"{whose}: epsilon {figure.epsilon:.4g} is planned at delta {target.delta:g}, and the target is "
             f"{target.epsilon:g}",
-            "Give the mechanisms that the settings name a smaller epsilon, or allow a larger one in all.",
+            "Give the mechanisms in the settings a smaller epsilon, or raise the target's epsilon.",
         )
 
 

@@ -81,7 +81,7 @@ class KeyPair:
                 self._agreed[peer] = self._private.exchange(public)
             except ValueError:  # a point of low order
                 raise SecureAggregationError(
-                    f"the key of {peer.owner!r} is not a valid key", "Ask that owner."
+                    f"the key of {peer.owner!r} is not a valid key", "Ask that owner to update its software."
                 ) from None
         return _pair_key(self._agreed[peer], self.mine, peer, context, label)
 

@@ -169,5 +169,5 @@ def _positive(value: object) -> bool:
 
 def _invalid(what: str) -> ConfigError:
     return ConfigError(
-        f"secure aggregation is asked for with {what}", "See docs/decisions/005-secure-aggregation.md."
+        f"secure aggregation cannot run with {what}", "See docs/decisions/005-secure-aggregation.md."
     )

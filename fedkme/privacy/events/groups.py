@@ -43,7 +43,7 @@ def for_group(events: Iterable[Event], rows: int) -> list[Event]:
         ConfigError: `rows` is below 1.
     """
     if rows < 1:
-        raise ConfigError(f"a group of {rows} rows", "A group has at least one row.")
+        raise ConfigError(f"a group cannot have {rows} rows", "A group has at least one row.")
     if rows == 1:
         return list(events)
     return [part for event in leaves(events) for part in _bound_for_group(event, rows)]
