@@ -152,7 +152,7 @@ def test_owners_with_two_rosters_open_no_share_of_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"),
+    ("lie", "message"),
     [
         ("without a neighbour's share", "delivers other shares than those of its neighbours"),
         ("a neighbour that shared is said to have not", "delivers other shares than those of its neighbours"),
