@@ -99,7 +99,7 @@ def test_a_run_warns_once_of_mechanisms_without_a_bound(
     heard: list[str] = []
 
     def hear(event: str, **fields: Any) -> None:
-        if event == "warning" and "bounds nothing" in fields["line"]:
+        if event == "warning" and "does not bound" in fields["line"]:
             heard.append(fields["line"].partition(":")[0])
 
     summary_settings = SummarySettings.model_validate(
