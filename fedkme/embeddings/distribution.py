@@ -1,4 +1,4 @@
-"""Weighted points as a distribution that rows can be drawn from; post-processing of a release."""
+"""Weighted points as a distribution, to draw rows from; post-processing of a release."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fedkme.errors import DataError
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Distribution:
-    """Points with non-negative weights that sum to 1, for whatever takes sample weights.
+    """Points with non-negative weights that sum to 1, for learners that take sample weights.
 
     Attributes:
-        points: the same locations.
-        negative: sum of the |w| that were below 0.
-        moved: RKHS distance to the points as released; what making them a distribution cost.
+        points: the released locations with their new weights.
+        negative: sum of |w| over the released weights below 0.
+        moved: RKHS distance between these points and the released points.
     """
 
     points: WeightedPoints
@@ -31,10 +31,10 @@ class Distribution:
 def distribution(points: WeightedPoints, gamma: float) -> Distribution:
     """The nearest distribution on the same locations, in the RKHS.
 
-    Learners cannot use negative weights: most refuse them, and those that do not may maximise a loss.
-    Dropping them would leave the mass that they were to cancel. So the weights are fitted again with
-    w >= 0 and sum w = 1, closest to the released function; the embedding of the private rows is itself one
-    of a distribution, so this takes away noise rather than signal. Weights that are a distribution stay.
+    Learners cannot use negative weights: most learners refuse them, and others may maximise a loss. Without
+    negative weights the mass that they cancel would remain. So the weights are fitted again with w >= 0 and
+    sum w = 1, closest to the released function. The embedding of the private rows is the embedding of a
+    distribution, so the fit takes away noise rather than signal. Weights that are a distribution stay.
     """
     weights = points.weights
     negative = float(-weights[weights < 0].sum())
@@ -61,5 +61,5 @@ def resample(points: WeightedPoints, count: int, seed: int) -> NDArray[np.int64]
         )
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     ticks = (np.arange(count) + rng.random()) / count
-    drawn = np.searchsorted(np.cumsum(weights) / weights.sum(), ticks)
-    return np.minimum(drawn, len(weights) - 1).astype(np.int64)
+    places = np.searchsorted(np.cumsum(weights) / weights.sum(), ticks)
+    return np.minimum(places, len(weights) - 1).astype(np.int64)

@@ -1,6 +1,6 @@
-"""Gram matrices of rows: whole where they are few, column by column where the whole would not fit.
+"""Gram matrices of rows: the whole matrix for few rows, single columns where the whole would not fit.
 
-Who chooses or weighs rows reads the columns of those that it has chosen: some hundreds of 50,000.
+A method that chooses or weighs rows reads the columns of chosen rows: some hundreds of 50,000 columns.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fedkme.arrays import FloatArray, IntArray, Rows
 from fedkme.embeddings.kernels import rbf_between, squared_norms
 
 WHOLE_ROWS = 2048
-"""Rows whose whole Gram matrix is kept at most: 32 MiB."""
+"""Largest number of rows whose whole Gram matrix is in memory: 32 MiB."""
 KEPT_VALUES = 2**26
-"""Kernel values in the columns that are kept at most: half a gigabyte."""
+"""Largest number of kernel values in cached columns: half a gigabyte."""
 _BATCH = 64
 
 
@@ -28,24 +28,24 @@ class Gram(Protocol):
         """Give the squared norms, (M,)."""
 
     def column(self, row: int) -> FloatArray:
-        """Give the inner products of all with one, (M,); not to be written to."""
+        """Give the inner products of all elements with one element, (M,); callers must not write to it."""
 
     def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
-        """Sum the columns of some with weights, (M,)."""
+        """Give the weighted sum of the columns of some elements, (M,)."""
 
     def among(self, rows: IntArray, others: IntArray) -> FloatArray:
-        """Give the inner products of some with others."""
+        """Give the inner products of some elements with others."""
 
     def some(self, rows: IntArray) -> Gram:
-        """Leave some of the elements alone."""
+        """Give the Gram matrix of some of the elements."""
 
 
 def gram_of(rows: Rows, gamma: float) -> Gram:
     """Gram matrix of rows (r, n) for the RBF kernel."""
     values = np.asarray(rows, np.float64)
     columns = KernelColumns(values, gamma, squared_norms(values))
-    every = np.arange(len(values))
-    return WholeGram(columns.among(every, every)) if len(values) <= WHOLE_ROWS else columns
+    places = np.arange(len(values))
+    return WholeGram(columns.among(places, places)) if len(values) <= WHOLE_ROWS else columns
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,49 +59,49 @@ class WholeGram:
         return np.diagonal(self.values)
 
     def column(self, row: int) -> FloatArray:
-        """Give the inner products of all with one, (M,)."""
-        found: FloatArray = self.values[row]
-        return found
+        """Give the inner products of all elements with one element, (M,)."""
+        values: FloatArray = self.values[row]
+        return values
 
     def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
-        """Sum the columns of some with weights, (M,)."""
-        found: FloatArray = weights @ self.values[rows]
-        return found
+        """Give the weighted sum of the columns of some elements, (M,)."""
+        total: FloatArray = weights @ self.values[rows]
+        return total
 
     def among(self, rows: IntArray, others: IntArray) -> FloatArray:
-        """Give the inner products of some with others."""
+        """Give the inner products of some elements with others."""
         return self.values[np.ix_(rows, others)]
 
     def some(self, rows: IntArray) -> Gram:
-        """Leave some of the elements alone."""
+        """Give the Gram matrix of some of the elements."""
         return WholeGram(self.among(rows, rows))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KernelColumns:
-    """Gram matrix of rows for the RBF kernel, in memory that grows with their number alone.
+    """Gram matrix of rows for the RBF kernel, in memory that grows linearly with the number of rows.
 
     Attributes:
         rows: (M, n).
         gamma: of the kernel.
-        norms: their squared norms, (M,).
+        norms: the rows' squared norms, (M,).
     """
 
     rows: FloatArray
     gamma: float
     norms: FloatArray
-    _kept: dict[int, FloatArray] = field(default_factory=dict)
+    _cache: dict[int, FloatArray] = field(default_factory=dict)
 
     def diagonal(self) -> FloatArray:
         """Give the squared norms in the RKHS, all 1, (M,)."""
         return np.ones(len(self.rows))
 
     def column(self, row: int) -> FloatArray:
-        """Give the kernel of all rows with one, (M,)."""
+        """Give the kernel of all rows with one row, (M,)."""
         return next(self._columns(np.array([row])))
 
     def applied(self, rows: IntArray, weights: FloatArray) -> FloatArray:
-        """Sum the columns of some rows with weights, (M,)."""
+        """Give the weighted sum of the columns of some rows, (M,)."""
         total = np.zeros(len(self.rows))
         for weight, column in zip(weights, self._columns(rows), strict=True):
             total += weight * column
@@ -109,26 +109,26 @@ class KernelColumns:
 
     def among(self, rows: IntArray, others: IntArray) -> FloatArray:
         """Give the kernel of some rows with others."""
-        left, right = self.rows[rows], self.rows[others]
-        return rbf_between(left, right, self.norms[rows], self.norms[others], self.gamma)
+        some_rows, other_rows = self.rows[rows], self.rows[others]
+        return rbf_between(some_rows, other_rows, self.norms[rows], self.norms[others], self.gamma)
 
     def some(self, rows: IntArray) -> Gram:
-        """Leave some of the rows alone."""
+        """Give the Gram matrix of some of the rows."""
         return gram_of(self.rows[rows], self.gamma)
 
     def _columns(self, rows: IntArray) -> Iterator[FloatArray]:
         most = max(_BATCH, KEPT_VALUES // len(self.rows))
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH].tolist()
-            missing = [row for row in dict.fromkeys(batch) if row not in self._kept]
-            found = {row: self._kept[row] for row in batch if row in self._kept}
+            missing = [row for row in dict.fromkeys(batch) if row not in self._cache]
+            columns = {row: self._cache[row] for row in batch if row in self._cache}
             if missing:
-                found |= zip(missing, self._computed(missing), strict=True)
-            self._kept.update(found)
-            while len(self._kept) > most:
-                del self._kept[next(iter(self._kept))]  # the oldest
-            yield from (found[row] for row in batch)
+                columns |= zip(missing, self._compute(missing), strict=True)
+            self._cache.update(columns)
+            while len(self._cache) > most:
+                del self._cache[next(iter(self._cache))]  # the oldest
+            yield from (columns[row] for row in batch)
 
-    def _computed(self, rows: list[int]) -> FloatArray:
-        left = self.rows[rows]
-        return rbf_between(left, self.rows, self.norms[rows], self.norms, self.gamma)
+    def _compute(self, rows: list[int]) -> FloatArray:
+        batch = self.rows[rows]
+        return rbf_between(batch, self.rows, self.norms[rows], self.norms, self.gamma)

@@ -8,10 +8,10 @@ from fedkme.arrays import FloatArray, Rows
 from fedkme.errors import ConfigError, DataError
 
 BLOCK_ROWS = 1024
-"""Rows of either side of a tile: means need at most 1024 x 1024 kernel values (8 MiB) at a time."""
+"""Side of a tile in rows: means need at most 1024 x 1024 kernel values (8 MiB) at a time."""
 CLOSER = 2.0
-"""Factor by which rows are closer to each other than random rows of the domain: 2.1 is the median of
-squared distances within D_v over the 31 layouts of lab/market and lab/forecast."""
+"""Factor by which squared distances of a table's rows are smaller than those of random rows of the domain.
+Within D_v the median factor over the 31 layouts of lab/market and lab/forecast is 2.1."""
 
 
 def rbf(x: Rows, y: Rows, gamma: float) -> FloatArray:
@@ -38,7 +38,7 @@ def squared_norms(rows: FloatArray) -> FloatArray:
 def rbf_between(
     left: FloatArray, right: FloatArray, left_norms: FloatArray, right_norms: FloatArray, gamma: float
 ) -> FloatArray:
-    """Kernel matrix as `rbf`, of rows whose squared norms are known."""
+    """Kernel matrix as `rbf`, given the squared norms of the rows."""
     matrix: FloatArray = left_norms[:, None] + right_norms - 2.0 * (left @ right.T)
     # Rounding can leave a distance of zero slightly below it.
     np.maximum(matrix, 0.0, out=matrix)
@@ -92,7 +92,7 @@ def domain_gamma(distance: float) -> float:
         distance: mean squared distance of two rows drawn uniformly from the domain.
 
     Raises:
-        ConfigError: it is 0: all rows of the domain are equal.
+        ConfigError: the distance is 0: all rows of the domain are equal.
     """
     if not distance:
         raise ConfigError("all rows of this schema are equal, which gives the kernel no width", "Name gamma.")
@@ -104,15 +104,16 @@ def median_gamma(x: Rows, limit: int = 1000) -> float:
 
     Args:
         x: (m, n).
-        limit: of more rows than this, `limit` evenly spaced ones are used; the result is deterministic.
+        limit: largest number of rows to use; of more rows, evenly spaced ones are taken. The result is
+            deterministic.
 
     Raises:
         DataError: fewer than two rows, or at least half of the pairs are equal.
     """
-    from scipy.spatial.distance import pdist  # a quarter of a second that an owner's start need not wait for
+    from scipy.spatial.distance import pdist  # takes a quarter of a second: not at an owner's start
 
     rows = x if len(x) <= limit else x[np.linspace(0, len(x) - 1, limit).round().astype(np.intp)]
-    # Differences, not the expansion used by `rbf`: equal rows must be at distance exactly 0.
+    # By differences, not by the expansion in `rbf`: equal rows must be at distance exactly 0.
     squared = pdist(np.asarray(rows, np.float64), "sqeuclidean")
     median = float(np.median(squared)) if len(squared) else 0.0
     if not (np.isfinite(median) and median > 0.0):

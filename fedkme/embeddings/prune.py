@@ -1,7 +1,7 @@
-"""Pruning: p of the rows received, closest to D_v in the exact kernel.
+"""Pruning: choose p of the received rows that are closest to D_v in the exact kernel.
 
-The curator (or the consumer) holds D_v and the received rows. Owners are told nothing: which rows survive is
-a function of the exact D_v, and nobody but D_v's side ever sees it. Discarded rows are deleted and paid for.
+The curator (or the consumer) holds D_v and the received rows. The choice is a function of the exact D_v, so
+owners never learn it: only the party with D_v sees it. Discarded rows are deleted, and their owners are paid.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from fedkme.errors import NotEnoughRowsError
 NONE = np.empty(0, dtype=np.int64)
 """No row."""
 _GAIN = 1e-12
-"""Smallest gain in J that is worth a swap: above rounding, so that swapping ends."""
+"""Smallest gain in J that is worth a swap; it is above rounding, so that swapping ends."""
 _PAIRS = 2**20
-"""Pairs of rows whose exchange is looked at together."""
+"""Number of pairs of rows whose exchange is scored together."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """Received rows as the kernel sees them: equal rows are one, which may be kept as often as it came.
+    """Received rows for the kernel: equal rows are one distinct row, with as many copies as came.
 
     Attributes:
-        gram: of the M distinct rows, in the order in which they came first.
-        closeness: their mean kernel to D_v, (M,).
-        groups: distinct row of each row received, (r,).
+        gram: of the M distinct rows, in order of first arrival.
+        closeness: mean kernel of the distinct rows to D_v, (M,).
+        groups: place of each received row's distinct row, (r,).
     """
 
     gram: Gram
@@ -43,7 +43,7 @@ class Candidates:
         return np.bincount(self.groups)
 
     def places(self, picks: IntArray) -> IntArray:
-        """Find a received row for each pick of a distinct one: its copies in turns, the first one first."""
+        """Find a received row for each pick of a distinct row; its copies take turns, in order of arrival."""
         by_group, copies = np.argsort(self.groups, kind="stable"), self.copies
         order = np.argsort(picks, kind="stable")
         turn = np.empty_like(picks)
@@ -52,24 +52,24 @@ class Candidates:
 
 
 def candidates(rows: Rows, validation: Rows, gamma: float) -> Candidates:
-    """Kernel values that pruning needs: (r, n) rows, (m, n) D_v."""
-    found = dict[bytes, int]()
-    groups = np.array([found.setdefault(row.tobytes(), len(found)) for row in rows], np.int64)
+    """Compute the kernel values for pruning: (r, n) rows, (m, n) D_v."""
+    group_of_row = dict[bytes, int]()
+    groups = np.array([group_of_row.setdefault(row.tobytes(), len(group_of_row)) for row in rows], np.int64)
     distinct = rows[np.unique(groups, return_index=True)[1]]
     return Candidates(gram_of(distinct, gamma), kernel_mean_at(distinct, validation, gamma), groups)
 
 
 def prune(rows: Rows, validation: Rows, p: int, gamma: float) -> IntArray:
-    """Keep p of the rows (r, n), those closest to D_v (m, n) together; see `pruned`."""
+    """Choose p of the rows (r, n) that are together closest to D_v (m, n); see `pruned`."""
     return pruned(candidates(rows, validation, gamma), p)
 
 
 def pruned(seen: Candidates, p: int) -> IntArray:
-    """Keep p of the rows: exact greedy on J (Sarpatwar 2019, eq. 3), then the best swaps until none helps.
+    """Choose p rows: exact greedy on J (Sarpatwar 2019, eq. 3), then the best swaps until no swap helps.
 
     Args:
-        seen: rows received, in an order that carries no secret (owners' names, then as sent).
-        p: rows to keep.
+        seen: received rows, in an order without secrets (by owners' names, then as sent).
+        p: number of rows to choose.
 
     Returns:
         (p,) indices in the order of picking; all r, in order, where r <= p.
@@ -85,74 +85,78 @@ def pruned(seen: Candidates, p: int) -> IntArray:
 
 
 def greedy(seen: Candidates, p: int, first: IntArray = NONE, again: bool = False) -> IntArray:
-    """Pick distinct rows until there are p, each the exact argmax of J(S + x); of equals the first.
+    """Pick distinct rows until there are p picks, each the exact argmax of J(S + x); of equal rows the first.
 
     Args:
         seen: the rows, each with the same k(x, x).
-        p: rows to pick in all.
-        first: rows that are picked already, at most p.
-        again: whether a row may be picked more often than it came.
+        p: number of picks in all.
+        first: earlier picks, at most p.
+        again: whether a row may be picked more often than it has copies.
     """
     crowding = seen.gram.applied(first, np.ones(len(first)))
-    left = (p if again else seen.copies) - np.bincount(first, minlength=len(crowding))
+    copies_left = (p if again else seen.copies) - np.bincount(first, minlength=len(crowding))
     chosen = np.concatenate([first, np.empty(p - len(first), dtype=np.int64)])
     for size in range(len(first), p):
         gain = seen.closeness - crowding / (size + 1)
-        chosen[size] = best = int(np.argmax(np.where(left > 0, gain, -np.inf)))
-        left[best] -= 1
+        chosen[size] = best = int(np.argmax(np.where(copies_left > 0, gain, -np.inf)))
+        copies_left[best] -= 1
         crowding += seen.gram.column(best)
     return chosen
 
 
 def swapped(seen: Candidates, chosen: IntArray, again: bool = False, worth: float = _GAIN) -> IntArray:
-    """Exchange a kept row for a discarded one while J grows, the best exchange first; the size stays p.
+    """Swap a chosen row for another row while J grows, the best swap first; the number of rows stays p.
 
-    Swapping i for j changes p^2 J by 2p (c_j - c_i) + 2 s_i - 2 (s_j - k_ij) - k_ii - k_jj, s the kernel sums
-    over the kept rows. J grows each time and there are finitely many sets, so it ends; at most 20 p times.
+    Swapping i for j changes p^2 J by 2p (c_j - c_i) + 2 s_i - 2 (s_j - k_ij) - k_ii - k_jj, s being the
+    kernel sums over the chosen rows. Every swap makes J larger and there are finitely many sets, so swapping
+    ends, at the latest after 20 p swaps.
 
     Args:
         seen: the rows.
         chosen: distinct rows to begin with, (p,).
-        again: whether a row may be kept more often than it came.
-        worth: smallest gain in J of an exchange that is made.
+        again: whether a row may be chosen more often than it has copies.
+        worth: smallest gain in J for which a swap is made.
     """
-    kept, p = chosen.copy(), len(chosen)
-    sums = seen.gram.applied(kept, np.ones(p))
-    own, left = seen.gram.diagonal(), seen.copies - np.bincount(kept, minlength=len(sums))
+    chosen_rows, p = chosen.copy(), len(chosen)
+    sums = seen.gram.applied(chosen_rows, np.ones(p))
+    squared_norms, copies_left = (
+        seen.gram.diagonal(),
+        seen.copies - np.bincount(chosen_rows, minlength=len(sums)),
+    )
     for _ in range(20 * p):
-        leave = 2.0 * sums - own - 2.0 * p * seen.closeness
-        enter = 2.0 * p * seen.closeness - 2.0 * sums - own
+        leave = 2.0 * sums - squared_norms - 2.0 * p * seen.closeness
+        enter = 2.0 * p * seen.closeness - 2.0 * sums - squared_norms
         if not again:
-            enter[left <= 0] = -np.inf
-        change, place, new = _best_exchange(seen.gram, kept, leave[kept], enter)
+            enter[copies_left <= 0] = -np.inf
+        change, place, new = _best_exchange(seen.gram, chosen_rows, leave[chosen_rows], enter)
         if change <= worth * p * p:
             break
-        sums += seen.gram.column(new) - seen.gram.column(int(kept[place]))
-        left[kept[place]] += 1
-        left[new] -= 1
-        kept[place] = new
-    return kept
+        sums += seen.gram.column(new) - seen.gram.column(int(chosen_rows[place]))
+        copies_left[chosen_rows[place]] += 1
+        copies_left[new] -= 1
+        chosen_rows[place] = new
+    return chosen_rows
 
 
 def _best_exchange(
-    gram: Gram, kept: IntArray, leave: FloatArray, enter: FloatArray
+    gram: Gram, chosen: IntArray, leave: FloatArray, enter: FloatArray
 ) -> tuple[float, int, int]:
-    """The largest leave_i + enter_j + 2 k_ij, its place among the kept and j; of equal ones the first.
+    """The largest leave_i + enter_j + 2 k_ij, the place of i in `chosen`, and j; of equal values the first.
 
-    No k is above the largest k(x, x), which leaves few pairs that can be better than the best of one row.
+    No k exceeds the largest k(x, x). So only few pairs can be better than the best pair of a single row.
     """
-    places_of = np.sort(np.unique(kept, return_index=True)[1])  # of equal ones in `kept`, too
-    kept, leave = kept[places_of], leave[places_of]
+    places_of = np.sort(np.unique(chosen, return_index=True)[1])  # of equal ones in `kept`, too
+    chosen, leave = chosen[places_of], leave[places_of]
     most = 2.0 * float(gram.diagonal().max())
     first = int(leave.argmax())
-    reached = float((leave[first] + enter + 2.0 * gram.column(int(kept[first]))).max())
+    reached = float((leave[first] + enter + 2.0 * gram.column(int(chosen[first]))).max())
     places = np.flatnonzero(leave + enter.max() + most >= reached)
     others = np.flatnonzero(leave[first] + enter + most >= reached)
     best = (-np.inf, 0, 0)
     step = max(1, _PAIRS // len(others))
     for start in range(0, len(places), step):
         part = places[start : start + step]
-        change = leave[part][:, None] + enter[others] + 2.0 * gram.among(kept[part], others)
+        change = leave[part][:, None] + enter[others] + 2.0 * gram.among(chosen[part], others)
         place, other = np.unravel_index(int(change.argmax()), change.shape)
         if change[place, other] > best[0]:
             best = (float(change[place, other]), int(places_of[part[place]]), int(others[other]))

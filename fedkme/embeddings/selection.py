@@ -1,21 +1,23 @@
-"""Selection of rows that stand for all of one's own, alike or with weights. Nothing in it is private.
+"""Selection of rows that represent all rows of a party, with equal weights or with other weights.
 
-With mu the mean embedding of N rows at each of them, MMD^2 of weighted rows to all rows is
-w' K w - 2 w' mu + |mu|^2.
+Nothing here protects privacy. Let mu be the mean embedding of N rows at each of the rows. The MMD^2 of
+weighted rows to all rows is w' K w - 2 w' mu + |mu|^2.
 
-Rows alike: greedy choice takes the row that makes it least at each size (kernel herding, Chen, Welling and
-Smola 2010, with rows for points); an exchange puts a better row in the place of one that was chosen (as the
-refinement of kernel thinning, Dwivedi and Mackey 2021, does), until a sweep changes nothing.
+Equal weights ("alike"): greedy choice takes, at each size, the row that makes MMD^2 least (kernel herding,
+Chen, Welling and Smola 2010, with rows for points). An exchange then puts a better row in the place of a
+chosen row (as in the refinement of kernel thinning, Dwivedi and Mackey 2021), until a sweep changes nothing.
 
-Rows with weights may be others, since a weight lets a row stand for more than one: at each size the row
-where what is not represented yet, mu - sum_j w_j k(x_j, .), is largest, and then the best weights of all rows
-anew (fully corrective Frank-Wolfe on the simplex; Jaggi 2013). On MNIST, p = 200, it takes MMD^2 to .86 of
-greedy choice's, weights on the rows alike to .92; where clusters are few and tight these are closer: the
-better of the two is taken. Then its rows may give way to others, one by one, which takes it to .80.
+Other weights: the best rows may differ, since a weight lets one row represent several. At each size the
+method takes the row where the residual mu - sum_j w_j k(x_j, .) is largest, and then fits the weights of all
+chosen rows again (fully corrective Frank-Wolfe on the simplex; Jaggi 2013). On MNIST, p = 200, this takes
+MMD^2 to .86 of the greedy choice's; weights on the rows chosen for equal weights take it to .92. Where
+clusters are few and tight, the latter is closer, so the better of the two is taken. Then rows are exchanged
+one by one, which takes it to .80.
 
-Where that takes too long, the choice is among a sample of rows: mu is that of Q rows drawn uniformly, which
-is off by (1 - |mu|^2) (1 / Q - 1 / N) in mean square, and a quarter of them may be chosen; weights are of
-the rows alike, since a larger sample gains more in the time that others would take.
+Where that takes too long, rows are chosen from a sample: mu is the mean embedding of Q rows drawn uniformly,
+with a mean square error of (1 - |mu|^2) (1 / Q - 1 / N), and a quarter of the Q rows may be chosen. Weights
+are then fitted on the rows chosen for equal weights: in the same time, a larger sample gains more than
+another choice.
 """
 
 from __future__ import annotations
@@ -32,21 +34,21 @@ from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
 
 SWEEPS = 5
-"""Sweeps of exchanges at most: on MNIST, p = 200, five take MMD^2 to .95 of greedy choice's; ten, too."""
+"""Largest number of sweeps: on MNIST, p = 200, five or ten take MMD^2 to .95 of the greedy choice's."""
 _DRAWN_FOR_ONE = 4
-"""Drawn rows for each that may be chosen: on MNIST 2 to 8 give the same MMD^2 in the same time."""
+"""Sampled rows for each row that may be chosen: on MNIST 2 to 8 give the same MMD^2 in the same time."""
 _GAIN = 1e-9
-"""Gain in the mean kernel from which on rows are exchanged: rounding is below it."""
+"""Least gain in the mean kernel for which rows are exchanged: rounding is smaller."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Selected:
-    """Rows that stand for all rows.
+    """Rows that represent all rows.
 
     Attributes:
-        indices: of the rows, (p,), in the order of choosing.
-        weights: theirs, (p,), >= 0, sum 1.
-        mmd2: to all rows; as exact as the mean embedding is (short_rows); nan of a sample, which cannot tell.
+        indices: of the rows, (p,), in the order of choice.
+        weights: of the rows, (p,), >= 0, sum 1.
+        mmd2: to all rows, as exact as the mean embedding (short_rows); nan where rows come from a sample.
     """
 
     indices: IntArray
@@ -56,7 +58,7 @@ class Selected:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Selection:
-    """Both forms of a selection: p rows alike, and p rows with weights."""
+    """Both forms of a selection: p rows with equal weights, and p rows with other weights."""
 
     alike: Selected
     weighted: Selected
@@ -65,65 +67,66 @@ class Selection:
 def select_rows(
     rows: Rows, p: int, gamma: float, sweeps: int = SWEEPS, sample: int | None = None
 ) -> Selection:
-    """Choose p different rows, alike, and p with weights.
+    """Choose p different rows for equal weights, and p for other weights.
 
-    Time N^2 / 2 products of a few coordinates (short_rows), which is most of it where N is large; memory
-    4 N (2 k + p) bytes. Of a sample of Q, Q^2 / 4 products of n coordinates, and 20 Q n bytes.
+    Time: N^2 / 2 products of a few coordinates (short_rows), which dominate where N is large. Memory: 4 N (2
+        k + p)
+    bytes. With a sample of Q rows: Q^2 / 4 products of n coordinates, and 20 Q n bytes.
 
     Args:
         rows: (N, n).
         p: 1 to N.
         gamma: of the RBF kernel.
-        sweeps: of exchanges, at most.
-        sample: rows that are drawn to choose by and from, at most; None: all.
+        sweeps: largest number of sweeps of exchanges.
+        sample: size Q of the sample to choose from; None: choose from all rows.
 
     Raises:
-        NotEnoughRowsError: p is not among 1 to N, or to `sample`.
+        NotEnoughRowsError: p is not in 1 to N, or exceeds `sample`.
     """
     most = len(rows) if sample is None else min(sample, len(rows))
     if not 1 <= p <= most:
         cause = f"a selection of {p} rows was asked for and there are {most}"
         raise NotEnoughRowsError(cause, f"Ask for 1 to {most}.")
     if sample is not None:
-        return _of_a_sample(rows, p, gamma, sweeps, most)
+        return _select_from_sample(rows, p, gamma, sweeps, most)
     short = shorten(rows, gamma)
     means = short.means()
 
     def selected(indices: IntArray, weights: FloatArray | None) -> Selected:
-        gram, there = rbf(rows[indices], rows[indices], gamma), means[indices]
-        weights = fit_simplex(gram, there).weights if weights is None else weights
-        value = weights @ gram @ weights - 2.0 * weights @ there + means.mean()
+        gram, mean_at_rows = rbf(rows[indices], rows[indices], gamma), means[indices]
+        weights = fit_simplex(gram, mean_at_rows).weights if weights is None else weights
+        value = weights @ gram @ weights - 2.0 * weights @ mean_at_rows + means.mean()
         return Selected(indices, weights, max(float(value), 0.0))
 
     alike = choose(short, means, p, sweeps)
-    weighted = min((selected(each, None) for each in (pursue(short, means, p), alike)), key=_mmd2)
+    weighted = min((selected(choice, None) for choice in (pursue(short, means, p), alike)), key=_mmd2)
     exchanged = selected(exchange(short, means, weighted.indices, sweeps), None)
     return Selection(selected(alike, np.full(p, 1.0 / p)), min(weighted, exchanged, key=_mmd2))
 
 
-def _mmd2(found: Selected) -> float:
-    return found.mmd2
+def _mmd2(selected: Selected) -> float:
+    return selected.mmd2
 
 
-def _of_a_sample(rows: Rows, p: int, gamma: float, sweeps: int, sample: int) -> Selection:
+def _select_from_sample(rows: Rows, p: int, gamma: float, sweeps: int, sample: int) -> Selection:
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
-    drawn = random.choice(len(rows), sample, replace=False)
-    candidates, means = shorten(rows[drawn], gamma, whole=True).first(max(p, sample // _DRAWN_FOR_ONE))
+    sampled = random.choice(len(rows), sample, replace=False)
+    candidates, means = shorten(rows[sampled], gamma, whole=True).first(max(p, sample // _DRAWN_FOR_ONE))
     chosen = choose(candidates, means, p, sweeps)
-    indices = drawn[chosen]
+    indices = sampled[chosen]
     weights = fit_simplex(rbf(rows[indices], rows[indices], gamma), means[chosen]).weights
     alike = np.full(p, 1.0 / p)
     return Selection(Selected(indices, alike, np.nan), Selected(indices, weights, np.nan))
 
 
 def choose(short: ShortRows | FirstRows, means: FloatArray, p: int, sweeps: int) -> IntArray:
-    """Choose p rows alike, greedily, then exchange them one by one; of equal rows the first.
+    """Choose p rows for equal weights, greedily, then exchange them one by one; of equal rows the first.
 
     Args:
         short: N rows.
-        means: mu at each, (N,).
+        means: mu at each row, (N,).
         p: 1 to N.
-        sweeps: of exchanges at most.
+        sweeps: largest number of sweeps of exchanges.
     """
     chosen, columns = np.empty(p, np.int64), np.empty((p, len(short)), np.float32)
     crowding, free = np.zeros(len(short)), np.ones(len(short), np.bool_)
@@ -155,54 +158,57 @@ def choose(short: ShortRows | FirstRows, means: FloatArray, p: int, sweeps: int)
 
 
 def pursue(short: ShortRows, means: FloatArray, p: int) -> IntArray:
-    """Choose p rows for weights, each where what is represented so far falls shortest of mu.
+    """Choose p rows for weights, each time the row with the largest residual.
 
     Args:
         short: N rows.
-        means: mu at each, (N,).
+        means: mu at each row, (N,).
         p: 1 to N.
     """
     chosen, columns = np.empty(p, np.int64), np.empty((p, len(short)), np.float32)
-    short_of, free, weights = means.copy(), np.ones(len(short), np.bool_), np.empty(0)
+    residual, free, weights = means.copy(), np.ones(len(short), np.bool_), np.empty(0)
     for place in range(p):
-        row = int(np.argmax(np.where(free, short_of, -np.inf)))
+        row = int(np.argmax(np.where(free, residual, -np.inf)))
         chosen[place], free[row], columns[place] = row, False, short.column(row)
-        there = chosen[: place + 1]
-        support = np.append(np.flatnonzero(weights), place)  # the weights before are near
-        weights = _fitted(columns[: place + 1, there], means[there], support)
-        short_of = means - weights.astype(np.float32) @ columns[: place + 1]
+        rows = chosen[: place + 1]
+        support = np.append(np.flatnonzero(weights), place)  # the previous weights are a good start
+        weights = _fit_weights(columns[: place + 1, rows], means[rows], support)
+        residual = means - weights.astype(np.float32) @ columns[: place + 1]
     return chosen
 
 
 def exchange(short: ShortRows | FirstRows, means: FloatArray, chosen: IntArray, sweeps: int) -> IntArray:
-    """Put better rows for weights in the place of chosen ones, from the least weight on.
+    """Exchange chosen rows for better rows for weights, in order of ascending weight.
 
-    Each makes way for the row where what the others represent falls shortest of mu, if MMD^2 is less with it.
+    A row is exchanged for the row with the largest residual of the other chosen rows, if this makes MMD^2
+    smaller.
 
     Args:
         short: N rows.
-        means: mu at each, (N,).
-        chosen: p of them.
-        sweeps: over the chosen rows, at most.
+        means: mu at each row, (N,).
+        chosen: places of p rows.
+        sweeps: largest number of sweeps over the chosen rows.
     """
     chosen, columns = chosen.copy(), np.array([short.column(row) for row in chosen])
-    weights = _fitted(columns[:, chosen], means[chosen], np.arange(len(chosen)))
+    weights = _fit_weights(columns[:, chosen], means[chosen], np.arange(len(chosen)))
     for _ in range(sweeps):
         exchanged = 0
         for place in np.argsort(weights, kind="stable"):
             stay = np.flatnonzero(np.arange(len(chosen)) != place)
-            there, others = chosen[stay], np.zeros(len(chosen))
-            others[stay] = _fitted(columns[np.ix_(stay, there)], means[there], np.flatnonzero(weights[stay]))
-            short_of = means - others.astype(np.float32) @ columns
-            short_of[chosen] = -np.inf
-            row = int(np.argmax(short_of))
+            stay_rows, others = chosen[stay], np.zeros(len(chosen))
+            others[stay] = _fit_weights(
+                columns[np.ix_(stay, stay_rows)], means[stay_rows], np.flatnonzero(weights[stay])
+            )
+            residual = means - others.astype(np.float32) @ columns
+            residual[chosen] = -np.inf
+            row = int(np.argmax(residual))
             tried, column = chosen.copy(), short.column(row)
             tried[place] = row
             gram = columns[:, tried]
             gram[place] = column[tried]
-            fitted = _fitted(gram, means[tried], np.append(np.flatnonzero(others), place))
-            before = _value(columns[:, chosen], means[chosen], weights)
-            if _value(gram, means[tried], fitted) < before - _GAIN:
+            fitted = _fit_weights(gram, means[tried], np.append(np.flatnonzero(others), place))
+            before = _objective(columns[:, chosen], means[chosen], weights)
+            if _objective(gram, means[tried], fitted) < before - _GAIN:
                 chosen, weights, columns[place] = tried, fitted, column
                 exchanged += 1
         if not exchanged:
@@ -210,14 +216,14 @@ def exchange(short: ShortRows | FirstRows, means: FloatArray, chosen: IntArray, 
     return chosen
 
 
-def _fitted(gram: NDArray[np.float32], target: FloatArray, support: IntArray) -> FloatArray:
-    """Best weights >= 0 with a sum of at most 1, and first of a support: a last row, of 0, has the rest."""
+def _fit_weights(gram: NDArray[np.float32], target: FloatArray, support: IntArray) -> FloatArray:
+    """Best weights >= 0 with a sum of at most 1, from a first support; an extra zero row takes the rest."""
     padded = np.pad(gram.astype(np.float64), (0, 1))
     support = np.append(support, len(target))
     weights: FloatArray = fit_simplex(padded, np.append(target, 0.0), support=support).weights[:-1]
     return weights
 
 
-def _value(gram: NDArray[np.float32], target: FloatArray, weights: FloatArray) -> float:
-    """MMD^2 without |mu|^2."""
+def _objective(gram: NDArray[np.float32], target: FloatArray, weights: FloatArray) -> float:
+    """MMD^2 without its constant |mu|^2."""
     return float(weights @ gram @ weights - 2.0 * weights @ target)

@@ -1,16 +1,16 @@
-"""The point of a convex hull that is nearest to an element of the RKHS, by a method that proves its answer.
+"""The point of a convex hull that is nearest to an element of the RKHS, with a certificate of its accuracy.
 
-Minimise w' G w - 2 c' w + w' R w over w >= 0, sum w = 1, R diagonal. With g = (G + R) w - c, half of the
-gradient, w is optimal if and only if no g_i is below the mean w' g (Karush, Kuhn and Tucker), and since the
-objective is convex, it is at most gap = 2 (w' g - min_i g_i) above the least possible value whatever w is
-(Frank and Wolfe 1956). Each answer comes with that number, computed from the answer: who doubts the method
-checks it.
+Minimise w' G w - 2 c' w + w' R w over w >= 0, sum w = 1, R diagonal. Let g = (G + R) w - c, half of the
+gradient. Then w is optimal if and only if no g_i is below the mean w' g (Karush, Kuhn and Tucker). Since the
+objective is convex, its value at any feasible w is at most gap = 2 (w' g - min_i g_i) above the least
+possible value (Frank and Wolfe 1956). The gap of each answer is computed from the answer, so it does not
+depend on the method.
 
-Pairwise steps find about the right support, at the price of two rows of G each. Then an active set: on a
-support the problem has a closed form, one Cholesky factor; what would turn negative leaves, what violates
-the conditions enters. The objective falls with every exchange, so no support comes twice and it ends (Lawson
-and Hanson 1974, chapter 23, for the simplex). Equal or dependent rows make G singular: a ridge of 1e-13 of
-its scale gives it a factor, and moves the answer by less than the gap that is asked for.
+Pairwise steps find about the right support; each step takes two rows of G. Then an active set: on a support
+the problem has a closed form with one Cholesky factor; rows whose weight would turn negative leave, and rows
+that violate the conditions enter. The objective falls with every exchange, so no support occurs twice and the
+method ends (Lawson and Hanson 1974, chapter 23, for the simplex). Equal or dependent rows make G singular: a
+ridge of 1e-13 of the scale of G gives a factor, and moves the answer by less than the required gap.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fedkme.embeddings.grams import Gram, WholeGram
 GAP = 1e-11
 """Gap at which the active set stops, in units of the largest entry of G: MMD^2 of any use is above 1e-6."""
 _FLOORS = (1e-13, 1e-11, 1e-9, 1e-6)
-"""Ridges that give a singular G a factor, in the same units; the larger for kernels of rows far from 0."""
+"""Ridges that give a singular G a factor, in units of its largest entry; rows far from 0 need large ones."""
 _ROUGH = 1e-6
-"""Gap at which pairwise steps give way."""
+"""Gap at which pairwise steps stop."""
 _PAIRS = 10
-"""Pairwise steps at most, for each row."""
+"""Largest number of pairwise steps for each row."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,14 +53,14 @@ def fit_simplex(
 
     Args:
         gram: G, inner products of the k(z_m, .), (M, M), positive semidefinite, M >= 1.
-        target: c, their inner products with the target, (M,).
-        ridge: >= 0, of all rows or of each, (M,).
-        support: rows that are thought to have weight, at least one; None: found by pairwise steps.
+        target: c, inner products of the k(z_m, .) with the target, (M,).
+        ridge: >= 0, one number for all rows or one for each row, (M,).
+        support: first guess of the rows with weight, at least one row; None: pairwise steps find it.
     """
     whole = WholeGram(gram) if isinstance(gram, np.ndarray) else gram
     ridges = np.broadcast_to(np.asarray(ridge, np.float64), target.shape)
     problem = _Problem(whole, target, ridges, max(float(whole.diagonal().max()), 1e-300))
-    return problem.exact(np.flatnonzero(problem.rough()) if support is None else support)
+    return problem.active_set(np.flatnonzero(problem.pairwise_weights()) if support is None else support)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,7 +70,7 @@ class _Problem:
     ridge: FloatArray
     scale: float
 
-    def rough(self) -> FloatArray:
+    def pairwise_weights(self) -> FloatArray:
         """Weights of a small gap, by moving weight from the worst row of the support to the best row."""
         size = len(self.target)
         own = self.gram.diagonal() + self.ridge
@@ -79,34 +79,34 @@ class _Problem:
         slope = self.gram.column(start) - self.target
         slope[start] += self.ridge[start]
         for _ in range(_PAIRS * size):
-            to = int(np.argmin(slope))
-            away = int(np.argmax(np.where(weights > 0.0, slope, -np.inf)))
-            fall = float(slope[away] - slope[to])
+            entering = int(np.argmin(slope))
+            leaving = int(np.argmax(np.where(weights > 0.0, slope, -np.inf)))
+            fall = float(slope[leaving] - slope[entering])
             if fall <= _ROUGH * self.scale:
                 break
-            toward, off = self.gram.column(to), self.gram.column(away)
-            curvature = float(own[to] + own[away] - 2.0 * toward[away])
-            step = weights[away]
+            entering_column, leaving_column = self.gram.column(entering), self.gram.column(leaving)
+            curvature = float(own[entering] + own[leaving] - 2.0 * entering_column[leaving])
+            step = weights[leaving]
             if curvature > 0.0:
                 step = min(step, fall / curvature)
-            weights[to] += step
-            weights[away] -= step
-            slope += step * (toward - off)
-            slope[to] += step * self.ridge[to]
-            slope[away] -= step * self.ridge[away]
+            weights[entering] += step
+            weights[leaving] -= step
+            slope += step * (entering_column - leaving_column)
+            slope[entering] += step * self.ridge[entering]
+            slope[leaving] -= step * self.ridge[leaving]
         summed: FloatArray = weights / weights.sum()
         return summed
 
-    def exact(self, support: IntArray) -> Fit:
-        """Weights of the gap that is asked for, or the best that rounding allows."""
-        weights = self.settled(support)
+    def active_set(self, support: IntArray) -> Fit:
+        """Weights with a gap of at most GAP, or the best gap that rounding allows."""
+        weights = self.positive_minimiser(support)
         slope = self.slope(weights)
         best = Fit(weights, _gap(weights, slope))
         while best.gap > GAP * self.scale:
-            moved = self.settled(self.entered(weights, slope, max(8, len(weights) // 20)))
+            moved = self.positive_minimiser(self.enlarged_support(weights, slope, max(8, len(weights) // 20)))
             ahead = self.slope(moved)
             if not _change(weights, slope, moved, ahead) < 0.0:
-                moved = self.stepped(weights, self.entered(weights, slope, 1))
+                moved = self.descend(weights, self.enlarged_support(weights, slope, 1))
                 ahead = self.slope(moved)
                 if not _change(weights, slope, moved, ahead) < 0.0:
                     break
@@ -115,54 +115,54 @@ class _Problem:
                 best = Fit(weights, gap)
         return best
 
-    def entered(self, weights: FloatArray, slope: FloatArray, most: int) -> IntArray:
-        """The support and, beside it, the rows that violate the conditions most."""
+    def enlarged_support(self, weights: FloatArray, slope: FloatArray, most: int) -> IntArray:
+        """The support, and at most `most` of the rows that violate the conditions most."""
         violating = np.flatnonzero((weights == 0.0) & (slope < weights @ slope))
         worst = violating[np.argsort(slope[violating], kind="stable")[:most]]
         return np.union1d(np.flatnonzero(weights), worst)
 
-    def settled(self, support: IntArray) -> FloatArray:
-        """The closed form on a support, less whatever is not positive there, until all of it is."""
-        while ((found := self.closed_form(support)) <= 0.0).any():
-            support = support[found > 0.0]
-        return self.spread(support, found)
+    def positive_minimiser(self, support: IntArray) -> FloatArray:
+        """The closed form on a support; rows leave until all weights are positive."""
+        while ((minimiser := self.closed_form(support)) <= 0.0).any():
+            support = support[minimiser > 0.0]
+        return self.spread(support, minimiser)
 
-    def stepped(self, weights: FloatArray, support: IntArray) -> FloatArray:
-        """Weights of a support by steps that never go uphill: at each, whatever reaches 0 first leaves."""
+    def descend(self, weights: FloatArray, support: IntArray) -> FloatArray:
+        """Weights of a support by steps that never go uphill; each drops the row that reaches 0 first."""
         inside = weights[support]
-        while ((found := self.closed_form(support)) <= 0.0).any():
-            blocked = found <= 0.0
-            reach = np.where(blocked, inside / np.where(blocked, inside - found, 1.0), np.inf)
-            inside = inside + reach.min() * (found - inside)
+        while ((minimiser := self.closed_form(support)) <= 0.0).any():
+            blocked = minimiser <= 0.0
+            reach = np.where(blocked, inside / np.where(blocked, inside - minimiser, 1.0), np.inf)
+            inside = inside + reach.min() * (minimiser - inside)
             stays = reach > reach.min()
             support, inside = support[stays], np.maximum(inside[stays], 0.0)
-        return self.spread(support, found)
+        return self.spread(support, minimiser)
 
     def closed_form(self, support: IntArray) -> FloatArray:
-        """The minimiser over all w on a support with sum 1, of any sign: its conditions are linear."""
+        """The minimiser over weights of any sign on a support, with sum 1: its conditions are linear."""
         gram = self.gram.among(support, support) + self.scale  # a constant, since the sum is fixed
         gram[np.diag_indices(len(support))] += self.ridge[support]
         both = np.column_stack([self.target[support], np.ones(len(support))])
         solved = _solve(gram, self.scale, both)
         free, pull = solved[:, 0], solved[:, 1]
-        found: FloatArray = free + (1.0 - free.sum()) / pull.sum() * pull
-        return found
+        minimiser: FloatArray = free + (1.0 - free.sum()) / pull.sum() * pull
+        return minimiser
 
     def slope(self, weights: FloatArray) -> FloatArray:
-        """Half the gradient."""
+        """Half of the gradient."""
         support = np.flatnonzero(weights)
         return self.gram.applied(support, weights[support]) + self.ridge * weights - self.target
 
     def spread(self, support: IntArray, inside: FloatArray) -> FloatArray:
-        """Weights of a support among all."""
+        """Weights of all rows, given the weights of a support."""
         weights = np.zeros(len(self.target))
         weights[support] = inside / inside.sum()
         return weights
 
 
 def _solve(gram: FloatArray, scale: float, right: FloatArray) -> FloatArray:
-    """Solve for a Gram matrix, by its Cholesky factor with the first ridge that rounding lets it have."""
-    from scipy.linalg import cho_factor, cho_solve  # a fifth of a second that a start need not wait for
+    """Solve for a Gram matrix, by its Cholesky factor with the smallest ridge that rounding allows."""
+    from scipy.linalg import cho_factor, cho_solve  # takes a fifth of a second: not at a party's start
 
     ridged = gram.copy()
     for floor in _FLOORS:
@@ -178,5 +178,5 @@ def _gap(weights: FloatArray, slope: FloatArray) -> float:
 
 
 def _change(weights: FloatArray, slope: FloatArray, moved: FloatArray, ahead: FloatArray) -> float:
-    """Change of the objective by a move, to far below the rounding of the objective itself."""
+    """Change of the objective by a move, more exact than a difference of two rounded objectives."""
     return float((moved - weights) @ (slope + ahead - 2.0 * float(weights @ slope)))

@@ -1,28 +1,29 @@
-"""Weights of received rows that bring them closest to D_v, at whoever holds D_v.
+"""Weights of received rows that bring them closest to D_v, computed by the party that holds D_v.
 
 With weights w on the simplex, MMD^2(w) = w'Kw - 2 c'w + v is |sum_i w_i phi(x_i) - mu_v|^2: K the kernel
 matrix of the r rows, c_i the mean of k(x_i, y) over D_v, v the mean of k over D_v x D_v. Its minimum over
 the simplex, `Received.least`, is therefore the squared distance of mu_v from the convex hull of the rows'
 embeddings.
 
-Monotone: let S be contained in T. Weights over S, with zeros for the rest, are weights over T of the same
-MMD^2; hence least(T) <= least(S). (Of pruning and of greedy choice nothing like it holds.)
+Monotone: let S be contained in T. Weights over S, with zeros for the other rows, are weights over T of the
+same MMD^2; hence least(T) <= least(S). (Nothing like this holds for pruning and greedy choice.)
 
-Never worse than uniform: let a rho p of the rows received be drawn uniformly, U. Whatever else came, and
-whatever histograms said, U is contained in the rows received; hence least <= least(U), for every draw: the
-MMD^2 of as many uniform rows with weights, and so of any p of these with equal weights, too.
+Never worse than uniform rows: let U be the a rho p received rows that were drawn uniformly. Whatever other
+rows came, and whatever histograms said, U is contained in the received rows. Hence least <= least(U), for
+every draw: this is the MMD^2 of as many uniform rows with weights, so it is also below that of any p of these
+rows with equal weights.
 
-Never worse than equal weights: a summary keeps at most p rows, by a heuristic; what it is compared with at
-the end are the best weights of the p rows that pruning keeps, of which equal weights are one choice.
+Never worse than equal weights: a summary has at most p rows, by a heuristic. At the end it is compared with
+the best weights of the p rows that pruning keeps, and equal weights are one choice of these.
 
-Classes: the kernel is of columns and knows no label: rows that match D_v by it may be of other classes, and a
-model that is trained on them learns other shares. So where D_v has labels a class is one more block of
-coordinates (`beside_classes`), in which rows of two classes are so far apart that the kernel falls to `ALIKE`
-of what it is, k((x, y), (x', y')) = k(x, x') ALIKE^[y != y'], and to `STRANGE` of it where one of them is a
-class that no row of D_v has. It is an RBF kernel of longer rows: all of the above holds in it
+Classes: the kernel is of columns and ignores labels. So rows that match D_v in the kernel may be of other
+classes, and a model that is trained on them learns other class shares. Where D_v has labels, a class is
+therefore one more block of coordinates (`beside_classes`). Two classes are so far apart in it that the kernel
+falls by the factor `ALIKE`, k((x, y), (x', y')) = k(x, x') ALIKE^[y != y'], or `STRANGE` where D_v has no row
+of one of the classes. The result is an RBF kernel of longer rows, so all statements above hold for it
 (docs/decisions/008).
 
-Nothing is released: the solver runs where D_v is, and nobody is told of its result.
+Nothing is released: the solver runs where D_v is, and no other party learns its result.
 """
 
 from __future__ import annotations
@@ -39,17 +40,18 @@ from fedkme.embeddings.prune import Candidates, candidates, greedy, pruned, swap
 from fedkme.embeddings.simplex_fit import Fit, fit_simplex
 
 RIDGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""lambda in lambda |w|^2: more of it spreads weight, over which a model's fit averages its noise."""
+"""lambda in lambda |w|^2: a larger lambda spreads weight, and a model's fit averages more noise."""
 SLACK = 0.1
-"""MMD^2 that spreading may cost, in units of `Received.noise`."""
+"""Largest cost of spreading weight, in MMD^2 and units of `Received.noise`."""
 SPREAD_ROWS = 4096
-"""Rows that a ridge spreads weight over at most: more of it gives each row some, and the time is cubic."""
+"""Largest number of rows over which a ridge spreads weight: a large ridge gives every row weight, and the
+time is cubic in the rows."""
 _WORTH = 1e-3
-"""MMD^2 that p exchanges of repeated rows together must gain, in the same units, lest they end."""
+"""Least gain of p exchanges of repeated rows together, in MMD^2 and units of `Received.noise`."""
 ALIKE = 0.9
 """Kernel of two rows that differ by their class alone."""
 STRANGE = 0.1
-"""Kernel of two such rows, where D_v has rows of one of the classes and none of the other."""
+"""Kernel of two rows that differ by their class alone, where D_v has rows of only one of the two classes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,10 +60,10 @@ class WeightedRows:
 
     Attributes:
         indices: of the rows with weight, (s,), s <= p, increasing.
-        weights: theirs, (s,), > 0, sum 1.
+        weights: of these rows, (s,), > 0, sum 1.
         ridge: lambda of the fit.
         mmd2: of the weighted rows to D_v.
-        gap: of the fit on the rows that it was left with: its objective is at most so much above the least.
+        gap: of the last fit: its objective is at most this far above the least value on the fitted rows.
     """
 
     indices: IntArray
@@ -75,19 +77,19 @@ class WeightedRows:
 
     @property
     def effective(self) -> float:
-        """Kish's effective sample size, 1 / |w|^2: a mean over these rows varies like one of so many rows."""
+        """Kish's effective sample size, 1 / |w|^2: the weighted mean varies like a mean of so many rows."""
         return 1.0 / float(self.weights @ self.weights)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Received:
-    """Received rows as the kernel sees them, beside D_v.
+    """Received rows with their kernel values, and D_v's.
 
     Attributes:
         seen: the rows, and their mean kernel to D_v.
         own: v, the mean of k over all pairs of rows of D_v.
         validation_rows: m.
-        nearest: the best weights over all of them, of each distinct row, (M,).
+        nearest: the best weights over all received rows, one for each distinct row, (M,).
     """
 
     seen: Candidates
@@ -97,21 +99,21 @@ class Received:
 
     @property
     def noise(self) -> float:
-        """(1 - v) / m, by how much MMD^2 a law differs from m rows of its own."""
+        """(1 - v) / m, the mean MMD^2 between a distribution and m rows drawn from it."""
         return (1.0 - self.own) / self.validation_rows
 
     @property
     def least(self) -> float:
         """MMD^2 to D_v of the best weights over all rows, however many they need."""
-        some = np.flatnonzero(self.nearest.weights)
-        return self.mmd2(some, self.nearest.weights[some])
+        support = np.flatnonzero(self.nearest.weights)
+        return self.mmd2(support, self.nearest.weights[support])
 
     @property
     def near(self) -> IntArray:
-        """Distinct rows of the best weights, then those closest to having some, at most SPREAD_ROWS."""
+        """Distinct rows with weight in the best fit, then the rows nearest to weight; at most SPREAD_ROWS."""
         weights = self.nearest.weights
-        some = np.flatnonzero(weights)
-        slope = self.seen.gram.applied(some, weights[some]) - self.seen.closeness
+        support = np.flatnonzero(weights)
+        slope = self.seen.gram.applied(support, weights[support]) - self.seen.closeness
         order = np.argsort(np.where(weights > 0.0, -np.inf, slope), kind="stable")
         return np.sort(order[:SPREAD_ROWS])
 
@@ -129,16 +131,16 @@ class Received:
 def beside_classes(
     rows: Rows, validation: ReferenceRows, labels: IntArray | None, theirs: IntArray | None
 ) -> tuple[Rows, ReferenceRows]:
-    """Put classes beside encoded rows and those of D_v; without labels on both sides they stay as they are.
+    """Append class coordinates to encoded rows and to D_v; unless both have labels, both stay as they are.
 
     Args:
         rows: (r, n).
         validation: D_v, (m, n).
         labels: of the rows, (r,), or None.
-        theirs: of D_v, (m,), or None.
+        theirs: labels of D_v, (m,), or None.
 
     Returns:
-        Both, with C more columns.
+        Rows and D_v, with C more columns.
     """
     if labels is None or theirs is None:
         return rows, validation
@@ -153,59 +155,66 @@ def beside_classes(
 
 
 def received(rows: Rows, validation: ReferenceRows) -> Received:
-    """Kernel values of received rows (r, n), r >= 1, and D_v."""
+    """Compute the kernel values of received rows (r, n), r >= 1, and D_v."""
     seen = candidates(rows, validation.rows, validation.gamma)
     nearest = fit_simplex(seen.gram, seen.closeness)
     return Received(seen, validation.own, len(validation.rows), nearest)
 
 
-def weigh(about: Received, p: int, kept: IntArray) -> WeightedRows:
-    """Weights of at most p of the rows: the largest ridge whose MMD^2 is within the slack of the least.
+def weigh(about: Received, p: int, pruned_rows: IntArray) -> WeightedRows:
+    """Weigh at most p of the rows: take the largest ridge whose MMD^2 is within the slack of the least.
 
-    A ridge is fitted on the rows `Received.near`, which are all of up to 4,096 distinct ones. Under it equal
-    rows share their weight alike, W / n each, since the objective is strictly convex: so it is fitted to
-    distinct rows, of which lambda W^2 / n is what n copies of one cost.
+    A ridge is fitted on the rows `Received.near`, which are all rows where there are at most 4,096 distinct
+    ones. Since the objective with a ridge is strictly convex, n equal rows share their weight W equally, W /
+    n each. So the fit is over distinct rows, with a cost of lambda W^2 / n for the n copies of a row.
 
     Args:
-        about: the rows.
-        p: rows with weight at most, >= 1.
-        kept: the rows that pruning keeps, at most p; the result is not farther from D_v than these alike.
+        about: the received rows.
+        p: largest number of rows with weight, >= 1.
+        pruned_rows: places of the rows that pruning keeps, at most p; the result is not farther from D_v
+            than these rows with equal weights.
     """
     near, copies = about.near, about.seen.copies
-    few = np.flatnonzero(about.nearest.weights)
-    fewest = _Held(few, np.ones_like(few), about.nearest.weights[few], 0.0, about.nearest.gap)
-    kinds, times = np.unique(about.seen.groups[kept], return_counts=True)
-    starts = [_shrunk(about, p, fewest), _fitted(about, kinds, times, 0.0)]
-    best, reached = min(((held, held.mmd2(about)) for held in starts), key=lambda pair: pair[1])
-    limit = min(reached + SLACK * about.noise, max(reached, about.mmd2(kinds, times / len(kept))))
-    near_rows, support = about.seen.gram.some(near), few
+    support_rows = np.flatnonzero(about.nearest.weights)
+    fewest = _CopyWeights(
+        support_rows, np.ones_like(support_rows), about.nearest.weights[support_rows], 0.0, about.nearest.gap
+    )
+    kinds, times = np.unique(about.seen.groups[pruned_rows], return_counts=True)
+    starts = [_shrink(about, p, fewest), _fit(about, kinds, times, 0.0)]
+    best, reached = min(
+        ((weights_of_copies, weights_of_copies.mmd2(about)) for weights_of_copies in starts),
+        key=lambda pair: pair[1],
+    )
+    limit = min(reached + SLACK * about.noise, max(reached, about.mmd2(kinds, times / len(pruned_rows))))
+    near_rows, support = about.seen.gram.some(near), support_rows
     for ridge in RIDGES[1:]:
-        full = _fitted(about, near, copies[near], ridge, np.searchsorted(near, support), near_rows)
-        found, support = _shrunk(about, p, full), full.kinds
-        if found.mmd2(about) <= limit:
-            best = found
+        full = _fit(about, near, copies[near], ridge, np.searchsorted(near, support), near_rows)
+        fit, support = _shrink(about, p, full), full.kinds
+        if fit.mmd2(about) <= limit:
+            best = fit
     return best.rows(about)
 
 
 def in_some_form(rows: Rows, validation: ReferenceRows, p: int) -> IntArray:
-    """Rows that some form of a summary has: the p that pruning keeps first, then others that have weight.
+    """Rows in some form of a summary: first the p rows that pruning keeps, then others with weight.
 
-    Where a curator holds D_v, these go to the consumer, who makes the forms of them, and no other row does.
+    Where a curator holds D_v, these rows and no others go to the consumer, who makes the forms of the
+    summary.
 
     Args:
         rows: received, (r, n), r >= 1.
         validation: D_v.
-        p: rows of a summary.
+        p: number of rows of a summary.
     """
     about = received(rows, validation)
-    kept = pruned(about.seen, p)
-    weighted = np.union1d(weigh(about, p, kept).indices, np.flatnonzero(repeat(about, p)))
-    return np.concatenate([kept, np.setdiff1d(weighted, kept)])
+    pruned_rows = pruned(about.seen, p)
+    weighted = np.union1d(weigh(about, p, pruned_rows).indices, np.flatnonzero(repeat(about, p)))
+    return np.concatenate([pruned_rows, np.setdiff1d(weighted, pruned_rows)])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Held:
-    """Distinct rows (s,) with how many copies of each, the weight of these together, > 0, and their fit."""
+class _CopyWeights:
+    """Distinct rows (s,) of a fit: the copies of each, and the weight > 0 of these copies together."""
 
     kinds: IntArray
     copies: IntArray
@@ -217,47 +226,47 @@ class _Held:
         return about.mmd2(self.kinds, self.weights)
 
     def rows(self, about: Received) -> WeightedRows:
-        """Share weights among copies."""
+        """Share each weight among the copies of its row."""
         indices = about.seen.places(np.repeat(self.kinds, self.copies))
-        order, each = np.argsort(indices), np.repeat(self.weights / self.copies, self.copies)
-        return WeightedRows(indices[order], each[order], self.ridge, self.mmd2(about), self.gap)
+        order, share = np.argsort(indices), np.repeat(self.weights / self.copies, self.copies)
+        return WeightedRows(indices[order], share[order], self.ridge, self.mmd2(about), self.gap)
 
 
-def _fitted(
+def _fit(
     about: Received,
     kinds: IntArray,
     copies: IntArray,
     ridge: float,
     support: IntArray | None = None,
     gram: Gram | None = None,
-) -> _Held:
-    """Weigh some distinct rows; `support` are places among them, `gram` is theirs."""
+) -> _CopyWeights:
+    """Weigh the distinct rows `kinds`; `support` holds places in `kinds`, `gram` is their Gram matrix."""
     gram = about.seen.gram.some(kinds) if gram is None else gram
     fit = fit_simplex(gram, about.seen.closeness[kinds], ridge / copies, support)
     inside = np.flatnonzero(fit.weights)
-    return _Held(kinds[inside], copies[inside], fit.weights[inside], ridge, fit.gap)
+    return _CopyWeights(kinds[inside], copies[inside], fit.weights[inside], ridge, fit.gap)
 
 
-def _shrunk(about: Received, p: int, held: _Held) -> _Held:
-    """Drop rows that are worth least, half of those that are too many at a time, and fit the rest again.
+def _shrink(about: Received, p: int, weights_of_copies: _CopyWeights) -> _CopyWeights:
+    """Drop the rows of least worth, half of the excess at a time, and fit the rest again, until p are left.
 
-    The last copy of a row is worth W^2; the k-th of others W^2 / (k (k - 1)), by which it lowers W^2 / n.
+    The last copy of a row is worth W^2. The k-th copy is worth W^2 / (k (k - 1)), by which it lowers W^2 / n.
     """
-    while (rows := int(held.copies.sum())) > p:
-        which = np.repeat(np.arange(len(held.kinds)), held.copies)
-        others = np.arange(rows) - (np.cumsum(held.copies) - held.copies)[which]
-        worth = held.weights[which] ** 2 / np.maximum(others * (others + 1), 1)
+    while (rows := int(weights_of_copies.copies.sum())) > p:
+        which = np.repeat(np.arange(len(weights_of_copies.kinds)), weights_of_copies.copies)
+        others = np.arange(rows) - (np.cumsum(weights_of_copies.copies) - weights_of_copies.copies)[which]
+        worth = weights_of_copies.weights[which] ** 2 / np.maximum(others * (others + 1), 1)
         stays = np.argsort(worth, kind="stable")[(rows - p + 1) // 2 :]
-        kinds, copies = np.unique(held.kinds[which[stays]], return_counts=True)
-        held = _fitted(about, kinds, copies, held.ridge, np.arange(len(kinds)))
-    return held
+        kinds, copies = np.unique(weights_of_copies.kinds[which[stays]], return_counts=True)
+        weights_of_copies = _fit(about, kinds, copies, weights_of_copies.ridge, np.arange(len(kinds)))
+    return weights_of_copies
 
 
 def repeat(about: Received, p: int) -> IntArray:
-    """P rows, some more than once, that do with equal weights what weights do: how often each, (r,).
+    """Choose p rows with repetition that approximate the best weights; returns the copies of each row, (r,).
 
-    p times the best weights over all rows, rounded down, then the exact greedy choice with replacement, then
-    the best exchanges while one is worth its time.
+    The first rows are p times the best weights over all rows, rounded down. Then comes the exact greedy
+    choice with replacement, and then the best exchanges while an exchange is worth its time.
     """
     weights = about.nearest.weights
     first = np.repeat(np.arange(len(weights)), np.floor(p * weights).astype(np.int64))

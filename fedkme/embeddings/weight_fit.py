@@ -1,7 +1,7 @@
 """Weights that bring sum_m w_m k(z_m, .) closest to a given element of the RKHS, under a constraint.
 
-Over the L1 ball it is the regularised reduced set of Balog 2018, theorem 11 and equation 5; over the simplex
-the answer is moreover a distribution. The mean embedding of any rows near the z is in both sets, so the
+Over the L1 ball the answer is the regularised reduced set of Balog 2018, theorem 11 and equation 5; over the
+simplex the answer is also a distribution. The mean embedding of any rows near the z is in both sets, so the
 theorem's argument holds for both.
 """
 
@@ -20,7 +20,7 @@ Constraint = Literal["l1", "simplex"]
 GAP = 1e-10
 """Accuracy in squared RKHS distance at which the iteration stops: far below the noise of any release."""
 LIMIT = 5000
-"""Iterations at most."""
+"""Largest number of iterations."""
 
 
 def fit_weights(
@@ -35,11 +35,11 @@ def fit_weights(
 
     Args:
         gram: G, inner products of the k(z_m, .), (M, M).
-        target: c, their inner products with the target, (M,).
-        constraint: the set that w is from.
-        bound: C of the L1 ball, and like the rest of no meaning for the simplex.
+        target: c, inner products of the k(z_m, .) with the target, (M,).
+        constraint: the set of feasible w.
+        bound: C of the L1 ball; the simplex uses neither this nor the next arguments.
         start: first weights; None: uniform.
-        limit: iterations at most; the answer is feasible and its gap is told wherever they end.
+        limit: largest number of iterations; the answer is feasible with a valid gap wherever they end.
     """
     return (
         fit_simplex(gram, target) if constraint == "simplex" else _fit_ball(gram, target, bound, start, limit)
@@ -51,7 +51,7 @@ def _fit_ball(
 ) -> Fit:
     """Accelerated projected gradients over the L1 ball, restarted."""
     step = 1.0 / _largest_eigenvalue(gram)
-    weights = np.full(len(target), bound / len(target)) if start is None else _onto_ball(start, bound)
+    weights = np.full(len(target), bound / len(target)) if start is None else _project_to_ball(start, bound)
     leading, momentum = weights, 1.0
     gap = float("inf")
     best, best_gap = weights, gap
@@ -64,7 +64,7 @@ def _fit_ball(
                 best, best_gap = weights, gap
             if gap <= GAP:
                 break
-        moved = _onto_ball(leading - step * (gram @ leading - target), bound)
+        moved = _project_to_ball(leading - step * (gram @ leading - target), bound)
         if float((leading - moved) @ (moved - weights)) > 0.0:
             momentum = 1.0  # the momentum points uphill: O'Donoghue and Candes 2015
         later = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
@@ -75,31 +75,31 @@ def _fit_ball(
 
 def project(weights: FloatArray, constraint: Constraint, bound: float = 1.0) -> FloatArray:
     """The nearest feasible weights in the Euclidean norm (Duchi and others 2008), (M,)."""
-    return _simplex(weights, 1.0) if constraint == "simplex" else _onto_ball(weights, bound)
+    return _project_to_simplex(weights, 1.0) if constraint == "simplex" else _project_to_ball(weights, bound)
 
 
-def _onto_ball(weights: FloatArray, bound: float) -> FloatArray:
+def _project_to_ball(weights: FloatArray, bound: float) -> FloatArray:
     if np.abs(weights).sum() <= bound:
         return weights
-    inside: FloatArray = np.sign(weights) * _simplex(np.abs(weights), bound)
+    inside: FloatArray = np.sign(weights) * _project_to_simplex(np.abs(weights), bound)
     # Rounding must not leave the ball: the bound is a promise.
     total = float(np.abs(inside).sum())
     return inside * (bound / total * (1.0 - 1e-15)) if total > bound else inside
 
 
-def _simplex(weights: FloatArray, total: float) -> FloatArray:
-    falling: FloatArray = np.sort(weights)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(weights) + 1)
-    last = int(np.flatnonzero(falling > excess)[-1])
-    kept: FloatArray = np.maximum(weights - excess[last], 0.0)
-    return kept
+def _project_to_simplex(weights: FloatArray, total: float) -> FloatArray:
+    descending: FloatArray = np.sort(weights)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(weights) + 1)
+    last = int(np.flatnonzero(descending > excess)[-1])
+    projected: FloatArray = np.maximum(weights - excess[last], 0.0)
+    return projected
 
 
 def _largest_eigenvalue(gram: FloatArray) -> float:
-    """An upper bound that is within a factor of a few: rows' absolute sums bound every eigenvalue."""
+    """Estimate of the largest eigenvalue from above, at most the largest absolute row sum (a bound)."""
     vector = np.ones(len(gram))
     for _ in range(20):
         vector = gram @ vector
         vector /= np.linalg.norm(vector)
-    # Power iteration comes from below: a tenth more covers it on Gram matrices, which are positive.
+    # Power iteration converges from below: a tenth more covers the difference on Gram matrices.
     return min(1.1 * float(vector @ gram @ vector), float(np.abs(gram).sum(axis=1).max())) or 1.0

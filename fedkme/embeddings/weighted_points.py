@@ -1,8 +1,8 @@
 """A released data set as weighted points, and its geometry in the RKHS of k(x, y) = exp(-gamma ||x - y||^2).
 
-The pair (z, w) stands for the function sum_m w_m k(z_m, .), an estimate of the mean embedding of the
-private rows (Balog 2018, section 3.2). Points and rows are in the units that gamma is measured in: model
-space, as `Schema.encode` makes rows, or the table's own units.
+The pair (z, w) represents the function sum_m w_m k(z_m, .), an estimate of the mean embedding of the private
+rows (Balog 2018, section 3.2). Points and rows are in the units of gamma: model space, as `Schema.encode`
+makes rows, or the table's own units.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WeightedPoints:
     def __post_init__(self) -> None:
         if self.points.ndim != 2 or self.weights.shape != (len(self.points),) or not len(self.points):
             raise DataError(
-                f"weighted points of shapes {self.points.shape} and {self.weights.shape} do not go together",
+                f"weighted points of shapes {self.points.shape} and {self.weights.shape} do not fit together",
                 "Give (M, n) points and one weight for each, M at least 1.",
             )
         if not (np.isfinite(self.points).all() and np.isfinite(self.weights).all()):
@@ -48,7 +48,7 @@ class WeightedPoints:
 
     @property
     def l1(self) -> float:
-        """Sum of |w|: with a bound on it, f(z) with these weights is consistent for f(X) (theorem 11)."""
+        """Sum of |w|; where it is bounded, f(z) with these weights is consistent for f(X) (theorem 11)."""
         return float(np.abs(self.weights).sum())
 
     def take(self, keep: NDArray[Any]) -> WeightedPoints:
@@ -81,7 +81,7 @@ def inner(left: WeightedPoints, right: WeightedPoints, gamma: float) -> float:
 def distance(left: WeightedPoints, right: WeightedPoints, gamma: float) -> float:
     """RKHS distance of two sets of weighted points.
 
-    Rounding limits it: about 1e-8 times the larger sum of |w|.
+    Rounding limits its accuracy to about 1e-8 times the larger sum of |w|.
     """
     joined = WeightedPoints(
         np.concatenate([left.points, right.points]), np.concatenate([left.weights, -right.weights])
@@ -94,13 +94,13 @@ def distance_to_rows(
 ) -> float:
     """RKHS distance to the empirical embedding of rows: Delta of Balog 2018, appendix B.1.
 
-    It reads the rows, so it is for simulations, or for rows that are the caller's own.
+    It reads the rows, so it is for simulations, or for the caller's own rows.
 
     Args:
         released: the points.
         rows: (N, n), N >= 1.
         gamma: of the kernel.
-        self_kernel: the mean of k over all pairs of rows, where it is known; else N^2 kernel values.
+        self_kernel: the mean of k over all pairs of rows; None: computed, from N^2 kernel values.
     """
     if self_kernel is None:
         self_kernel = float(kernel_mean_at(rows, rows, gamma).mean())

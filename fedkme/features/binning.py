@@ -1,10 +1,10 @@
-"""Public bins: the table of codes that marginals are counted in, from the schema alone.
+"""Public bins: codes of a table's values, in which marginals are counted; they follow from the schema alone.
 
-A category is its index. A number falls into one of a fixed count of intervals, even pieces of its public
-scale (`fedkme.tables.axis`; a whole number into at most one interval per whole number), between its public
-cuts where it has any; each of its atoms is a code of its own, behind the intervals. A label is one more
-column, the last. No edge is learnt from rows. Owners encode their rows, the curator decodes synthetic codes,
-both from the schema and the number of bins that the request names.
+The code of a category is its index. A number falls into one of a fixed count of intervals: even pieces of its
+public scale (`fedkme.tables.axis`; at most one interval per whole number), or the pieces between its public
+cuts where it has cuts. Each atom of a number has a code of its own, behind the intervals. The label is one
+more column, the last. No edge is learnt from rows. Owners encode their rows and the curator decodes synthetic
+codes, both by the schema and the number of bins in the request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_BINS = 1 << 12
 
 @dataclass(frozen=True)
 class Binning:
-    """Coding of rows: rows become codes, of at most `bins` for a numeric column, and codes become rows.
+    """Coding of rows as codes and back, with at most `bins` intervals for a numeric column.
 
     Raises:
         ConfigError: on construction, for a number of bins out of range.
@@ -45,9 +45,9 @@ class Binning:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Codes of every column, the label's last."""
+        """Number of codes of every column, the label's last."""
         label = [len(self.schema.classes)] if self.schema.label is not None else []
-        return (*(self._size(column) for column, _ in self._columns()), *label)
+        return (*(self._count_codes(column) for column, _ in self._columns()), *label)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class Binning:
         """Codes of rows, (m, columns).
 
         Raises:
-            DataError: rows do not fit the schema, or have no label where it has one.
+            DataError: rows do not fit the schema, or have no labels although the schema has a label.
         """
         self.schema.check(table, party)
         codes = np.zeros((len(table), len(self.sizes)), dtype=np.int64)
@@ -79,23 +79,27 @@ class Binning:
         return codes
 
     def decode(self, codes: IntArray, generator: np.random.Generator) -> Table:
-        """Rows in the columns and units of the schema, numbers even on their scale within their bin."""
+        """Rows in the columns and units of the schema; numbers are uniform on their scale in their bin."""
         values = np.zeros((len(codes), self.schema.width))
         for column, place in self._columns():
             code = codes[:, place]
-            values[:, place] = self._inside(column, code, generator) if isinstance(column, Numeric) else code
+            values[:, place] = (
+                self._draw_numbers(column, code, generator) if isinstance(column, Numeric) else code
+            )
         return Table(values, codes[:, -1].copy() if self.schema.label is not None else None)
 
     def numbers(self, place: int, codes: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Values of a number by their codes, as `decode` draws them."""
-        return self._inside(self._number(place), codes, generator)
+        """Draw values of a numeric column for codes, as `decode` does."""
+        return self._draw_numbers(self._numeric_column(place), codes, generator)
 
-    def _number(self, place: int) -> Numeric:
+    def _numeric_column(self, place: int) -> Numeric:
         column = next(column for column, at in self._columns() if at == place)
         assert isinstance(column, Numeric)
         return column
 
-    def _inside(self, column: Numeric, code: IntArray, generator: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_numbers(
+        self, column: Numeric, code: IntArray, generator: np.random.Generator
+    ) -> NDArray[np.float64]:
         edges = self.edges(column)
         last = len(edges) - 2
         start, end = edges[np.minimum(code, last)], edges[np.minimum(code, last) + 1]
@@ -104,23 +108,23 @@ class Binning:
         return np.where(code > last, atoms[np.maximum(code - last, 0)], drawn)
 
     def within(self, place: int, coarse: Binning) -> IntArray:
-        """Code of a coarser binning that each code of a number lies in, (codes,)."""
-        column = self._number(place)
+        """Code of a coarser binning that contains each code of a numeric column, (codes,)."""
+        column = self._numeric_column(place)
         mine, theirs = self.edges(column), coarse.edges(column)
         bins = np.searchsorted(theirs[1:-1], mine[:-1] + 1e-9 * np.diff(mine), side="right")
         return np.concatenate([bins, len(theirs) - 1 + np.arange(len(column.atoms))])
 
     def edges(self, column: Numeric) -> NDArray[np.float64]:
-        """Ends of the bins of a number, increasing; whole numbers k stand for [k, k + 1)."""
-        return column.axis.edges(self._bins(column))
+        """Ends of the bins of a numeric column, increasing; a whole number k stands for [k, k + 1)."""
+        return column.axis.edges(self._count_bins(column))
 
-    def _bins(self, column: Numeric) -> int:
+    def _count_bins(self, column: Numeric) -> int:
         if column.cuts:
             return len(column.cuts) + 1
         whole = column.bounds[1] - column.bounds[0] + 1.0
         return int(min(self.bins, whole)) if column.integer else self.bins
 
-    def _size(self, column: Numeric | Category) -> int:
+    def _count_codes(self, column: Numeric | Category) -> int:
         if isinstance(column, Category):
             return len(column.categories)
         return len(self.edges(column)) - 1 + len(column.atoms)
@@ -135,15 +139,15 @@ class Binning:
 
 
 def finer(binning: Binning, pieces: int) -> Binning:
-    """Coding by so many pieces of each bin, within the limit of bins."""
+    """Binning with `pieces` pieces of each bin, within the limit of bins."""
     return Binning(binning.schema, min(binning.bins * pieces, MOST_BINS // binning.bins * binning.bins))
 
 
 def check_domain(sizes: Sequence[int], ways: int, limit: int) -> None:
-    """Refuse all marginals of at most `ways` columns where an owner would send too many counts.
+    """Refuse all marginals of at most `ways` columns together where an owner would send too many counts.
 
     Raises:
-        ConfigError: over the limit, or no such marginals.
+        ConfigError: the cells exceed the limit, or there are no such marginals.
     """
     if not 1 <= ways <= len(sizes):
         raise ConfigError(

@@ -1,14 +1,14 @@
 """Marginals as sums over rows: an owner's counts of the codes in some columns.
 
-The marginal over columns S is the sum over the rows of a product of one-hot codes: whole numbers, added over
-owners exactly, in the clear or under secure aggregation.
+The marginal over columns S is the sum over the rows of a product of one-hot codes. It consists of whole
+numbers, which are added over owners exactly, in the clear or under secure aggregation.
 
-**Sensitivity.** Replacing one row (N public) takes 1 from one cell and adds 1 to another, or changes nothing:
-the counts of one marginal move by at most 2 in L1 (L1_STEP), sqrt(2) in L2 (L2_STEP) and 1 in any cell. The
-counts of k marginals with noise sigma_1, .., sigma_k, stacked, move by at most sqrt(2 sum 1/sigma_i^2) in
-units of their noise: a row that differs in a column of each moves all of them. Adding or removing a row would
-move a marginal by 1 in both norms, and N: papers on mbi state that relation, and their noise is smaller by
-sqrt(2) for a weaker promise.
+**Sensitivity.** Replacing one row (N public) takes 1 from one cell and adds 1 to another, or changes nothing.
+So the counts of one marginal move by at most 2 in L1 (L1_STEP), sqrt(2) in L2 (L2_STEP) and 1 in any cell.
+The stacked counts of k marginals with noise sigma_1, .., sigma_k move by at most sqrt(2 sum 1/sigma_i^2) in
+units of their noise, since the new row may differ in a column of every marginal. Adding or removing a row
+would move a marginal by 1 in both norms, and change N. Papers on mbi state that relation: their noise is
+smaller by sqrt(2) for a weaker promise.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from fedkme.arrays import IntArray
 from fedkme.errors import ConfigError, DataError
 
 Clique = tuple[int, ...]
-"""Columns of a marginal, ascending places in the table of codes."""
+"""Columns of a marginal: ascending places in the table of codes."""
 
 L1_STEP = 2.0
 """Distance by which a replaced row moves one marginal in L1."""
 L2_STEP = math.sqrt(2.0)
-"""Distance by which it does in L2."""
+"""Distance by which a replaced row moves one marginal in L2."""
 MARGINAL_CELLS = 1 << 20
-"""Cells of one marginal, at most."""
+"""Largest number of cells of one marginal."""
 
 
 def marginal_cells(clique: Clique, sizes: Sequence[int]) -> int:
-    """Cells of a marginal.
+    """Count the cells of a marginal.
 
     Raises:
-        ConfigError: it names no column, one twice, one that is not there, or has over MARGINAL_CELLS cells.
+        ConfigError: the marginal names no column, a column twice or a missing column, or has over
+            MARGINAL_CELLS cells.
     """
     if not clique or any(a >= b for a, b in itertools.pairwise(clique)):
         raise ConfigError(
-            "a marginal does not list its columns in ascending order", "Name each once, in order."
+            "a marginal does not list its columns in ascending order", "Name each column once, in order."
         )
     if clique[0] < 0 or clique[-1] >= len(sizes):
         raise ConfigError(
@@ -69,7 +70,7 @@ def marginal_counts(codes: IntArray, clique: Clique, sizes: Sequence[int]) -> In
 
     Raises:
         ConfigError: see `marginal_cells`.
-        DataError: codes that are outside.
+        DataError: codes outside the domain.
     """
     cells = marginal_cells(clique, sizes)
     chosen = codes[:, list(clique)]

@@ -1,7 +1,7 @@
-"""Rows of the public domain as points of model space, in float64 and refused where they are outside.
+"""Rows of the public domain as points of model space, in float64; rows outside the domain are refused.
 
-`Schema.encode` is float32 and trusts its caller; a sensitivity is a statement about a domain, so whoever
-relies on one checks that rows are in it.
+`Schema.encode` computes in float32 and trusts its caller. A sensitivity is a statement about a domain, so
+code that relies on a sensitivity checks here that rows are in the domain.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.schema import Category, Schema
 
 Units = Literal["model", "table"]
-"""Units of numbers: model space, [0, 1] by their bounds, or as they stand in a table."""
+"""Units of numbers: model space ([0, 1] by the column's bounds), or the table's own units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """A number or category in model space: its first column there, and its levels, 0 for a number.
 
-    A number with atoms has two: itself, and behind it which atom it is, with its `places` at the atoms.
+    A numeric column with atoms has two dimensions: the number, and behind it a category that tells the atom.
+    `places` are the atoms' numbers in model space.
     """
 
     levels: int
@@ -73,7 +74,8 @@ class Domain:
         """Model space of rows, (k, c) -> (k, n) float64: numbers in [0, 1], one-hot / sqrt(2).
 
         Raises:
-            DataError: wrong shape, or rows outside the domain; says which column and how many, never which.
+            DataError: wrong shape, or rows outside the domain; the error names the column and counts the
+                rows.
         """
         if rows.ndim != 2 or rows.shape[1] != self.schema.width or rows.dtype.kind not in "biuf":
             raise DataError(
@@ -99,7 +101,7 @@ class Domain:
     def extents(self, gains: FloatArray) -> float:
         """Largest squared distance of two points whose columns of model space are multiplied by `gains`.
 
-        A number moves by at most 1, so by its gain; a category by sqrt(1/2) in each of two columns.
+        A number moves by at most 1 times its gain; a category moves by sqrt(1/2) in each of two columns.
         """
         total = 0.0
         for dimension in self.dimensions:
@@ -131,7 +133,7 @@ class Domain:
             if units == "table":
                 if isinstance(column, Category) or column.atoms or column.cuts or column.scale != "linear":
                     raise ConfigError(
-                        f"column '{column.name}' is a category or has a scale of its own: no units",
+                        f"column '{column.name}' has no units: it is a category or has a scale of its own",
                         "Use the units 'model', or a schema of plain numbers alone.",
                     )
                 low, high = column.bounds
@@ -142,5 +144,5 @@ class Domain:
 
 
 def gaussian_spread(distance2: float, gamma: float) -> float:
-    """Largest ||k_x - k_y|| where k = exp(-gamma r^2), r^2 <= `distance2`: sqrt(2 - 2 k), at most sqrt(2)."""
+    """Largest ||k_x - k_y|| for k = exp(-gamma r^2), r^2 <= `distance2`: sqrt(2 - 2 k), at most sqrt(2)."""
     return math.sqrt(-2.0 * math.expm1(-gamma * distance2))

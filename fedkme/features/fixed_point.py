@@ -1,14 +1,14 @@
 """Exact arithmetic for bids: features and means as integers.
 
-A bid decides who wins, so it must come out the same in one process, in fifty, on another host with
-another BLAS, after a restart, and whether it was updated or computed afresh. Floating-point sums do not
-promise that; sums of integers do. Features are stored as int16 in units of 2^-14 of a normalised
-coordinate u = h1(x) sqrt(d/2), means as int32 in units of 2^-20. Their inner products stay below 2^53,
-where float64 is exact in any order of summation, so BLAS may do the work.
+A bid decides an auction. So its value must be the same in one process, in fifty, on another host with another
+BLAS, after a restart, and whether it was updated or computed afresh. Floating-point sums do not have this
+property; sums of integers do. Features are stored as int16 in units of 2^-14 of a normalised coordinate
+u = h1(x) sqrt(d/2), means as int32 in units of 2^-20. Their inner products stay below 2^53, where float64 is
+exact in any order of summation, so BLAS may compute them.
 
-Features are rounded towards zero: ||h1(x)|| never grows by it, so norm bounds, and with them the
-sensitivities, hold for what is computed and not only for what was meant. Rounding changes a kernel value by
-at most 2^-12, two orders below the error of the random features themselves.
+Features are rounded towards zero, which never makes ||h1(x)|| larger. So norm bounds, and with them
+sensitivities, hold for the computed features and not only for the exact features. Rounding changes a kernel
+value by at most 2^-12, two orders below the error of the random features themselves.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _BLOCK_CELLS = 2**17
 """Features converted to float64 at a time, and twice as many to float32: 1 MiB, which stays in the cache of
 a core."""
 _BLOCK_ROWS = 2**14
-"""Rows converted to float32 at a time where few coordinates are: its scores stay in the cache, too."""
+"""Rows converted to float32 at a time where few coordinates changed: their scores stay in the cache, too."""
 _HALF_ULP = 2.0**-24
 """Relative error of one rounding to float32."""
 _FEW_ROWS = 4096
-"""Rows below which exact scores of all cost less than finding those that may win."""
+"""Number of rows below which exact scores of all rows cost less than finding the rows that may win."""
 _MANY = 8
-"""Best bids of more than this part of all rows, which are too close to tell apart: all are scored exactly."""
+"""Part of the rows: where more rows than this part may win, float32 is too coarse; all are scored exactly."""
 
 
 def quantize_features(normalised: FloatArray) -> Features:
@@ -58,20 +58,20 @@ def normalised_features(features: Features) -> FloatArray:
 
 
 def quantize_mean(normalised: FloatArray) -> MeanVector:
-    """A mean in normalised units to what is broadcast, (d,); post-processing of the release."""
+    """Convert a mean in normalised units to its broadcast form, (d,); post-processing of the release."""
     return np.clip(np.rint(normalised / MEAN_UNIT), -MEAN_LIMIT, MEAN_LIMIT).astype(np.int32)
 
 
 def normalised_mean(mean: MeanVector) -> FloatArray:
-    """Bring a broadcast mean back to normalised units, exactly; (d,)."""
+    """Convert a broadcast mean back to normalised units, exactly; (d,)."""
     return np.multiply(mean, MEAN_UNIT, dtype=np.float64)
 
 
 def check_dimension(mean: MeanVector, dimension: int) -> None:
-    """Refuse a mean of another dimension than a run's.
+    """Refuse a mean of another dimension than the run's.
 
     Raises:
-        ProtocolError: it has one.
+        ProtocolError: the dimensions differ.
     """
     if len(mean) != dimension:
         raise ProtocolError(
@@ -80,15 +80,15 @@ def check_dimension(mean: MeanVector, dimension: int) -> None:
 
 
 class ScoredFeatures:
-    """Rows in fixed point with their inner products to g~ and g_l kept up to date.
+    """Rows in fixed point with up-to-date inner products to g~ and g_l.
 
-    A bid costs one pass over the features, and only the changed coordinates of it where g_l changed in
-    few. Both ways give the same integers.
+    A call of `bids` takes one pass over the features; where g_l changed in few coordinates, it reads these
+    alone. Both ways give the same integers.
 
-    The best bid alone costs less: float32 finds the rows that may have it (`NearScores`), and these alone are
-    scored exactly, with the same integers.
+    A call of `best` costs less: float32 finds the rows that may have the best bid (`NearScores`), and only
+    these rows are scored exactly, with the same integers.
 
-    Memory: 2 d bytes a row, 16 bytes a row for scores, and another 12 once the best bid was asked for.
+    Memory: 2 d bytes a row, 16 bytes a row for scores, and another 12 bytes a row after the first `best`.
     """
 
     def __init__(self, dimension: int, target: MeanVector, capacity: int = 64) -> None:
@@ -116,7 +116,7 @@ class ScoredFeatures:
         self._score(self._mean, self._mean_scores, start, stop)
 
     def retire(self, row: int) -> None:
-        """A row is spent: its bid is minus infinity from now on."""
+        """Retire a spent row: its bid is minus infinity from now on."""
         self._target_scores[row] = -np.inf
         self._near_target[row : row + 1] = -np.inf
 
@@ -138,8 +138,12 @@ class ScoredFeatures:
         return self._gains(slice(self._count), self._mean_scores[: self._count], size)
 
     def best(self, mean: MeanVector, size: int) -> tuple[int, float]:
-        """Row of the largest bid, the first of equal ones, and that bid: as `bids` has them, bit for bit."""
-        rows = np.arange(0) if self._count < _FEW_ROWS else self._may_win(mean.astype(np.float64), size)
+        """Row of the largest bid (of equal bids the first), and the bid; as from `bids`, bit for bit."""
+        rows = (
+            np.arange(0)
+            if self._count < _FEW_ROWS
+            else self._rows_that_may_win(mean.astype(np.float64), size)
+        )
         if not 0 < _MANY * len(rows) < self._count:
             gains = self.bids(mean, size)
             row = int(gains.argmax())
@@ -153,13 +157,14 @@ class ScoredFeatures:
         gains *= self._unit
         return gains
 
-    def _may_win(self, mean: FloatArray, size: int) -> NDArray[np.intp]:
-        """Rows, in order, among which all with the largest bid are.
+    def _rows_that_may_win(self, mean: FloatArray, size: int) -> NDArray[np.intp]:
+        """Rows, in order, that include every row with the largest bid.
 
-        With T and S as the largest that target and mean can score, a gain in float32 is off by what S's
-        scores are off by, and by the roundings of the target's score (u T), of the factor and its product
-        (2 u S) and of the difference (u (T + S)); float64 adds 2^-29 of that. A row that bids most of all
-        is then at most twice as far below the largest in float32, of which the threshold is rounded, too.
+        Let T and S be the largest scores that target and mean can give. The error of a gain in float32 is at
+        most the error of the mean's scores, plus the roundings of the target's score (u T), of the factor and
+        its product (2 u S), and of the difference (u (T + S)); float64 adds a part 2^-29 of that. So the row
+        with the largest bid is at most twice this error below the largest gain in float32. The rounding of
+        the threshold counts, too.
         """
         if len(self._near_target) < self._count:
             self._near_target = self._target_scores[: self._count].astype(np.float32)
@@ -167,13 +172,13 @@ class ScoredFeatures:
         gains = self._near_mean.scores * np.float32(-size / (size + 1))
         gains += self._near_target
         off = self._near_mean.off
-        off += 5 * _HALF_ULP * (_largest(self._target) + _largest(mean) + off)
+        off += 5 * _HALF_ULP * (_largest_product(self._target) + _largest_product(mean) + off)
         return np.flatnonzero(gains >= np.float32(float(gains.max()) - 2 * off))
 
     def tolerance(self, size: int) -> float:
-        """Largest change of a bid when every coordinate of a row is off by one unit of fixed point.
+        """Largest change of a bid where every coordinate of a row is off by one unit of fixed point.
 
-        Two hosts may round a cosine to neighbouring units; a bid outside this distance is a mismatch.
+        Two hosts may round a cosine to neighbouring units; bids that differ by more are a mismatch.
         """
         total = np.abs(self._target).sum() + size / (size + 1) * np.abs(self._mean).sum()
         return float(total * self._unit)
@@ -185,7 +190,7 @@ class ScoredFeatures:
         if 2 * len(changed) >= len(mean):
             self._score(mean, self._mean_scores, 0, self._count)
             return
-        steps = step[changed]  # up to twice as large as a mean, but fewer than half as many: still below 2^53
+        steps = step[changed]  # up to twice as large as a mean, in under half as many coordinates: below 2^53
         stride = _BLOCK_CELLS // (len(changed) + 1) + 1
         for block in range(0, self._count, stride):
             rows = slice(block, min(block + stride, self._count))
@@ -205,19 +210,20 @@ class ScoredFeatures:
             setattr(self, name, new)
 
 
-def _largest(vector: FloatArray) -> float:
+def _largest_product(vector: FloatArray) -> float:
     """Largest |inner product| of a row in fixed point and a vector."""
     return 2.0**14 * float(np.abs(vector).sum())
 
 
 class NearScores:
-    """Inner products of rows in fixed point and one vector in float32, each off by at most `off`.
+    """Inner products in float32 of rows in fixed point and one vector, each with an error of at most `off`.
 
-    A product of c coordinates is off by at most g_(c+1) times the sum of |products|, in whatever order they
-    are added (Higham 2002, section 3.1; one rounding more for the vector itself), with g_n = n u / (1 - n u)
-    and u = 2^-24. That sum is at most 2^14 times the vector's 1-norm. Where few coordinates changed,
-    their product is added: its error, and one rounding of what comes out, to which both are added up. When
-    that is four times what a fresh product has, it is computed afresh.
+    An inner product of c coordinates has an error of at most g_(c+1) times the sum of |products|, in any
+    order of summation (Higham 2002, section 3.1; one more rounding for the vector itself), with g_n = n u /
+    (1 - n u) and u = 2^-24. The sum is at most 2^14 times the vector's 1-norm. Where few coordinates changed,
+    the product of the change is added to the scores; `off` then grows by the error of this product and by one
+    rounding of the result. Once `off` would exceed four times the error of a fresh product, scores are
+    computed afresh.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -226,22 +232,22 @@ class NearScores:
         self._vector = np.zeros(dimension, dtype=np.float64)
 
     def follow(self, features: Features, vector: FloatArray) -> None:
-        """Follow to another vector and to the rows that were appended, features (d, m)."""
-        known, step = len(self.scores), vector - self._vector
-        changed, fresh = step.nonzero()[0], _off(vector)
+        """Update the scores to another vector and to appended rows, features (d, m)."""
+        valid, step = len(self.scores), vector - self._vector
+        changed, fresh = step.nonzero()[0], _product_error(vector)
         off = self.off
         if len(changed):
-            off += _off(step[changed]) + _HALF_ULP * (_largest(vector) + off)
+            off += _product_error(step[changed]) + _HALF_ULP * (_largest_product(vector) + off)
         if 2 * len(changed) >= len(vector) or off > 4 * fresh:
-            known, off = 0, fresh
+            valid, off = 0, fresh
         if features.shape[1] > len(self.scores):
             self.scores = np.append(self.scores, np.zeros(features.shape[1] - len(self.scores), np.float32))
             off = max(off, fresh)
         self._vector, self.off = vector, off
-        if known and len(changed):
-            self._add(features[:, :known], changed, step[changed], 0)
-        self.scores[known:] = 0.0
-        self._add(features, slice(None), vector, known)
+        if valid and len(changed):
+            self._add(features[:, :valid], changed, step[changed], 0)
+        self.scores[valid:] = 0.0
+        self._add(features, slice(None), vector, valid)
 
     def _add(
         self, features: Features, coordinates: slice | NDArray[np.intp], vector: FloatArray, start: int
@@ -252,10 +258,10 @@ class NearScores:
             self.scores[rows] += short @ features[coordinates, rows].astype(np.float32)
 
 
-def _off(vector: FloatArray) -> float:
-    """Largest error of a product with a vector in float32."""
+def _product_error(vector: FloatArray) -> float:
+    """Largest error of an inner product with a vector in float32."""
     roundings = (len(vector) + 1) * _HALF_ULP
-    return roundings / (1 - roundings) * _largest(vector)
+    return roundings / (1 - roundings) * _largest_product(vector)
 
 
 class FeatureMean:

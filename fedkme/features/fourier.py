@@ -9,8 +9,8 @@ Two forms, both with h1(x) . h1(y) ~ k(x, y):
   so a sensitivity that assumes norm 1 would be no proof: `norm_bound` is sqrt 2.
 - `paired`: sqrt(2/d) (cos omega_i . x, sin omega_i . x), i <= d/2. Norm exactly 1 and a lower variance.
 
-Whoever knows the draw can invert h1 when d >= n: these hashes hide rows only from a party that does
-not know the seed. `fedkme.sealed.secret_fourier` has a draw that a curator does not know.
+A party that knows the draw can invert h1 if d >= n: these hashes hide rows only from a party that does not
+know the seed. The curator does not know the draw of `fedkme.sealed.secret_fourier`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fedkme.features.fixed_point import quantize_features
 Kind = Literal["paired", "offset"]
 
 _BLOCK_CELLS = 2**17
-"""Features that are computed at a time: bounds an owner's working memory whatever its size."""
+"""Number of features that are computed at a time: it bounds working memory, whatever the number of rows."""
 _COMMITMENT_BYTES = 32
 _MAX_CELLS = 2**28
 """Largest omega of a secret draw: 2 GiB of float64."""
@@ -37,7 +37,7 @@ _MAX_CELLS = 2**28
 
 @dataclass(frozen=True, slots=True)
 class FourierSpec:
-    """Public values from which two parties make the same h1.
+    """Public values from which every party makes the same h1.
 
     Attributes:
         kind: `paired` or `offset`.
@@ -59,9 +59,9 @@ class FourierSpec:
 
 @dataclass(frozen=True, slots=True)
 class SecretFourierSpec:
-    """Public part of a secret draw, which travels and which the curator sees too.
+    """Public part of a secret draw: it travels, and the curator sees it too.
 
-    There is no seed in it, so no party can take a public one for it by mistake.
+    It has no seed, so no party can draw public features in its place by mistake.
 
     Attributes:
         kind: `paired` or `offset`.
@@ -108,15 +108,16 @@ class FourierShape(Protocol):
 
 
 class FourierFeatures:
-    """h1 under one draw, wherever that comes from."""
+    """h1 under one draw, public or secret."""
 
     def __init__(self, shape: FourierShape, omega: FloatArray, offset: FloatArray | None) -> None:
-        """Take a draw.
+        """Make h1 from a draw.
 
         Args:
             shape: form, dimensions and kernel.
             omega: (n, d/2) for `paired`, (n, d) for `offset`.
-            offset: b, one per column of omega; None: none. It changes no inner product of the paired form.
+            offset: b, one per column of omega; None: no offset. It changes no inner product of the paired
+                form.
         """
         self._shape = shape
         self._omega = omega
@@ -125,7 +126,7 @@ class FourierFeatures:
         self.norm_bound = 1.0 if shape.kind == "paired" else math.sqrt(2.0)
 
     def normalised(self, rows: NDArray[np.floating]) -> FloatArray:
-        """The cosines themselves, h1(x) sqrt(d/2), each in [-1, 1].
+        """The cosines without the factor: h1(x) sqrt(d/2), each in [-1, 1].
 
         Args:
             rows: encoded rows, (m, n).
@@ -145,7 +146,7 @@ class FourierFeatures:
         return math.sqrt(2.0 / self._shape.dimension) * self.normalised(rows)
 
     def fixed_point(self, rows: NDArray[np.floating]) -> NDArray[np.int16]:
-        """h1 as the parties compute with it: (m, n) -> (m, d) int16, see `fixed_point`."""
+        """h1 as the parties use it: (m, n) -> (m, d) int16, see `fedkme.features.fixed_point`."""
         return quantize_features(self.normalised(rows))
 
     def block_rows(self) -> int:
@@ -154,7 +155,7 @@ class FourierFeatures:
 
 
 class RandomFourier(FourierFeatures):
-    """One draw of h1 that everybody can repeat by its spec."""
+    """One draw of h1 that every party can repeat by its spec."""
 
     def __init__(self, spec: FourierSpec) -> None:
         self.spec = spec
@@ -172,10 +173,10 @@ def frequencies_of(shape: FourierShape) -> int:
 
 
 def check_shape(shape: FourierShape) -> None:
-    """Refuse a map that cannot be.
+    """Refuse an impossible map.
 
     Raises:
-        ConfigError: dimensions or gamma.
+        ConfigError: dimensions or gamma are out of range.
     """
     if shape.kind == "paired" and shape.dimension % 2:
         raise ConfigError(

@@ -1,16 +1,17 @@
-"""Random Fourier features as embedding maps: of all columns, or of numbers beside one-hot categories.
+"""Random Fourier features as embedding maps: of all columns, or of numbers next to one-hot categories.
 
 Paired form, sqrt(2/d) (cos omega_i . x, sin omega_i . x) with i <= d/2 and omega ~ N(0, 2 gamma I), as in
 fedkme.features.fourier and with the same draw for the same seed: its norm is 1 for every x, and inner
 products estimate exp(-gamma ||x - y||^2) without bias (Rahimi & Recht 2008).
 
-**Owners' sums** (`Turns`) take each angle to the nearest of 2^16 steps of a turn, and cos and sin from a
-table of whole multiples of ROW_UNIT that integers alone have made. Points and frequencies are rounded first,
-so finely that products and their sums are whole numbers below 2^52: no processor or library rounds them
-otherwise, and the features of a row are the same bits everywhere. For whatever step an angle is at,
-cos^2 + sin^2 = 1: phi has norm 1 and spread 2 exactly, before the rounding to ROW_UNIT that
-`fedkme.features.sums.counted` has. A feature is off by at most pi / 2^16 of its length for the step, and
-2^-19 times the frequency's length in L1, in radians, for the point.
+**Owners' sums** (`Turns`) round each angle to the nearest of 2^16 steps of a turn, and take cos and sin from
+a table of whole multiples of ROW_UNIT that is computed in integers alone. Points and frequencies are rounded
+first, so that products and their sums are whole numbers below 2^52. All processors and libraries compute such
+numbers exactly, so the features of a row are the same bits everywhere. At every step of a turn
+cos^2 + sin^2 = 1: phi has norm 1 and spread 2 exactly, before the rounding to ROW_UNIT, which
+`fedkme.features.sums.counted` counts.
+The step changes a feature by at most pi / 2^16 of its length; the rounding of the point changes the angle by
+at most 2^-19 times the frequency's length in L1, in radians.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class _Draw(MapSpec):
     gamma: FiniteFloat = Field(gt=0, le=COORDINATES.high)
     """Parameter of the kernel; 1 / (2 l^2) for a length scale l."""
     seed: int = Field(ge=0, lt=2**64)
-    """Public."""
+    """Public seed of the draw."""
     scales: tuple[Annotated[float, Field(ge=COORDINATES.low, le=COORDINATES.high)], ...] | None = None
-    """A factor for each column of the schema, before the kernel; none: 1."""
+    """A factor for each column of the schema, before the kernel; none: 1 for all."""
 
     @override
     def numbers(self, schema: Schema) -> tuple[int, int]:
@@ -57,12 +58,12 @@ class _Draw(MapSpec):
 class FourierMapSpec(_Draw):
     """Paired features of the whole row, homogeneous (DP-MERF, section 3; Balog 2018, Algorithm 2).
 
-    A category takes part as one-hot / sqrt(2), two categories being at distance 1.
+    A category is encoded as one-hot / sqrt(2), so two categories are at distance 1.
     """
 
     kind: Literal["fourier"] = "fourier"
     gamma: FiniteFloat = Field(gt=0, le=2.0**700)
-    """Parameter of the kernel, perhaps in a table's own units: `FourierMap` bounds it in model space."""
+    """Parameter of the kernel in `units`; `FourierMap` bounds it in model space."""
     units: Units = "model"
     """Units of gamma."""
 
@@ -72,11 +73,11 @@ class FourierMapSpec(_Draw):
 
 
 class MixedSpec(_Draw):
-    """Paired features of the numbers beside scaled one-hot codes of the categories (DP-MERF, section 3.3)."""
+    """Paired features of the numbers, and scaled one-hot codes of the categories (DP-MERF, section 3.3)."""
 
     kind: Literal["mixed"] = "mixed"
     weight: FiniteFloat = Field(default=1.0, gt=0)
-    """Weight of the one-hot part: a public choice, paid for in the spread."""
+    """Weight of the one-hot part, a public choice; a larger weight has a larger spread."""
 
     @model_validator(mode="after")
     def _bounded(self) -> MixedSpec:
@@ -93,7 +94,7 @@ def frequencies(width: int, dimension: int, gamma: float, seed: int) -> FloatArr
     """omega, (width, d/2): the draw that `RandomFourier` makes from the same seed.
 
     Raises:
-        ConfigError: more than 2^28 of them.
+        ConfigError: there would be more than 2^28 frequencies.
     """
     if width * dimension // 2 > _MAX_DRAW:
         raise ConfigError(
@@ -149,15 +150,18 @@ class FourierMap(EmbeddingMap):
 class MixedMap(EmbeddingMap):
     """phi(x) = (paired features of the numbers, weight * one-hot of the categories / sqrt(W)).
 
-    W is the number of 0/1 columns (the paper's d_dis), c of the columns are categories. Norm: one of a
-    category's columns is 1, so ||phi||^2 = 1 + weight^2 c / W, at most 1 + weight^2. Spread: the first part
-    moves by at most 2, a category's code in two columns of 1 each, so ||phi(x) - phi(y)||^2 <= 4 + 2 weight^2
-    c' / W with c' categories of at least two names; c' <= W / 2, so at weight 1 at most 5: sqrt(5), reached
-    where every category is a 0/1 code, and not the 2 sqrt(2) of the paper. Codes come from the public schema,
-    never as integers: an integer code is longer than 1 and no bound holds.
+    W is the number of 0/1 columns (the paper's d_dis); c of the table's columns are categories. Norm: exactly
+    one 0/1 column of a category is 1, so ||phi||^2 = 1 + weight^2 c / W, at most 1 + weight^2. Spread: the
+    first part moves by at most 2, a category's code by 1 in each of two columns, so ||phi(x) - phi(y)||^2 <=
+    4 + 2 weight^2 c' / W with c' categories of at least two names. Since c' <= W / 2, this is at most 5 at
+    weight
+    1: the spread is sqrt(5), reached where every category is a 0/1 code, and not the 2 sqrt(2) of the paper.
+        Codes
+    are one-hot and come from the public schema: an integer code could be longer than 1, and then no bound
+    holds.
 
     Attributes:
-        dimension: J = d + W; d counts only where there are numbers.
+        dimension: J = d + W, or W where there are no numbers.
         norm_bound: B, above.
         spread: above.
     """
@@ -178,7 +182,7 @@ class MixedMap(EmbeddingMap):
         self.code_scale = math.sqrt(2.0 * share)  # model space holds one-hot / sqrt(2)
 
     def of_model(self, points: Any, xp: Any = np) -> Any:
-        """Phi of points of model space, (k, n) -> (k, J), in their own dtype; Fourier features first."""
+        """Phi of points of model space, (k, n) -> (k, J), in the points' dtype; Fourier features first."""
         parts = []
         if len(self.domain.numbers):
             parts.append(paired(points[:, self.domain.numbers], self.omega, xp))
@@ -221,11 +225,11 @@ class Turns:
             return np.full((len(points), 2 * self._omega.shape[1]), np.nan)
         angles = np.rint(points * 2.0**_POINT_BITS) @ self._omega
         angles *= self._unit
-        angles += 1.5 * 2.0**52  # what is left of a float64 are its whole steps, the last bits of it
+        angles += 1.5 * 2.0**52  # rounds to whole steps, which are now the last bits of the float64
         places = angles.view(np.int64)
         places &= STEPS - 1
-        found: FloatArray = self._table[places].view(np.float64)
-        return found
+        features: FloatArray = self._table[places].view(np.float64)
+        return features
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
-"""Work on hashes alone, without the draw of h1: checks, comparisons, choices among them.
+"""Computations on hashes alone, without the draw of h1: checks, kernel estimates, choices among rows.
 
-Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimate the kernel, hence every step
-of the summary protocols that scores or prunes rows works on them; what needs a row's values does not.
+Hashes are rows of h1 in fixed point, (m, d) int16. Their inner products estimate the kernel. So every step of
+the summary protocols that scores or prunes rows works on hashes; a step that needs a row's values does not.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from fedkme.features.fixed_point import (
 from fedkme.features.fourier import FourierShape
 
 REFERENCE_HASHES = 256
-"""Number of random rows by which an auction sets prices."""
+"""Number of random rows from which an auction sets prices."""
 _ONE = round(1.0 / FEATURE_UNIT)
 _SLACK = 2**16
 """Truncation takes at most 2 sqrt(2) units of 2^14 from a pair's squared norm of 2^28."""
 
 
 def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
-    """Reason why some rows cannot be hashes of any row, in a line; empty where they may be.
+    """Reason, in one line, why an array cannot be hashes of rows; empty if it can.
 
-    Without the draw nobody can say more than this: coordinates in [-1, 1], and in the paired form cosine and
-    sine of one angle each.
+    Without the draw nobody can check more: coordinates are in [-1, 1], and in the paired form two coordinates
+    are cosine and sine of one angle.
 
     Args:
-        features: as they came, (k, d).
+        features: as received, (k, d).
         shape: public part of the draw.
     """
     if features.dtype != np.int16 or features.ndim != 2 or features.shape[1] != shape.dimension:
@@ -57,28 +57,28 @@ def fault_of_hashes(features: NDArray[Any], shape: FourierShape) -> str:
 def hashed_kernel(x: Features, y: Features) -> FloatArray:
     """Estimates of k(x_i, y_j), (m, d) and (k, d) -> (m, k) float64.
 
-    Standard deviation (1 - k^2) / sqrt(d) for the paired form, without bias but for rounding (2^-12).
+    In the paired form the standard deviation is (1 - k^2) / sqrt(d); the bias is that of rounding (2^-12).
     """
     unit = math.sqrt(2.0 / x.shape[1]) * FEATURE_UNIT
-    left: FloatArray = unit * x.astype(np.float64)
-    right: FloatArray = unit * y.astype(np.float64)
-    return left @ right.T
+    x_features: FloatArray = unit * x.astype(np.float64)
+    y_features: FloatArray = unit * y.astype(np.float64)
+    return x_features @ y_features.T
 
 
 def herd_hashes(
     features: Features, target: MeanVector, p: int, seeds: Features | None = None
 ) -> NDArray[np.int64]:
-    """Prune: choose p of the rows, each the one of largest marginal gain, by hashes alone.
+    """Prune: choose p of the rows by hashes alone, each time the row of largest marginal gain.
 
-    The greedy rule of Algorithm 3 over exact integers, hence the same rows on every machine. Post-processing
-    of what the curator holds; it tells nobody anything.
+    The greedy rule of Algorithm 3 over exact integers gives the same rows on every machine. It is
+    post-processing of rows that the curator has, and it tells nobody anything.
 
     Args:
-        features: of the rows that were accessed, (m, d).
-        target: mean of h1 over D_v, as released, or exact where a consumer does this at home, (d,).
-        p: rows to choose.
+        features: hashes of the accessed rows, (m, d).
+        target: mean of h1 over D_v, as released, or exact where the consumer prunes, (d,).
+        p: number of rows to choose.
         seeds: h1 of a public seed set that counts as part of the summary, (s, d). **Not for a curator**:
-            public rows with their hashes give the draw away.
+            public rows with their hashes reveal the draw.
 
     Returns:
         (p,) indices in the order of choice; of equal rows the first.
@@ -88,7 +88,7 @@ def herd_hashes(
     """
     if p > len(features):
         raise NotEnoughRowsError(
-            f"{p} rows are to be chosen and {len(features)} came", "Ask for a smaller summary."
+            f"a summary of {p} rows was asked for and {len(features)} rows came", "Ask for a smaller summary."
         )
     scored = ScoredFeatures(features.shape[1], target, capacity=max(1, len(features)))
     scored.append(features)

@@ -6,17 +6,17 @@ In one dimension, with rho in (0, 1) and 1/(2 l^2) = rho/(1 - rho^2),
     phi_{k+1} = sqrt(rho) 2 x / sqrt(2 (k + 1)) phi_k - rho sqrt(k/(k + 1)) phi_{k-1},
 
 and the sum over all k of phi_k(x) phi_k(y) is exp(-(x - y)^2/(2 l^2)) (Mehler); at y = x it is 1. The
-normalisation printed in the paper's eq. 5 agrees with this one: (1 - rho) sqrt((1 + rho)/(1 - rho)) is
+normalisation printed in the paper's eq. 5 agrees with ours: (1 - rho) sqrt((1 + rho)/(1 - rho)) is
 sqrt(1 - rho^2).
 
 Norm and spread of a truncation. Orders 0 to C are a projection of the whole sequence, which is a feature
 map of the kernel k, and a projection lengthens no vector: ||phi(x)||^2 <= k(x, x) = 1, and
-||phi(x) - phi(y)||^2 <= 2 - 2 k(x, y) < 2. So replacing a row by one of the same class moves a sum by less
+||phi(x) - phi(y)||^2 <= 2 - 2 k(x, y) < 2. So replacing a row by a row of the same class moves a sum by less
 than sqrt(2), where the paper (appendix F) counts 2. The same holds for tensor products, which are projections
-of feature maps of the product kernel, and for concatenations over D dimensions scaled by 1/sqrt(D), of the
-mean of the kernels.
+of feature maps of the product kernel, and for concatenations over D dimensions scaled by 1/sqrt(D), which are
+projections of feature maps of the mean of the kernels.
 
-A category is a dimension with the kernel [x = y], whose feature map is one-hot: of norm 1 and spread sqrt(2).
+A category is a dimension with the kernel [x = y]. Its feature map is one-hot, with norm 1 and spread sqrt(2).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Series(MapSpec):
     length: FiniteFloat = Field(gt=1e-4, lt=1e4)
     """l, the length scale, in units of a column's range. (The paper's code calls l^2 the kernel length.)"""
     origin: FiniteFloat = Field(default=0.5, ge=-1.0, le=2.0)
-    """Point of [0, 1] at which x = 0. The kernel does not depend on it; a truncation is best around it."""
+    """Point of [0, 1] at which x = 0. The kernel does not depend on it; a truncation is best near it."""
 
 
 class HermiteSumSpec(_Series):
@@ -56,11 +56,11 @@ class HermiteSumSpec(_Series):
 
 
 class HermiteProductSpec(_Series):
-    """Tensor product over a few dimensions (DP-HP, eq. 8); `draw_dimensions` draws them in public."""
+    """Tensor product over a few dimensions (DP-HP, eq. 8), which `draw_dimensions` draws by a public seed."""
 
     kind: Literal["hermite-product"] = "hermite-product"
     columns: tuple[int, ...] = Field(min_length=1)
-    """Dimensions of the domain, each once: columns of a table, and behind a number with atoms which it is."""
+    """Dimensions of the domain, each once: a column of the table, or the category of a number's atoms."""
 
     @model_validator(mode="after")
     def _distinct(self) -> HermiteProductSpec:
@@ -74,7 +74,7 @@ class HermiteProductSpec(_Series):
 
 
 def draw_dimensions(width: int, count: int, seed: int, epoch: int) -> tuple[int, ...]:
-    """D_prod of the `width` columns, ascending, drawn for an epoch without replacement; all if no more."""
+    """Draw D_prod = `count` of the `width` dimensions for an epoch, ascending, or all if there are fewer."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, epoch])))
     return tuple(sorted(generator.choice(width, min(count, width), replace=False).tolist()))
 
@@ -108,7 +108,7 @@ class _Hermite(EmbeddingMap):
     def _numbers(self, values: Any, xp: Any) -> Any:
         return hermite_functions(values - self._series.origin, self._series.order, self.rho, xp)
 
-    def _spread2(self, dimension: Dimension) -> float:
+    def _squared_spread(self, dimension: Dimension) -> float:
         """Squared spread of one dimension's features: two numbers are at most 1 apart in model space."""
         if dimension.levels:
             return 2.0 if dimension.levels > 1 else 0.0
@@ -131,7 +131,9 @@ class HermiteSum(_Hermite):
         domain = self.domain
         self.dimension = (spec.order + 1) * len(domain.numbers) + len(domain.codes)
         self.norm_bound = 1.0
-        self.spread = math.sqrt(sum(self._spread2(d) for d in domain.dimensions) / len(domain.dimensions))
+        self.spread = math.sqrt(
+            sum(self._squared_spread(d) for d in domain.dimensions) / len(domain.dimensions)
+        )
         _check_dimension(self.dimension)
 
     @override
@@ -161,13 +163,13 @@ class HermiteProduct(_Hermite):
         width = len(self.domain.dimensions)
         if max(spec.columns) >= width:
             raise ConfigError(
-                f"a product over column {max(spec.columns)} of a schema with {width}",
+                f"a product names column {max(spec.columns)}, and the schema has {width} columns",
                 f"Columns are counted from 0 to {width - 1}.",
             )
         self._factors = [self.domain.dimensions[column] for column in spec.columns]
         self.dimension = math.prod(factor.levels or spec.order + 1 for factor in self._factors)
         self.norm_bound = 1.0
-        least = math.prod(1.0 - 0.5 * self._spread2(factor) for factor in self._factors)
+        least = math.prod(1.0 - 0.5 * self._squared_spread(factor) for factor in self._factors)
         self.spread = math.sqrt(max(0.0, 2.0 - 2.0 * least))
         _check_dimension(self.dimension)
 

@@ -4,15 +4,15 @@ phi(x) = W k_z(x) with k_z(x) = (k(z_1, x), ..., k(z_M, x)), k = exp(-gamma r^2)
 product of k_x with e_i = sum_m W_im k(z_m, .), whose Gram matrix is G = W K_zz W^T. So with b^2 the largest
 eigenvalue of G, ||phi(x)|| <= b ||k_x|| = b, and ||phi(x) - phi(y)|| <= b ||k_x - k_y||, which is at most
 b sqrt(2 - 2 min k) < b sqrt(2): a projection lengthens no vector, and two kernel functions are less than
-sqrt(2) apart (the paper counts 2). With W = L^-1, K_zz = L L^T, G is I and b is 1. b is computed from W by
-every party: a curator that sends another W does not get less noise for it.
+sqrt(2) apart (the paper counts 2). With W = L^-1, K_zz = L L^T, G is I and b is 1. Every party computes b
+from W: a curator that sends another W does not get less noise.
 
-**Rounding.** Distances are sums of squared differences, and no |x|^2 + |y|^2 - 2 x.y, whose error is a part
-of |x|^2: in a table far from 0 that is any multiple of r^2 (issue 33). The lower bounds of a table's columns
-are taken off points and rows first. So r^2 is off by a part (n + 4) 2^-53 of itself, and k = exp(-t), t =
-gamma r^2, by t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54 and its own 2^-53: `_entry_error`. What that and the
-product with W do to phi is added to norm and spread wherever SLACK of `fedkme.features.sums` does not cover
-it.
+**Rounding.** Distances are sums of squared differences. The expansion |x|^2 + |y|^2 - 2 x.y has an error
+relative to |x|^2, which in a table far from 0 is any multiple of r^2. The lower bounds of a table's columns
+are first subtracted from points and rows. So r^2 has a relative error of (n + 4) 2^-53. Then k = exp(-t), t =
+gamma r^2, has an error of t e^-t (n + 4) 2^-53 <= (n + 4) 2^-54, and its own rounding of 2^-53:
+`_entry_error`. The effect of this error and of the product with W on phi is added to norm and spread wherever
+SLACK of `fedkme.features.sums` does not cover it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from fedkme.tables.schema import Schema
 
 _LARGEST_ERROR = 1e-2
 _ENTRIES = Numbers(-(2.0**120), 2.0**120)
-"""Entries of points, in a table's own units, and of W: their squares and products stay finite."""
-_UNIT_SLACK = 1e-6  # b^2 within this of 1 is 1: fedkme.features.sums.SLACK covers it
+"""Range of the entries of points, in a table's own units, and of W: squares and products stay finite."""
+_UNIT_SLACK = 1e-6  # a b^2 this close to 1 counts as 1: fedkme.features.sums.SLACK covers the difference
 
 
 class PointsSpec(MapSpec):
@@ -50,13 +50,13 @@ class PointsSpec(MapSpec):
     points: str
     """z, (M, n): base64 of little-endian float64, row after row."""
     whitening: str | None = None
-    """W, (J, M), likewise; none: L^-1 of the Cholesky factor, for which the points must be well apart."""
+    """W, (J, M), in base64 like the points; none: L^-1 of the Cholesky factor, for points well apart."""
 
     @model_validator(mode="after")
     def _shaped(self) -> PointsSpec:
         for text in (self.points, self.whitening):
             if text is not None:
-                values = _unpacked(text)
+                values = _unpack(text)
                 if not values.size or values.size % self.count:
                     raise ValueError("points and whitening are matrices of `count` points")
                 try:
@@ -77,22 +77,22 @@ class PointsSpec(MapSpec):
     def of(
         cls, points: FloatArray, gamma: float, whitening: FloatArray | None = None, units: Units = "model"
     ) -> PointsSpec:
-        """Make a spec of matrices: points (M, n), whitening (J, M) or None."""
+        """Make a spec from matrices: points (M, n), whitening (J, M) or None."""
         return cls(
             gamma=gamma,
             units=units,
             count=len(points),
-            points=_packed(points),
-            whitening=None if whitening is None else _packed(whitening),
+            points=_pack(points),
+            whitening=None if whitening is None else _pack(whitening),
         )
 
     def matrix(self) -> FloatArray:
         """z, (M, n)."""
-        return _unpacked(self.points).reshape(self.count, -1)
+        return _unpack(self.points).reshape(self.count, -1)
 
     def basis(self) -> FloatArray | None:
         """W, (J, M)."""
-        return None if self.whitening is None else _unpacked(self.whitening).reshape(-1, self.count)
+        return None if self.whitening is None else _unpack(self.whitening).reshape(-1, self.count)
 
 
 class PointsMap(EmbeddingMap):
@@ -134,74 +134,74 @@ class PointsMap(EmbeddingMap):
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
         dtype = points.dtype
-        moved, at = points * xp.asarray(self._gain, dtype=dtype), xp.asarray(self._points, dtype=dtype)
+        x, z = points * xp.asarray(self._gain, dtype=dtype), xp.asarray(self._points, dtype=dtype)
         if xp is np:
-            kernel = rbf(moved, at, self.spec.gamma)
-        else:  # of released rows, for gradients
-            squares = (moved * moved).sum(axis=1)[:, None] + (at * at).sum(axis=1) - 2.0 * (moved @ at.T)
+            kernel = rbf(x, z, self.spec.gamma)
+        else:  # released rows, for gradients
+            squares = (x * x).sum(axis=1)[:, None] + (z * z).sum(axis=1) - 2.0 * (x @ z.T)
             kernel = xp.exp(-self.spec.gamma * xp.maximum(squares, 0.0))
         return kernel @ xp.asarray(self.whitening.T, dtype=dtype)
 
 
 def principal_basis(gram: FloatArray, tolerance: float) -> FloatArray:
-    """W = D^-1/2 V^T, (J, M), of K_zz = V D V^T over eigenvalues above `tolerance`, ascending."""
+    """W = D^-1/2 V^T, (J, M), for K_zz = V D V^T and its eigenvalues above `tolerance`, ascending."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > tolerance
-    basis: FloatArray = vectors[:, kept].T / np.sqrt(values[kept])[:, None]
+    large = values > tolerance
+    basis: FloatArray = vectors[:, large].T / np.sqrt(values[large])[:, None]
     return basis
 
 
 def rbf(x: FloatArray, y: FloatArray, gamma: float) -> FloatArray:
-    """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m), by differences: see the head."""
-    from scipy.spatial.distance import cdist  # a quarter of a second that an owner's start need not wait for
+    """exp(-gamma ||x - y||^2) of all pairs, (k, n) and (m, n) -> (k, m); the head bounds its error."""
+    from scipy.spatial.distance import cdist  # takes a quarter of a second: not at an owner's start
 
     kernel: FloatArray = np.exp(-gamma * cdist(x, y, "sqeuclidean"))
     return kernel
 
 
 def _entry_error(width: int) -> float:
-    """Largest error of a computed kernel of rows of so many columns; see the head of this module."""
+    """Largest error of a computed kernel value of rows with `width` columns; see the head of this module."""
     return (width + 8.0) * 2.0**-54
 
 
 def _largest_norm2(whitening: FloatArray, gram: FloatArray, entry: float) -> float:
-    """b^2: the largest eigenvalue of G, and what rounding may have hidden of it.
+    """Upper bound of b^2: the largest eigenvalue of G, plus a bound of its rounding.
 
-    Entries of K_zz are off by `entry` at most, hence the matrix by M entry in norm, and G by that times
-    ||W||^2; the eigenvalue is computed to M 2^-52 ||W||^2.
+    Entries of K_zz have an error of at most `entry`, hence the matrix an error of M entry in norm, and G that
+    times ||W||^2; the eigenvalue is computed to M 2^-52 ||W||^2.
     """
     off = len(gram) * (entry + np.finfo(np.float64).eps)
     error = off * float(np.linalg.norm(whitening, 2)) ** 2
     largest = float(np.linalg.eigvalsh(whitening @ gram @ whitening.T)[-1])
     if not error <= _LARGEST_ERROR * largest:
-        raise _dependent()
+        raise _dependence_error()
     return largest + error
 
 
 def _inverse_factor(gram: FloatArray) -> FloatArray:
     """L^-1, (M, M)."""
-    from scipy.linalg import solve_triangular  # a fifth of a second that a start need not wait for
+    from scipy.linalg import solve_triangular  # takes a fifth of a second: not at a party's start
 
     try:
         factor = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
-        raise _dependent() from None
+        raise _dependence_error() from None
     inverse: FloatArray = solve_triangular(factor, np.eye(len(gram)), lower=True)
     return inverse
 
 
-def _dependent() -> ConfigError:
+def _dependence_error() -> ConfigError:
     return ConfigError(
         "some of the points of a basis depend on the others to rounding error",
         "Leave them out by a pivoted decomposition, or truncate the basis earlier.",
     )
 
 
-def _packed(matrix: FloatArray) -> str:
+def _pack(matrix: FloatArray) -> str:
     return base64.b64encode(np.ascontiguousarray(matrix, dtype="<f8").tobytes()).decode("ascii")
 
 
-def _unpacked(text: str) -> FloatArray:
+def _unpack(text: str) -> FloatArray:
     try:
         raw = base64.b64decode(text, validate=True)
         return np.frombuffer(raw, dtype="<f8").astype(np.float64)

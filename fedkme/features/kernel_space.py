@@ -1,4 +1,4 @@
-"""Maps whose inner products are, or estimate, a Gaussian kernel of whole rows, and that kernel's units."""
+"""Units of the Gaussian kernel that a map's inner products compute or estimate, for maps of whole rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kernel_units(features: EmbeddingMap) -> tuple[FloatArray, FloatArray, float]
     """Gain and shift, (n,), that take model space to the space of k = exp(-gamma r^2), and gamma.
 
     Raises:
-        ConfigError: the map is not of such a kernel.
+        ConfigError: the map has no such kernel.
     """
     spec = features.spec
     if isinstance(spec, PointsSpec):
@@ -32,8 +32,8 @@ def kernel_units(features: EmbeddingMap) -> tuple[FloatArray, FloatArray, float]
 def to_table(points: WeightedPoints, features: EmbeddingMap) -> tuple[Table, FloatArray]:
     """Points as rows of the schema in its units, and their weights, (M,).
 
-    Numbers are brought into the public bounds and categories to the nearest, so what leaves is a table
-    that the schema accepts; a point outside the bounds moves by it.
+    Numbers are clipped to the public bounds and categories rounded to the nearest, so the schema accepts the
+    table. A point outside the bounds moves.
     """
     return Table(features.schema.decode(to_model(points.points, features))), points.weights
 
@@ -49,13 +49,14 @@ def one_column(released: ReleasedEmbedding, features: EmbeddingMap) -> FloatArra
     """The mean of an embedding without classes, (J,).
 
     Raises:
-        ConfigError: several columns, or the map is another one.
-        DataError: not finite.
+        ConfigError: the embedding has several columns, or belongs to another map.
+        DataError: the embedding is not finite.
     """
     if released.mean.shape != (features.dimension, 1) or released.map_spec != features.spec:
         raise ConfigError(
-            f"an embedding of shape {released.mean.shape} is not one of this map of {features.dimension}",
-            "Release one column with the map that is used here.",
+            f"an embedding of shape {released.mean.shape} does not belong to this map of "
+            f"{features.dimension} features and one column",
+            "Release one column with the map of this call.",
         )
     if not np.isfinite(released.mean).all():
         raise DataError("the released embedding is not finite", "Release it again.")

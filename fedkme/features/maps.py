@@ -1,8 +1,8 @@
-"""Feature maps of embeddings: phi takes a row to J numbers, the same for every party that holds its spec.
+"""Feature maps of embeddings: phi takes a row to J numbers, the same at every party that has the map's spec.
 
-`spec.make(schema)` builds the map of a spec; a spec is plain, immutable and JSON-able, so it is what travels
-in a request. Nothing in it is a claim: dimension, norm bound and diameter are properties of the
-map that each party builds, hence computed by every party for itself and never typed by hand or believed.
+`spec.make(schema)` builds the map of a spec. A spec is plain, immutable and JSON-able; requests carry specs.
+A spec makes no claim that a party would have to believe: dimension, norm bound and diameter are properties of
+the map, and every party computes them for the map that it builds.
 
 All kinds accept the rows of the public schema's domain and no others. Another package adds a kind by an entry
 point of the group `fedkme.feature_maps`; every party of a run needs that package (docs/extending.md).
@@ -37,15 +37,14 @@ class MapSpec(Settings):
         """The map of this spec over a schema.
 
         Raises:
-            ConfigError: the spec does not go with the schema.
+            ConfigError: the spec does not fit the schema.
         """
 
     def numbers(self, schema: Schema) -> tuple[int, int]:
-        """Numbers that an owner would have to hold, which it refuses to exceed before it makes the map.
+        """Count the numbers in the map's memory; an owner refuses too many before it makes the map.
 
         Returns:
-            Entries of the matrices that the map is made of, and coordinates J, 0 where the map itself refuses
-            too large a J.
+            Entries of the map's matrices, and coordinates J (0 where the map itself refuses too large a J).
         """
         return 0, 0
 
@@ -58,13 +57,13 @@ class EmbeddingMap(ABC):
     """Phi over the rows of a public schema.
 
     Attributes:
-        spec: the public value that it was made from.
-        schema: the public domain of its rows.
-        domain: of the schema.
+        spec: the public spec of the map.
+        schema: the public schema of the rows.
+        domain: the domain of the schema.
         dimension: J, coordinates of phi(x).
         norm_bound: B: no row of the domain has a longer phi(x), in L2.
         spread: no two rows x, y of the domain have a larger ||phi(x) - phi(y)||; at most 2 B.
-        centre: public point of model space, (n,); rows far from it are clipped. None: no row is.
+        centre: public point of model space, (n,); rows far from it are clipped. None: no row is clipped.
     """
 
     dimension: int
@@ -81,7 +80,7 @@ class EmbeddingMap(ABC):
         """Phi of each row, (k, c) in the schema's columns -> (k, J) float64.
 
         Raises:
-            DataError: rows outside the domain (NaN, bounds, unknown category); says how many, never which.
+            DataError: rows outside the domain (NaN, bounds, unknown category); the error only counts them.
         """
         features: FloatArray = self.of_model(self.domain.encode(rows))
         return features
@@ -100,8 +99,8 @@ class EmbeddingMap(ABC):
     def of_model(self, points: Any, xp: Any = np) -> Any:
         """Phi of points of model space (as `Schema.encode` makes them), (k, n) -> (k, J), unchecked.
 
-        Written for numpy and for jax.numpy alike, so that generators are trained through the same formula;
-        the dtype is that of the points.
+        The formula works in numpy and in jax.numpy, so that generators train through it; the dtype is that of
+        the points.
         """
 
 
@@ -115,7 +114,7 @@ _OWN = {
     "second-moments": "fedkme.moments.features:SecondMomentsSpec",
 }
 MAPS: Registry[MapSpec] = Registry(MapSpec, "feature map", "kind", partial(merged, _OWN, FEATURE_MAPS))
-"""Specs of every feature map by its kind."""
+"""Spec classes of all feature maps, by kind."""
 
 
 def spec_to_json(spec: MapSpec) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def spec_from_json(plain: object) -> MapSpec:
     """Read what `spec_to_json` wrote.
 
     Raises:
-        ConfigError: an unknown kind, a missing or a strange field, or a value out of its range.
+        ConfigError: an unknown kind, a missing or an unknown field, or a value out of its range.
     """
     try:
         return MAPS.model_validate(plain)

@@ -1,10 +1,10 @@
-"""Pooled embeddings: each owner's sum of phi over its own rows, and their total.
+"""Pooled embeddings: each owner's sum of phi over its own rows, and the total of these sums.
 
-A row's features are rounded to whole multiples of ROW_UNIT before they are added, so sums are integers:
-the total over any number of owners, in any order, in blocks of any size, is the same to the last bit as
-one owner's that holds all rows. Noise is then added to integers, as fedkme.privacy.noise.SecureNoise
-wants it, and the integers are what secure aggregation masks. The rounding error, at most half a unit per
-row and coordinate to either side, may lengthen a row; the privacy calibration counts it (`counted`).
+A row's features are rounded to whole multiples of ROW_UNIT before they are added, so sums are integers. The
+total over any number of owners, in any order, in blocks of any size, equals to the last bit the sum of one
+owner that has all rows. Noise is added to integers, as fedkme.privacy.noise.SecureNoise needs, and secure
+aggregation masks integers. The rounding error is at most half a unit per row and coordinate. It may lengthen
+a row; the privacy calibration counts it (`counted`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fedkme.features.maps import ROW_UNIT, EmbeddingMap, MapSpec
 from fedkme.tables.table import Table
 
 SLACK = 1.0 + 1e-6
-"""Features are computed in floating point: norm and spread may exceed their bounds by rounding."""
+"""Factor for the rounding of features, whose norm and spread may exceed their bounds by it."""
 
 _BLOCK_CELLS = 2**19
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns of an embedding: one per class of the label, or a single one without a label."""
+    """Columns of an embedding: one for each class of the label, or a single column without a label."""
 
     classes: int | None = None
 
@@ -46,7 +46,7 @@ class Layout:
 class PooledSum:
     """Sums of features in units of ROW_UNIT, (J, C), and rows per column, (C,).
 
-    Owners answer them, and the curator adds them up.
+    Owners send such sums, and the curator adds them up.
     """
 
     steps: IntArray
@@ -65,11 +65,11 @@ class PooledSum:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ReleasedEmbedding:
-    """A mean embedding with noise; whatever is computed from it is post-processing.
+    """A mean embedding with noise; every computation on it is post-processing.
 
     Attributes:
-        map_spec: of phi; with the public schema, it makes the map again.
-        layout: what the columns stand for.
+        map_spec: spec of phi; with the public schema it makes the map again.
+        layout: meaning of the columns.
         mean: (J, C) float64, sum over the rows of each class of phi, over all N rows: column c estimates
             P(class c) E[phi | class c].
         sigma: standard deviation of the noise in every coordinate of `mean`; 0 without noise.
@@ -86,14 +86,14 @@ class ReleasedEmbedding:
 def pooled_sum(
     table: Table, features: EmbeddingMap, layout: Layout, block_rows: int | None = None
 ) -> PooledSum:
-    """An owner's answer: the sums of phi over its rows by class, in one pass.
+    """Compute an owner's answer: the sums of phi over its rows by class, in one pass.
 
-    Memory: a block of rows in float64 whatever the number of rows, and the sums. Features of a block are
+    Memory: a block of rows in float64, whatever the number of rows, and the sums. Features of a block are
     whole numbers of steps when they are added, so BLAS may add them in any order: all partial sums are exact.
 
-    For a row over the norm bound, or with an embedding that is not finite, the map is wrong, and a curator
-    names the map: an error would tell of the row, and its embedding is more than the noise is for. So the
-    embedding is shortened to the bound, or counts as zeros, and nobody hears of it.
+    A row's embedding may exceed the norm bound or not be finite if the curator names a wrong map. An error
+    would then reveal the row, and the noise would not protect the embedding. So the embedding is silently
+    shortened to the bound, or to zeros if it is not finite.
 
     Args:
         table: the owner's rows, with labels where the layout has classes.
@@ -102,8 +102,8 @@ def pooled_sum(
         block_rows: rows at a time; None: 4 MiB of features, or four times the sums where these are larger.
 
     Raises:
-        DataError: no rows or too many, no labels or unknown ones, or a row outside the domain, which is not
-            loaded by the schema in the first place: how many rows, never which.
+        DataError: no rows or too many rows, missing or unknown labels, or a row outside the domain (the
+            schema loads no such row); the error only counts rows.
     """
     rows = len(table)
     _check_rows(rows, features)
@@ -118,19 +118,19 @@ def pooled_sum(
         norms = np.sqrt(np.einsum("ij,ij->i", block, block)) * ROW_UNIT
         odd = ~(norms <= longest)
         if odd.any():
-            block[odd] = _shortened(block[odd], norms[odd], features.norm_bound)
+            block[odd] = _shorten(block[odd], norms[odd], features.norm_bound)
         members = labels[start : start + step, None] == np.arange(layout.columns)
         unknown += int((~members.any(axis=1)).sum())
         if unknown:
-            continue  # go on only to count
+            continue  # only count the remaining rows
         steps += whole(block.T @ members.astype(np.float64))
         count += members.sum(axis=0)
     _refuse(unknown, "a class that the layout does not have", "Use the schema's classes, from index 0.")
     return PooledSum(features.arranged(steps), count)
 
 
-def _shortened(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
-    """Rows of steps that are too long, or not finite, within the bound, (k, J) of whole numbers."""
+def _shorten(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
+    """Shorten rows of steps that are too long, or not finite, to the bound; (k, J) of whole numbers."""
     is_finite = np.isfinite(norms)
     scale = np.where(is_finite, bound / np.where(is_finite, np.maximum(norms, ROW_UNIT), 1.0), 0.0)
     shortened: FloatArray = np.trunc(np.where(is_finite[:, None], block, 0.0) * scale[:, None])
@@ -138,7 +138,7 @@ def _shortened(block: FloatArray, norms: FloatArray, bound: float) -> FloatArray
 
 
 def pool(sums: Iterable[PooledSum], features: EmbeddingMap, layout: Layout) -> PooledSum:
-    """The total over owners: the same bits in any order and for any partition of the rows.
+    """Add the sums of owners: the same bits in any order and for any partition of the rows.
 
     Raises:
         DataError: an answer of another shape, a count below 0, no rows at all, or more than sums can hold.
@@ -168,12 +168,12 @@ def row_limit(features: EmbeddingMap) -> int:
 
 
 def same_class_distance(features: EmbeddingMap) -> float:
-    """L2 distance that the (J, C) sum moves when a row is replaced by one of its class: phi's spread."""
+    """L2 distance that the (J, C) sum moves when a row of the same class replaces a row: phi's spread."""
     return features.spread
 
 
 def other_class_distance(features: EmbeddingMap) -> float:
-    """L2 distance that the (J, C) sum moves when a row is replaced by one of another class.
+    """L2 distance that the (J, C) sum moves when a row of another class replaces a row.
 
     phi(x) leaves one column and phi(y) enters another, at right angles: sqrt(||phi(x)||^2 + ||phi(y)||^2),
     at most sqrt(2) B.
@@ -182,7 +182,7 @@ def other_class_distance(features: EmbeddingMap) -> float:
 
 
 def counted(distance: float, features: EmbeddingMap) -> float:
-    """A distance of real numbers as what holds for the computed sums, to calibrate noise to.
+    """Distance that holds for the computed sums, given the exact one; noise is calibrated to it.
 
     Rounding to ROW_UNIT moves each coordinate of a row by at most half a unit: the difference of two rows
     by at most sqrt(J) units in L2. SLACK counts rounding in the features themselves.

@@ -1,1 +1,1 @@
-"""Privacy: mechanisms, the noise they draw, and what can be proven of them."""
+"""Privacy: mechanisms, the noise that they draw, and proven bounds of their loss."""

@@ -1,7 +1,7 @@
-"""Privacy figures of Sarpatwar 2019: the paper's own arithmetic, and what can be proven for h2.
+"""Privacy figures of Sarpatwar 2019: the paper's own arithmetic, and the proven figures of h2.
 
-Where the two differ the paper's figure is kept under `published`, to reproduce it, and only the figure
-under `sound` is called a guarantee.
+Where the two differ, `published` has the paper's figure, to reproduce the paper. Only the figure under
+`sound` is called a guarantee.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
     """Epsilon of h2 by the arithmetic of Sarpatwar 2019, section 4 (their 1.4 and 0.043).
 
     The middle form of Kairouz et al.'s theorem 7 with e^2 for e (e^e - 1)/(e^e + 1), and one release
-    of cost e per iteration. It is no guarantee: an iteration releases twice, a selection and a value,
-    and the selection costs more than e under every neighbouring relation.
+    of cost e per iteration. This figure is no guarantee: an iteration releases twice, a selection and a
+    value, and the selection costs more than e under every neighbouring relation.
 
     Args:
         epsilon: parameter e of every iteration.
@@ -28,11 +28,11 @@ def published_epsilon(epsilon: float, iterations: int, delta: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Epsilon at delta of anything that is rho-zCDP.
+    """Epsilon at delta of any rho-zCDP mechanism.
 
     The least over orders a > 1 of  a rho + log(1/(a delta))/(a - 1) + log(1 - 1/a)
-    (Canonne, Kamath, Steinke 2020, section 2.3). Every order gives a valid bound, so a minimum that
-    is found inexactly costs tightness and not truth.
+    (Canonne, Kamath, Steinke 2020, section 2.3). Every order gives a valid bound, so an inexact minimum is
+    less tight but still valid.
 
     Args:
         rho: >= 0.
@@ -48,7 +48,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     # The simpler bound a rho + log(1/delta)/(a - 1) is least at a - 1 = centre; the sharper one nearby.
     centre = 0.5 * math.log(math.log(1.0 / delta) / rho)
-    from scipy.optimize import minimize_scalar  # half a second of each start of the command line
+    from scipy.optimize import minimize_scalar  # takes half a second: not at the command line's start
 
     best = minimize_scalar(bound, bounds=(centre - 4.0, centre + 4.0), method="bounded")
     return max(0.0, float(best.fun))
@@ -63,7 +63,7 @@ def privauction_rate(epsilon: float, delta: float, owners: int) -> float:
 
 
 def privauction_patience(owners: int) -> float:
-    """Tau = K^(2/3): how often a point may be an owner's best before it is asked for anyway."""
+    """Tau = K^(2/3): rounds in which a point may be an owner's best before the curator asks for it anyway."""
     return math.pow(owners, 2.0 / 3.0)
 
 
@@ -88,14 +88,14 @@ ONE_ROW = "one row"
 
 
 def person_of(group: int) -> str:
-    """The unit of statements about a person of at most so many rows."""
+    """The unit of statements about a person who has at most `group` rows."""
     return f"one person, at most {group} rows"
 
 
 def with_help(method: str, colluders: int | None) -> str:
-    """The method of a figure, with how many owners may tell the observer all they know where that matters.
+    """The method of a figure; where it depends on colluders, `HELP` and their number follow.
 
-    Every reader of statements shows these words, which are `HELP` and a number.
+    Colluders are owners that tell the observer all they know. Every reader of statements shows these words.
     """
     if colluders is None:
         return method
@@ -104,17 +104,17 @@ def with_help(method: str, colluders: int | None) -> str:
 
 
 HELP = "if it knows "
-"""Begin of the words that say on how many owners' help a figure depends; an owner knows its own noise."""
+"""Beginning of the words that say how many owners' noise the observer may know; an owner knows its own."""
 
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """One entry of the privacy matrix: what an observer can learn of a protected data set, at most."""
+    """One entry of the privacy matrix: a bound on what an observer can learn of a protected data set."""
 
     protected: str
     """The data set, for example the name of an owner or "D_v"."""
     observer: str
-    """Party that looks: another owner, the consumer, the curator, the public."""
+    """Party that learns: another owner, the consumer, the curator, the public."""
     accountant: Literal["published", "sound"]
     """`published` is the paper's arithmetic; only `sound` is a guarantee."""
     epsilon: float
@@ -128,7 +128,7 @@ class PrivacyStatement:
     reason: str
     """Source of the figure, or the reason why there is no figure."""
     unit: str = ONE_ROW
-    """Unit that is replaced by another such: a row, or all rows of a person."""
+    """Unit that a neighbouring data set replaces: a row, or all rows of a person."""
 
     @property
     def whole(self) -> str:

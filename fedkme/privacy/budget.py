@@ -1,4 +1,4 @@
-"""Budgets: what a data set may cost in all, checked before anything is computed."""
+"""Budgets: limits on the total cost of a data set, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fedkme.privacy.events.groups import for_group
 from fedkme.privacy.presets import PrivacyTarget
 
 _ROUNDED = 1.0 + 1e-6
-"""Room for what floating point adds to a plan that is exactly at its target."""
+"""Factor that lets a plan pass whose cost is exactly its target, but for rounding."""
 
 
 class Budget(Settings):
-    """A total (epsilon, delta), over everything that a party's ledger holds; by the sound accountant."""
+    """A total (epsilon, delta) over all lines of a party's ledger, by the sound accountant."""
 
     epsilon: float = Field(gt=0)
-    """Most that may be spent."""
+    """Largest epsilon that may be spent."""
     delta: float = Field(gt=0, lt=1)
     """Probability at which epsilon is stated."""
 
@@ -30,28 +30,29 @@ class WindowBudget(Budget):
     """A total (epsilon, delta) over a window of time; see fedkme/ledgers/windows.py for clocks."""
 
     days: float | None = Field(None, gt=0)
-    """Over what was disclosed in so many days; none: over all that the party's ledger holds."""
+    """Length of the window; none: all lines of the party's ledger count."""
 
     @property
     def period(self) -> str:
-        """The window, for a line that goes on from what is before it; empty without one."""
+        """Words for the window, to append to a sentence; empty without a window."""
         return "" if self.days is None else f" in {self.days:g} days"
 
 
 def check_budget(
     budget: WindowBudget, protected: str, observer: str, spent: Iterable[Disclosure], planned: Iterable[Event]
 ) -> None:
-    """Refuse a plan that would go over a budget.
+    """Refuse a plan that would exceed a budget.
 
     Args:
         budget: the total.
         protected: the data set.
-        observer: who learns of it.
-        spent: every line of the party's ledger in the budget's window; of other data sets and observers too.
-        planned: what is about to be released.
+        observer: the party that learns of the data set.
+        spent: every line of the party's ledger in the budget's window, also about other data sets and
+            observers.
+        planned: events of the release to come.
 
     Raises:
-        BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
+        BudgetError: past and planned events together have no epsilon within the budget; nothing was computed.
     """
     from fedkme.privacy.accountants import paid
 
@@ -70,34 +71,35 @@ def check_owners(budget: Budget, spent: Iterable[Disclosure], planned: Iterable[
 
     Args:
         budget: the total of each owner.
-        spent: what the curator's ledger holds, about all owners at once or about one.
-        planned: what is about to be released of each owner's rows.
+        spent: lines of the curator's ledger, each about all owners at once or about one owner.
+        planned: events of the release to come, of each owner's rows.
 
     Raises:
-        BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
+        BudgetError: past and planned events together have no epsilon within the budget; nothing was computed.
     """
     from fedkme.privacy.accountants import paid
 
-    told = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
-    names = {d.protected for d in told if d.protected != OWNERS} or {OWNERS}
+    about_owners = [d for d in spent if d.observer == OWNERS and not is_validation(d.protected)]
+    names = {d.protected for d in about_owners if d.protected != OWNERS} or {OWNERS}
     remedy = "Ask for a smaller epsilon, or agree on a larger budget."
-    events = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in sorted(names)}
-    for before in events:  # owners of equal past cost the same
+    events = {tuple(paid(d for d in about_owners if d.protected in (OWNERS, name))) for name in sorted(names)}
+    for before in events:  # a set: owners with the same past cost the same
         check_cost(budget, f"{OWNERS} towards {OWNERS}", before, tuple(planned), remedy)
 
 
 def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) -> None:
-    """Refuse a plan that costs more than the target of the settings that it was made by.
+    """Refuse a plan that costs more than the privacy target of its settings.
 
-    What has no finite epsilon was chosen by its name and is bounded by no target: see `warn_of_unbounded`.
+    A plan without a finite epsilon passes: the user chose its mechanism by name, and `warn_of_unbounded`
+    warns.
 
     Args:
         target: the bound, for the rows of a group together.
         whose: data set and observer, for the error.
-        planned: what is about to be released.
+        planned: events of the release to come.
 
     Raises:
-        BudgetError: it costs more; nothing was computed.
+        BudgetError: the plan costs more than the target; nothing was computed.
     """
     from fedkme.privacy.accountants import Sound
 
@@ -106,42 +108,42 @@ def check_target(target: PrivacyTarget, whose: str, planned: Sequence[Event]) ->
         raise BudgetError(
             f"{whose}: epsilon {figure.epsilon:.4g} is planned at delta {target.delta:g}, and the target is "
             f"{target.epsilon:g}",
-            "Give the mechanisms that the settings name a smaller epsilon, or allow a larger one in all.",
+            "Give the mechanisms in the settings a smaller epsilon, or raise the target's epsilon.",
         )
 
 
 def warn_of_unbounded(
     target: PrivacyTarget, whose: str, planned: Sequence[Event], warn: Callable[[str], None]
 ) -> None:
-    """Say in a line why a plan has no finite epsilon, if it has none: a target then promises nothing.
+    """Warn where a plan has no finite epsilon, and say why: a target then promises nothing.
 
     Args:
         target: see `check_target`.
-        whose: likewise.
-        planned: likewise.
-        warn: told of the line.
+        whose: data set and observer, for the warning.
+        planned: events of the release to come.
+        warn: receives the warning, one line.
     """
     from fedkme.privacy.accountants import Sound
 
     figure = Sound().epsilon(for_group(planned, target.group), target.delta)
     if math.isinf(figure.epsilon):
-        warn(f"{whose}: the target of epsilon {target.epsilon:g} bounds nothing of this: {figure.reason}")
+        warn(f"{whose}: the target of epsilon {target.epsilon:g} does not bound this plan: {figure.reason}")
 
 
 def check_cost(
     budget: Budget, whose: str, before: Sequence[Event], planned: Sequence[Event], remedy: str
 ) -> None:
-    """Refuse a plan that would go over a budget, given what was paid for.
+    """Refuse a plan that would exceed a budget after past releases.
 
     Args:
         budget: the total.
         whose: data set and observer, for the error.
-        before: what was released.
-        planned: what is about to be released.
-        remedy: for the error.
+        before: events of past releases.
+        planned: events of the release to come.
+        remedy: of the error.
 
     Raises:
-        BudgetError: past and plan together have no epsilon within the budget; nothing was computed.
+        BudgetError: past and planned events together have no epsilon within the budget; nothing was computed.
     """
     from fedkme.privacy.accountants import Sound
 

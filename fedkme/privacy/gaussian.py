@@ -4,11 +4,11 @@ For a query of L2 sensitivity 1 and noise of standard deviation s in every coord
 
     delta(epsilon) = Phi(1/(2s) - epsilon s) - e^epsilon Phi(-1/(2s) - epsilon s)
 
-and no smaller delta holds. k such releases, each chosen after seeing those before it, are together
+and no smaller delta holds. k such releases, each chosen after seeing earlier releases, are together
 exactly as private as one release with s / sqrt(k) (Dong, Roth, Su 2019). The classical
 s = sqrt(2 log(1.25 / delta)) / epsilon is larger than needed and has no theorem for epsilon >= 1.
 
-Sensitivities are for whatever neighbouring relation the caller bounds them under.
+The neighbouring relation is that under which the caller bounds the sensitivity.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fedkme.errors import ConfigError
 Responses = Sequence[tuple[float, float]]
 """Chances of the losses of randomised responses, as (chance, loss)."""
 _CLOSE = 1e-4
-"""Difference of the logarithms of delta's two terms from which on rounding is no matter: 2^-40 of it."""
+"""Difference of the logarithms of delta's two terms above which rounding does not matter: 2^-40 of it."""
 MARGIN = 1e-9
-"""Relative; far above the rounding of `responses_delta`, far below anything that matters."""
-_solved = lru_cache(maxsize=256)
-"""Keeps what a bisection found, which takes a millisecond: a run, and an audit of thousands, asks for few."""
+"""Relative margin: far above the rounding of `responses_delta`, far below anything that matters."""
+_cached = lru_cache(maxsize=256)
+"""Cache of bisections, a millisecond each: a run, or an audit of thousands, needs few different results."""
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
@@ -36,7 +36,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
         sigma: standard deviation over sensitivity, > 0.
         epsilon: any real number.
     """
-    from scipy.special import log_ndtr  # half a second that a party's start need not wait for
+    from scipy.special import log_ndtr  # takes half a second: not at a party's start
 
     # In logarithms: e^epsilon overflows and both terms underflow well inside the useful range.
     first = float(log_ndtr(0.5 / sigma - epsilon * sigma))
@@ -49,18 +49,18 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 
 
 def _small_delta(sigma: float, epsilon: float) -> float:
-    """Bound of `gaussian_delta` for epsilon >= 0 where its terms are equal but for rounding, and not far off.
+    """Tight upper bound of `gaussian_delta` for epsilon >= 0 where its terms are equal but for rounding.
 
     With h = 1/(2 sigma) and m = -epsilon sigma, Phi(m + h) - Phi(m - h) is at most the integral of
-    phi(m) e^(|m t|) over |t| <= h, and Phi(m - h) at least Phi(m) - h phi(m), phi rising below 0. So delta is
-    at most 2 phi(m) sinh(|m| h)/|m| - (e^epsilon - 1)(Phi(m) - h phi(m)), raised here by what rounding may
-    have hidden of it.
+    phi(m) e^(|m t|) over |t| <= h, and Phi(m - h) at least Phi(m) - h phi(m), as phi rises below 0. So delta
+    is at most 2 phi(m) sinh(|m| h)/|m| - (e^epsilon - 1)(Phi(m) - h phi(m)). The function adds a bound on the
+    rounding of this number.
     """
     from scipy.special import log_ndtr
 
     half, middle = 0.5 / sigma, epsilon * sigma
     if middle > 38.6:
-        return 0.0  # it is below e^-745, the least number above 0
+        return 0.0  # delta is below e^-745, the least positive float
     density = math.exp(-0.5 * middle * middle) / math.sqrt(2.0 * math.pi)
     width = 2.0 * math.sinh(middle * half) / middle if middle * half > 1e-9 else 2.0 * half * (1.0 + 1e-15)
     below = max(math.exp(float(log_ndtr(-middle))) - half * density, 0.0)
@@ -68,17 +68,17 @@ def _small_delta(sigma: float, epsilon: float) -> float:
     return max(width * density - math.expm1(epsilon) * below, 0.0) + rounding
 
 
-@_solved
+@_cached
 def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
     """Least noise, per unit of L2 sensitivity, that makes all releases together (epsilon, delta)-DP.
 
     Args:
         epsilon: >= 0.
         delta: in (0, 1).
-        releases: how many times noise is added, >= 1; each may depend on those before it.
+        releases: how many times noise is added, >= 1; each release may depend on earlier releases.
 
     Returns:
-        Standard deviation of the noise of every release over the sensitivity of one.
+        Standard deviation of the noise of every release over the sensitivity of one release.
 
     Raises:
         ConfigError: a parameter is out of its range.
@@ -91,11 +91,11 @@ def gaussian_sigma(epsilon: float, delta: float, releases: int = 1) -> float:
         )
     # At 1 / (sqrt(2 pi) delta) the bound already holds for epsilon = 0.
     high = 1.0 / (math.sqrt(2.0 * math.pi) * delta)
-    single = _least(lambda sigma: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
+    single = _bisect_least(lambda sigma: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
     return math.sqrt(releases) * single
 
 
-@_solved
+@_cached
 def gaussian_epsilon(sigma: float, delta: float) -> float:
     """Smallest epsilon at which noise `sigma` per unit of L2 sensitivity is (epsilon, delta)-DP.
 
@@ -113,14 +113,14 @@ def gaussian_epsilon(sigma: float, delta: float) -> float:
         return 0.0
     # Chernoff's bound on the privacy loss, a Gaussian of mean 1/(2 s^2) and deviation 1/s.
     high = 0.5 / sigma**2 + math.sqrt(2.0 * math.log(1.0 / delta)) / sigma
-    return _least(lambda epsilon: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
+    return _bisect_least(lambda epsilon: gaussian_delta(sigma, epsilon) <= delta, 0.0, high)
 
 
 def row_epsilon(epsilon: float, delta: float, rows: int) -> float:
-    """Epsilon for one row at which a Gaussian mechanism gives (epsilon, delta) for so many rows at once.
+    """Epsilon for one row at which a Gaussian mechanism is (epsilon, delta)-DP for `rows` rows at once.
 
-    Whatever is mu-GDP together, adaptive or not, then is (epsilon, delta)-DP for the group (Dong, Roth, Su
-    2019, theorem 2.14).
+    Any mechanisms that are together mu-GDP, adaptive or not, are then (epsilon, delta)-DP for the group
+    (Dong, Roth, Su 2019, theorem 2.14).
     """
     return epsilon if rows == 1 else gaussian_epsilon(rows * gaussian_sigma(epsilon, delta), delta)
 
@@ -131,7 +131,7 @@ def responses_delta(sigma: float, responses: Responses, epsilon: float) -> float
     delta(epsilon) = sum over losses l of P(l) delta_G(epsilon - l). *Proof.* It is E[(1 - e^(epsilon - L))_+]
     of the loss L = L_G + l of the product of the dominating pairs, and products of dominating pairs dominate
     adaptive composition (Zhu, Dong, Wang 2022, theorem 10); condition on l. The pairs are symmetric, so the
-    other direction is the same. No grid and no tail; raised by MARGIN for rounding.
+    other direction is the same. There is no grid and no cut tail; MARGIN covers rounding.
 
     Args:
         sigma: of the Gaussian, see `gaussian_delta`.
@@ -145,7 +145,7 @@ def responses_delta(sigma: float, responses: Responses, epsilon: float) -> float
 def responses_epsilon(sigma: float, responses: Responses, delta: float) -> float:
     """Smallest epsilon >= 0 at delta of Gaussian noise with randomised responses; see `responses_delta`."""
     high = gaussian_epsilon(sigma, delta / (1.0 + MARGIN)) + max(loss for _, loss in responses)
-    return _least(lambda epsilon: responses_delta(sigma, responses, epsilon) <= delta, 0.0, high)
+    return _bisect_least(lambda epsilon: responses_delta(sigma, responses, epsilon) <= delta, 0.0, high)
 
 
 def _check_delta(delta: float) -> None:
@@ -153,8 +153,8 @@ def _check_delta(delta: float) -> None:
         raise ConfigError(f"delta {delta} is not a probability of failure", "Take 0 < delta < 1.")
 
 
-def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisect to the least number at which a monotone condition holds; the result is on the safe side."""
+def _bisect_least(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Bisect to the least number at which a monotone condition holds; the condition holds at the result."""
     while True:
         middle = 0.5 * (low + high)
         if not low < middle < high:  # neighbouring floats

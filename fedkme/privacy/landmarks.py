@@ -1,18 +1,18 @@
-"""g~ by landmarks: D_v's mean in the span of the kernels of public rows, and what it is in coordinates of h1.
+"""g~ by landmarks: D_v's mean in the span of the kernels of public rows, then in coordinates of h1.
 
 z_1, ..., z_M are public rows, phi(x) the coordinates of k(x, .) in an orthonormal basis of the span of the
 k(z_m, .) (`PointsMap`). **Relation**: one row of D_v replaced, |D_v| public. **Sensitivity** of the sum of
 phi: ||phi(x) - phi(y)||^2 <= ||k_x - k_y||^2 = 2 - 2 k(x, y) < 2, since a projection lengthens nothing and
-k > 0; so sqrt 2, where h1 has 2 B, for any landmarks, also those of a curator that names odd ones. Cutting
-a coordinate towards zero brings numbers of unlike signs closer and like ones apart by less than a unit, which
-adds less than unit sqrt J. **Release**: one Gaussian, calibrated exactly, on the J coordinates.
+k > 0. So the sensitivity is sqrt 2, where h1 has 2 B, whatever landmarks a curator names. Cutting coordinates
+towards zero brings two numbers of unlike signs closer and moves two of like signs apart by less than a unit,
+which adds less than unit sqrt J. **Release**: one Gaussian, calibrated exactly, on the J coordinates.
 
-All else reads this release and public values. A coordinate is drawn to the landmarks' own mean by as much as
-its noise is larger than what a target is expected to differ by there, and sum_i w_i k(z_i, .) becomes
-sum_i w_i h1(z_i), which is what everybody else computes with.
+All later steps read only this release and public values. A coordinate shrinks towards the landmarks' own
+mean, the more the larger its noise is against the expected difference of a target from that mean. Then
+sum_i w_i k(z_i, .) becomes sum_i w_i h1(z_i), as every other party computes with h1.
 
-It is no default: what of D_v is not in the span is lost, and the rows of a curator's seed set may be of
-another kind than D_v (docs/decisions/003, "g~ by landmarks").
+Landmarks are not the default: the part of D_v outside the span is lost, and the rows of a curator's seed set
+may be of another kind than D_v (docs/decisions/003, "g~ by landmarks").
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TOLERANCE = 1e-6
 """Part of the kernel matrix' trace below which a direction is left out."""
 _ENCODED = Numbers(-1.0, 1.0)
 _SPREAD = 0.2
-"""Expected difference of a target from the landmarks' mean, as a part of what one landmark does."""
+"""Expected squared difference of a target from the landmarks' mean, over the mean square of a landmark."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Landmarks:
         return self.map.spread + FEATURE_UNIT * math.sqrt(self.map.dimension)
 
     def mean(self, epsilon: float, delta: float, noise: NoiseSource) -> GaussianMean:
-        """The mechanism of one release of a mean of phi."""
+        """The mechanism that releases a mean of phi once."""
         dimension = self.map.dimension
         bound = self.map.norm_bound * math.sqrt(2.0 / dimension)  # in the units of h1
         return GaussianMean(
@@ -88,7 +88,7 @@ class Landmarks:
     def features(self, rows: NDArray[np.float32]) -> FloatArray:
         """Phi of encoded rows, (m, n) -> (m, J), in [-1, 1] and within the norm bound.
 
-        It may leave them by rounding alone, and is cut then: an error would tell of the row.
+        Only rounding can move phi outside these bounds; phi is then cut, as an error would reveal the row.
         """
         features: FloatArray = np.clip(self.map.of_model(rows.astype(np.float64)), -1.0, 1.0)
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
@@ -107,18 +107,18 @@ class Landmarks:
         """
         landmarks = self.features(self.rows)
         expected = _SPREAD * np.square(landmarks).mean(axis=0)
-        kept = expected / (expected + deviation**2)
+        shrinkage = expected / (expected + deviation**2)
         centre = landmarks.mean(axis=0)
-        weights = (centre + kept * (mean - centre)) @ self.map.whitening
-        found: FloatArray = weights @ h1.normalised(self.rows)
-        return found
+        weights = (centre + shrinkage * (mean - centre)) @ self.map.whitening
+        mean_h1: FloatArray = weights @ h1.normalised(self.rows)
+        return mean_h1
 
 
 def landmarks_of(data: bytes, gamma: float, schema: Schema) -> Landmarks:
-    """Landmarks that a plan names.
+    """Read the landmarks of a plan.
 
     Raises:
-        ProtocolError: they are no finite rows of the schema's width, or too many.
+        ProtocolError: the bytes are no finite rows of the schema's width, or too many rows.
     """
     width = schema.encoded_width
     rows = np.frombuffer(data[: len(data) // 4 * 4], dtype="<f4").astype(np.float32)
@@ -129,14 +129,14 @@ def landmarks_of(data: bytes, gamma: float, schema: Schema) -> Landmarks:
     try:
         _ENCODED.array(rows.astype(np.float64), (None,), "the landmarks of a plan")
         landmarks = Landmarks(rows.reshape(-1, width), gamma, schema)
-        landmarks.map  # noqa: B018  # made before D_v is read: it refuses a basis that rounding hides
+        landmarks.map  # noqa: B018  # before D_v is read: the map refuses points that depend on each other
     except ConfigError as error:
         raise ProtocolError(error.cause, error.remedy) from None
     return landmarks
 
 
 def some_of(seeds: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """Take at most `count` public rows, spread evenly over their order, and no more than a plan carries."""
+    """Take up to `count` public rows, evenly spread over their order, and no more than fit into a plan."""
     fit = max(_MOST_NUMBERS // max(seeds.shape[1], 1), 1)
     places = np.linspace(0, len(seeds) - 1, min(count, fit, MOST, len(seeds))).round().astype(np.intp)
     return seeds[places]
@@ -150,7 +150,7 @@ def release_by_landmarks(
     validation: NDArray[np.float32],
     noise: NoiseSource,
 ) -> tuple[MeanVector, Cost]:
-    """g~ in fixed point, (d,), and what it costs D_v; see the head of this module.
+    """Release g~ in fixed point, (d,), with its cost to D_v; see the head of this module.
 
     Args:
         epsilon: of the release.

@@ -1,13 +1,13 @@
-"""The ledger of a party: what it disclosed, one line an event, each line bound to all lines before it.
+"""The ledger of a party: its disclosures, one line an event, each line bound to all earlier lines.
 
-A line is on the disk before the bytes that it describes leave; in simulations (`durability = "process"`) it
-is handed to the operating system. Times of day are not written: engines must write the same bytes.
+A line is on the disk before the bytes that it describes leave; in simulations (`durability = "process"`) the
+operating system has it by then. Lines have no time of day: both engines must write the same bytes.
 
     {"disclosure":{..},"party":"owner-1","previous":"<hash before>","seq":7,"hash":"<this line's>"}
 
-The hash is SHA-256 of the line without it, so of the hash before, the party, the number and the disclosure in
-their one spelling. Whoever can write the file can make another whole chain: the chain shows accidents and
-partial changes; heads that others keep (`fedkme/heads/`) and the other side's ledger show the rest.
+The hash is SHA-256 of the line without its hash, in canonical JSON. The chain shows accidents and partial
+changes. But somebody who can write the file can write another complete chain: heads that others keep
+(`fedkme/heads/`) and the other side's ledger show that.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from fedkme.store import Archive, Store
 from fedkme.store.archives import read_archive
 
 GENESIS = "0" * 64
-"""Digits that stand for the hash before the first line."""
+"""Digits in place of the previous hash in the first line."""
 
 ARCHIVED_LINES = "archived/lines"
-"""Fact of a store: the fewest lines that cost what all archived lines do."""
+"""Key of a fact of a store: the fewest lines that cost as much as all archived lines."""
 _LINE = re.compile(rb'(?P<body>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}')
 _REMEDY = "Keep the file as evidence, and compare it with the other side's."
 
@@ -47,10 +47,10 @@ class Entry:
 
     Attributes:
         seq: number of the line, from 1.
-        party: whose ledger it is.
-        disclosure: what left, or what came from another party that wrote the same.
-        previous: hash of the line before.
-        hash: of this line.
+        party: owner of the ledger.
+        disclosure: what left this party, or came from another party that wrote the same line.
+        previous: hash of the previous line.
+        hash: hash of this line.
     """
 
     seq: int
@@ -62,27 +62,27 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ChainFault:
-    """The first line of a ledger that is not as it was written."""
+    """Number of the first faulty line of a ledger, and its fault."""
 
     line: int
     what: str
 
 
 Follow = Callable[[Path], tuple[list[Entry], ChainFault | None]]
-"""Reads a ledger, as `follow_chain` does."""
+"""Function that reads a ledger, as `follow_chain` does."""
 
 Write = Callable[[Sequence[str]], None]
-"""Keeps lines, without line ends; when it returns, what they describe may leave."""
+"""Function that stores lines, given without line ends; once it returns, the described bytes may leave."""
 
 
 class LedgerSink(Protocol):
-    """Recipient of disclosures before their bytes leave: a ledger, or what writes into one later."""
+    """Recipient of disclosures before their bytes leave: a ledger, or a writer into a ledger."""
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
-        """Take them, in order."""
+        """Take disclosures, in order."""
 
     def head(self) -> dict[str, int | str]:
-        """Number of lines, and the hash of the last."""
+        """Number of lines, and the hash of the last line."""
 
 
 class Ledger:
@@ -96,9 +96,9 @@ class Ledger:
         """Continue a chain.
 
         Args:
-            party: whose it is.
-            write: where lines go, after those that are there.
-            last: the last line that is there; None for a new chain.
+            party: owner of the ledger.
+            write: appends lines to the stored lines.
+            last: the last stored line; None for a new chain.
         """
         self._party = json.dumps(party)
         self._name = party
@@ -106,14 +106,14 @@ class Ledger:
         self.end = (0, GENESIS) if last is None else (last.seq, last.hash)
 
     def append(self, disclosure: Disclosure) -> Entry:
-        """Write an event down; when this returns, its bytes may leave."""
+        """Write a disclosure; once this returns, its bytes may leave."""
         _, previous = self.end
         self.extend([disclosure])
         seq, last = self.end
         return Entry(seq, self._name, disclosure, previous, last)
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
-        """Write events down at once; when this returns, their bytes may leave."""
+        """Write disclosures in one go; once this returns, their bytes may leave."""
         lines = []
         seq, last = self.end
         for disclosure in disclosures:
@@ -126,10 +126,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def together(self, store: Store) -> Iterator[None]:
-        """Make what is written inside durable with its lines, in a transaction of the ledger's store.
-
-        Where the block or the end of the transaction fails, the chain is as before, as is the store.
-        """
+        """Commit the block's writes and lines to the store together; a failure leaves both as they were."""
         before = self.end
         try:
             with store.transaction():
@@ -139,22 +136,22 @@ class Ledger:
             raise
 
     def head(self) -> dict[str, int | str]:
-        """Number of lines, and the hash of the last: whoever keeps it notices a cut at the end."""
+        """Number of lines, and the hash of the last line: a party that stores it notices a cut at the end."""
         seq, last = self.end
         return {"entries": seq, "hash": last}
 
 
 @contextlib.contextmanager
 def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
-    """A ledger on disk; a chain that is there is continued, over any number of runs.
+    """Open a ledger on disk; an existing chain goes on, over any number of runs.
 
     Raises:
         ConfigError: the file cannot be written.
-        LedgerError: what is there is not a whole chain of this party.
+        LedgerError: the file exists and is not a whole chain of this party.
     """
     entries = read_ledger(path) if path.exists() else []
-    if entries and entries[-1].party != party:
-        raise LedgerError(f"{path} is the ledger of {entries[-1].party}, not of {party}", "Choose another.")
+    if entries and (other := entries[-1].party) != party:
+        raise LedgerError(f"{path} is the ledger of {other}, not of {party}", "Choose another file.")
     with on_disk(f"{path} cannot be written", "Correct 'ledger'."):
         file = path.open("a", encoding="ascii", newline="\n")
     write = file_writer(file)
@@ -168,7 +165,7 @@ def open_ledger(party: str, path: Path) -> Iterator[Ledger]:
 
 
 def file_writer(file: TextIO) -> Write:
-    """Hands lines to the operating system: they survive the process, not the machine."""
+    """Make a function that hands lines to the operating system: they survive the process, not the machine."""
 
     def write(lines: Sequence[str]) -> None:
         file.write("".join(f"{line}\n" for line in lines))
@@ -178,23 +175,23 @@ def file_writer(file: TextIO) -> Write:
 
 
 def stored_ledger(party: str, store: Store) -> Ledger:
-    """The chain in a party's store, followed from its first line that is in no archive.
+    """Open the chain in a party's store, and check all its lines that are in no archive.
 
     Raises:
-        LedgerError: a line was changed or is gone, or the last is no entry of this party.
+        LedgerError: a line was changed or is gone, or the last line is no entry of this party.
     """
     before = tip(store)
     line, first, previous = "", *((before.last, before.mark) if before else (0, GENESIS))
-    for number, kept in enumerate(store.ledger(first), start=first + 1):
-        line = kept.line
-        found = _LINE.fullmatch(line.encode("ascii", errors="replace"))
+    for number, row in enumerate(store.ledger(first), start=first + 1):
+        line = row.line
+        match = _LINE.fullmatch(line.encode("ascii", errors="replace"))
         tail = f',"previous":"{previous}","seq":{number}'.encode("ascii")
-        if found is None or not found["body"].endswith(tail) or not _is_hash(found["body"], found["hash"]):
+        if match is None or not match["body"].endswith(tail) or not _is_hash(match["body"], match["hash"]):
             raise LedgerError(
-                f"line {number} of the ledger in the store of {party} was changed, or one before it is gone",
-                "Keep the store as evidence, and bring back a backup.",
+                f"line {number} of the ledger in the store of {party} was changed, or an earlier one is gone",
+                "Keep the store as evidence, and restore a backup.",
             )
-        previous = found["hash"].decode("ascii")
+        previous = match["hash"].decode("ascii")
     if not line:
         return Ledger(party, store.extend_ledger)
     last = _read_line(line.encode("ascii"))
@@ -204,12 +201,12 @@ def stored_ledger(party: str, store: Store) -> Ledger:
 
 
 def tip(store: Store) -> Archive | None:
-    """The last archive, behind which the ledger goes on."""
+    """The last archive: the ledger goes on behind it."""
     return next(iter(store.archives(latest=1)), None)
 
 
 def costs(store: Store) -> tuple[list[Disclosure], int]:
-    """Fewest lines that cost what archived lines do; and the number of the last of those."""
+    """Fewest lines that cost as much as the archived lines; and the number of the last archived line."""
     last = tip(store)
     lines = lines_from_json(json.loads(store.get(ARCHIVED_LINES) or b"[]"))
     return lines, 0 if last is None else last.last
@@ -221,12 +218,12 @@ def lines_to_json(lines: Iterable[Disclosure]) -> list[object]:
 
 
 def lines_from_json(plain: Iterable[object]) -> list[Disclosure]:
-    """Read what `lines_to_json` made."""
+    """Read lines from the plain values of `lines_to_json`."""
     return [disclosure_from_json(line) for line in plain]
 
 
 def hash_of(line: str) -> str:
-    """Hash that a line of a ledger says that it has."""
+    """Hash that a line of a ledger states."""
     return line.rpartition('"hash":"')[2][:64]
 
 
@@ -237,10 +234,10 @@ def last_seq(store: Store) -> int:
 
 
 def disclosures_in(lines: Iterable[str]) -> list[Disclosure]:
-    """Read the disclosures in lines of a ledger; their chain is not followed.
+    """Read the disclosures in lines of a ledger, without a check of their chain.
 
     Raises:
-        LedgerError: one is no entry.
+        LedgerError: a line is no entry of a ledger.
     """
     entries = [_read_line(line.encode("ascii")) for line in lines]
     if any(isinstance(entry, str) for entry in entries):
@@ -254,19 +251,19 @@ def read_ledger(path: Path, follow: Follow | None = None) -> list[Entry]:
     Raises:
         LedgerError: the file cannot be read, or the chain has a fault.
     """
-    return _whole((follow or follow_chain)(path), str(path))
+    return _entries_or_error((follow or follow_chain)(path), str(path))
 
 
 def read_chain(text: bytes, where: str) -> list[Entry]:
-    """Every entry of a whole chain, given its lines; `where` they stand, for errors.
+    """Every entry of a whole chain, given its lines; `where` names their place, for errors.
 
     Raises:
         LedgerError: the chain has a fault.
     """
-    return _whole(_follow(text), where)
+    return _entries_or_error(_follow(text), where)
 
 
-def _whole(followed: tuple[list[Entry], ChainFault | None], where: str) -> list[Entry]:
+def _entries_or_error(followed: tuple[list[Entry], ChainFault | None], where: str) -> list[Entry]:
     entries, fault = followed
     if fault is not None:
         raise LedgerError(f"{where}, line {fault.line}: {fault.what}", _REMEDY)
@@ -274,7 +271,7 @@ def _whole(followed: tuple[list[Entry], ChainFault | None], where: str) -> list[
 
 
 def check_chain(path: Path) -> ChainFault | None:
-    """The first fault of a chain, as `follow_chain` finds it; None for a whole chain.
+    """The first fault of a chain; None for a whole chain.
 
     Raises:
         LedgerError: the file cannot be read.
@@ -283,18 +280,18 @@ def check_chain(path: Path) -> ChainFault | None:
 
 
 def follow_chain(path: Path) -> tuple[list[Entry], ChainFault | None]:
-    """Entries up to the first line that was altered, removed, repeated, moved or cut; and that line, if any.
+    """Entries up to the first fault (a line altered, removed, repeated, moved or cut), and the fault, if any.
 
-    A chain whose last lines are gone is whole: only the other side, or who kept the last hash, can tell.
+    A chain without its last lines looks whole: only the other side, or who stored the last hash, can tell.
 
     Raises:
         LedgerError: the file cannot be read.
     """
-    return _follow(_text(path))
+    return _follow(_ledger_text(path))
 
 
 def nonce_of(vector: NDArray[np.int32] | NDArray[np.int64]) -> str:
-    """A nonce for a released vector: the same draw has the same, on every host, and another draw another."""
+    """A nonce for a released vector: equal for one draw on every host, different between draws."""
     return hashlib.sha256(vector.astype(f"<i{vector.itemsize}", copy=False).tobytes()).hexdigest()[:32]
 
 
@@ -302,42 +299,44 @@ Line = TypeVar("Line", bound=Hashable)
 
 
 def merged(ledgers: Iterable[Iterable[Line]]) -> list[Line]:
-    """The draws that several parties' ledgers tell of, in the order in which they are met.
+    """Merge several parties' ledgers into one list of draws, in order of first occurrence.
 
     Within one ledger every line is a draw. Both sides of an exchange write the same line about a draw, with a
-    nonce that is of its bytes: each distinct line counts as often as in the ledger that has it most often.
+    nonce of its bytes: each distinct line counts as often as in the ledger that has it most often.
     """
-    found: Counter[Line] = Counter()
+    counts: Counter[Line] = Counter()
     lines: list[Line] = []
     for ledger in ledgers:
-        here: Counter[Line] = Counter()
+        own: Counter[Line] = Counter()
         for line in ledger:
-            here[line] += 1
-            if here[line] > found[line]:
-                found[line] += 1
+            own[line] += 1
+            if own[line] > counts[line]:
+                counts[line] += 1
                 lines.append(line)
     return lines
 
 
-def _text(path: Path) -> bytes:
-    """The lines of a file, or of the journal of a party that may be running."""
+def _ledger_text(path: Path) -> bytes:
+    """The lines of a ledger's file, or of the store of a party that may be running."""
     if path.suffix == ".db":
         from fedkme.store.reading import ledger_lines
 
         return "".join(f"{line}\n" for line in ledger_lines(path)).encode("ascii", errors="replace")
     with on_disk(f"{path} cannot be read", "Give a run's folder.", LedgerError):
         text = path.read_bytes()
-    return _archived(path, text) if text.startswith(b'{"archives":') else text
+    return _expand_archives(path, text) if text.startswith(b'{"archives":') else text
 
 
-def _archived(path: Path, text: bytes) -> bytes:
-    """Lines of the archives that the first line of a file names, and those behind it."""
+def _expand_archives(path: Path, text: bytes) -> bytes:
+    """Lines of the archives that the first line of a file names, then the file's other lines."""
     head, _, rest = text.partition(b"\n")
     try:
-        named = [(path.parent / each["file"], each["sha256"]) for each in json.loads(head)["archives"]]
+        archives = [
+            (path.parent / archive["file"], archive["sha256"]) for archive in json.loads(head)["archives"]
+        ]
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path}, line 1: it names no archives", _REMEDY) from None
-    lines = (kept.line for each in named for kept in read_archive(*each).lines)
+    lines = (row.line for archive in archives for row in read_archive(*archive).lines)
     return "".join(f"{line}\n" for line in lines).encode("ascii", errors="replace") + rest
 
 
@@ -347,7 +346,7 @@ def _follow(text: bytes) -> tuple[list[Entry], ChainFault | None]:
     last: Entry | None = None
     for number, line in enumerate(lines[:-1], start=1):
         entry = _read_line(line)
-        fault = entry if isinstance(entry, str) else _break(last, entry)
+        fault = entry if isinstance(entry, str) else _chain_break(last, entry)
         if isinstance(entry, str) or fault:
             return entries, ChainFault(number, fault)
         entries.append(entry)
@@ -361,26 +360,26 @@ def _is_hash(body: bytes, digest: bytes) -> bool:
     return hashlib.sha256(body + b"}").hexdigest().encode("ascii") == digest
 
 
-@functools.lru_cache(2048)  # a party reads its ledger at its start, and again to compare and to condense it
+@functools.lru_cache(2048)  # a party reads its ledger at its start, then to compare and to compact it
 def _read_line(line: bytes) -> Entry | str:
-    """The entry, or what is wrong with the line by itself."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    """The entry, or the fault of the line by itself."""
+    match = _LINE.fullmatch(line)
+    if match is None:
         return "the line is no entry of a ledger"
-    body, digest = found["body"], found["hash"].decode("ascii")
-    if not _is_hash(body, found["hash"]):
+    body, digest = match["body"], match["hash"].decode("ascii")
+    if not _is_hash(body, match["hash"]):
         return "the line was altered: its hash is another"
     try:
         plain = json.loads(body + b"}")
         disclosure = disclosure_from_json(plain["disclosure"])
         entry = Entry(plain["seq"], plain["party"], disclosure, plain["previous"], digest)
-        spelled = _body(disclosure, json.dumps(entry.party), entry.previous, entry.seq)
+        body_of_entry = _body(disclosure, json.dumps(entry.party), entry.previous, entry.seq)
     except (ValueError, KeyError, TypeError, RecursionError, ProtocolError):
         return "the line holds no disclosure that this version knows"
-    return entry if spelled == body else "the line is not spelled as a ledger spells it"
+    return entry if body_of_entry == body else "the line is not spelled as a ledger spells it"
 
 
-def _break(last: Entry | None, entry: Entry) -> str:
+def _chain_break(last: Entry | None, entry: Entry) -> str:
     """Reason why an entry does not follow another; empty where it does."""
     due = 1 if last is None else last.seq + 1
     if last is not None and entry.party != last.party:

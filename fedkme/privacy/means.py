@@ -1,8 +1,8 @@
-"""Released means of a growing multiset of rows: what the curator broadcasts of D_v and of the summary.
+"""Released means of a growing multiset of rows: the curator broadcasts such means of D_v and of the summary.
 
 Rows are normalised features u = h1(x) sqrt(d/2), (d,) in [-1, 1]. On the wire they are fixed-point
-numbers, multiples of 2**-14, so that sums of up to 2**39 of them are exact in float64 and neither a
-release nor a run depends on the order in which rows arrive.
+numbers, multiples of 2**-14. So sums of up to 2**39 rows are exact in float64, and neither a release nor a
+run depends on the order in which rows arrive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NORM_SLACK = 1.0 + 1e-6
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one release for the rows in it, under replace-one, as ledgers have it.
+    """Cost of one release to its rows, under replace-one, as a ledger states it.
 
     Attributes:
         event: the mechanism with its parameters.
@@ -41,7 +41,7 @@ class Cost:
     def of_rows(self, count: int) -> Cost:
         """Cost where up to `count` rows are replaced at once; h2's pieces are linear in its parameter.
 
-        An event without a rule here, as another package may bring, has no figure for several rows.
+        Events of other packages may have no rule here; they have no figure for several rows.
         """
         match self.event:
             case Gaussian(multiplier, releases):
@@ -60,13 +60,14 @@ class Cost:
 
 
 _EXACT = Cost(ExactStatistic("a mean of h1"), None)
-_COORDINATE = 2.0  # a row in [-1, 1]^d replaced by another
+_COORDINATE = 2.0  # change of a coordinate when another row replaces a row in [-1, 1]^d
 
 
 class MeanRelease(Protocol):
-    """A protected multiset of rows and the releases of its mean.
+    """A protected multiset of rows, and the releases of its mean.
 
-    Neighbouring: one row replaced by another, at any time of the run; the number of rows is public.
+    Neighbouring relation: one row is replaced by another, at any time of the run; the number of rows is
+    public.
     """
 
     @property
@@ -75,7 +76,7 @@ class MeanRelease(Protocol):
 
     @property
     def cost(self) -> Cost:
-        """Cost of the next release, if it reads rows that are protected."""
+        """Cost of the next release, if it reads protected rows."""
 
     def add(self, rows: NDArray[np.float64]) -> None:
         """Add rows, (k, d) in [-1, 1]; k may be 0.
@@ -87,7 +88,7 @@ class MeanRelease(Protocol):
     def release(self) -> NDArray[np.float64]:
         """The released mean, (d,), in the units of the rows.
 
-        With no rows it is zeros, which reads no data: it costs nothing and counts as no release.
+        Without rows the result is zeros: it reads no data, costs nothing and counts as no release.
         """
 
 
@@ -112,16 +113,16 @@ class ExactMean:
 
 
 class MwemMean:
-    """Means released through h2 (Sarpatwar 2019, Algorithm 2), warm from one release to the next.
+    """Means released through h2 (Sarpatwar 2019, Algorithm 2); each release starts from the one before.
 
-    Every iteration costs what fedkme.privacy.mwem says for replace-one: 4e for the selection and 2e for
+    Every iteration has the cost of fedkme.privacy.mwem under replace-one: 4e for the selection and 2e for
     the value.
 
-    A row is quantized once, when it is added, and not afresh at every release as Algorithm 2 prints.
-    This is as private: fix all coins of the quantizer, one set per place in the multiset; then two
-    multisets that differ in one row are quantized to two that differ in one row, all releases together
-    satisfy their bound for these fixed coins, and the bound survives averaging over the coins. It costs
-    k d coins for k new rows instead of q d at every release. The rounding error, below eta per
+    A row is quantized once, when it is added; Algorithm 2 prints a fresh quantization at every release. One
+    quantization is as private: fix all coins of the quantizer, one set per place in the multiset. Then two
+    multisets that differ in one row are quantized to two multisets that differ in one row, all releases
+    together satisfy their bound for these fixed coins, and the bound survives averaging over the coins. It
+    takes k d coins for k new rows instead of q d coins at every release. The rounding error, below eta per
     coordinate of a row and unbiased, stays the same from release to release.
     """
 
@@ -159,12 +160,12 @@ class MwemMean:
 
     @property
     def cost(self) -> Cost:
-        """One call of h2; the first has other parameters than the later ones."""
+        """Cost of the next call of h2; the first call has parameters of its own."""
         return self._cost_of(*self._next)
 
     @property
     def later_cost(self) -> Cost:
-        """Cost of every call but the first."""
+        """Cost of every call after the first."""
         return self._cost_of(*self._later)
 
     def _cost_of(self, epsilon: float | None, iterations: int) -> Cost:
@@ -181,25 +182,26 @@ class MwemMean:
         epsilon, iterations = self._next
         self._next = self._later
         if self.size == 0:
-            # The first call is the seed set's: without one, its large budget is not left for private rows.
+            # The first call is for the seed set; without a seed set its large budget must not serve private
+            # rows.
             return np.zeros(self._index_sum.size)
         return self._mwem.iterate(self._index_sum, self.size, epsilon, iterations)
 
 
 def later_cost(release: MeanRelease) -> Cost:
-    """Cost of every release but the first, before the first."""
+    """Cost of every release after the first, known before the first."""
     return release.later_cost if isinstance(release, MwemMean) else release.cost
 
 
 class GaussianMean:
     """Means released with Gaussian noise; all planned releases together are (epsilon, delta)-DP.
 
-    Neighbouring: replace one row. If ||h1(x)|| <= B then ||u|| <= B sqrt(d/2), and replacing a row
-    moves the sum of u by at most 2 B sqrt(d/2) in L2, at every release, whatever the size by then. The
-    noise of a release has sqrt(r) times the exactly calibrated deviation of a single one, so r releases,
-    each of which may depend on those before, are together (epsilon, delta)-DP (see
-    fedkme.privacy.gaussian). Rows are cut to fixed point towards 0, which makes no norm larger and the
-    sum a whole number of steps, as fedkme.privacy.noise.SecureNoise wants it.
+    Neighbouring relation: replace one row. If ||h1(x)|| <= B then ||u|| <= B sqrt(d/2), and replacing a row
+    moves the sum of u by at most 2 B sqrt(d/2) in L2, at every release, whatever the size by then. The noise
+    of a release has sqrt(r) times the exactly calibrated deviation of a single release. So r releases, each
+    of which may depend on earlier releases, are together (epsilon, delta)-DP (see fedkme.privacy.gaussian).
+    Rows are cut to fixed point towards 0. This makes no norm larger, and it makes the sum a whole number of
+    steps, which fedkme.privacy.noise.SecureNoise needs.
     """
 
     def __init__(
@@ -220,11 +222,11 @@ class GaussianMean:
             noise: source of the noise.
             norm_bound: B, bound of ||h1(x)||: 1 for paired random Fourier features, sqrt(2) for the
                 printed form.
-            diameter: bound of the distance of two rows u once they are cut to fixed point; None: that of
-                the ball of the norm bound.
+            diameter: bound of the distance of two rows u once they are cut to fixed point; None: the diameter
+                of the ball of the norm bound.
             epsilon: of all releases together.
             delta: of all releases together.
-            releases: how many releases are planned, at most.
+            releases: largest number of releases.
         """
         self._noise = noise
         self._largest = norm_bound * math.sqrt(dimension / 2.0) * _NORM_SLACK
@@ -238,7 +240,7 @@ class GaussianMean:
 
     @property
     def deviation(self) -> float:
-        """Deviation of the noise in a coordinate of the next release."""
+        """Standard deviation of the noise in a coordinate of the next release."""
         return self._scale / max(self.size, 1)
 
     def add(self, rows: NDArray[np.float64]) -> None:
@@ -266,7 +268,7 @@ class GaussianMean:
             return np.zeros(self._steps.size)
         if self._left == 0:
             raise ConfigError(
-                f"the noise was calibrated for {self._planned} releases and all are spent",
+                f"the noise was calibrated for {self._planned} releases, and all of them were made",
                 "Plan as many releases as the run has rounds.",
             )
         self._left -= 1

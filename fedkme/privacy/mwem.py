@@ -30,18 +30,18 @@ all i: the log ratio of the two worlds' probabilities is at most 2eD, and over a
 counted, it is itself disclosed and not protected. Quantization acts on each row by itself, so it maps
 neighbours to neighbours whatever its coins. QED.
 The paper says that "each of them is e differentially private": no relation gives that for the selection.
-Accountants compose these costs. A selection is drawn exactly from floating-point weights; what rounding does
-to a score is charged as a range of CHOICE_SLACK (fedkme.privacy.events), for scores e psi of at most 2^20, to
-which `choose` cuts larger ones. psi is a whole number less a public one, so it is rounded by a part of itself
-and not of q.
+Accountants compose these costs. A selection is drawn exactly from floating-point weights. The rounding of a
+score is charged as a range of CHOICE_SLACK (fedkme.privacy.events), for scores e psi of at most 2^20;
+`choose` cuts larger scores to 2^20. psi is the difference of a whole number and a public number, so its
+rounding is relative to psi and not to q.
 
-**Warm start.** A call starts from P_T of the call before (section 4 of the paper). This is free: P_T is
-a function of what is already released. `q` may have grown in between.
+**Warm start.** A call starts from P_T of the previous call (section 4 of the paper). This is free: P_T is
+a function of earlier releases. `q` may have grown in between.
 
 **Estimate.** The paper returns the average of P_1, .., P_T. An update closes about a sixth of a gap
 (the uniform law has variance near 1/3, halved by the 2 in 2q), so early iterates are near the start and
 the average is drawn towards it: with T = d^1.5 = 1656, d = 140 and no noise it is about 0.6 of the truth
-and P_T 0.85. The last iterate is also a function of what is released; it is less biased, and noisier.
+and P_T 0.85. The last iterate is also a function of the releases; it is less biased, and noisier.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Mwem:
         coins, noise = self._draw(exact, scale, iterations)
         for coin, extra in zip(coins, noise, strict=True):
             i = int(errors.argmax()) if exact else choose(errors / scale, coin, self._noise)
-            # Noise joins the whole number, where the sum is exact, and not its image in [-q, q].
+            # Noise is added to the whole number, where the sum is exact, and not to its image in [-q, q].
             value = (float(measured[i]) + extra) * grid_step - size
             self._update(i, value, size)
             errors[i] = abs(measured[i] - (self._mean[i] + 1.0) * (size / grid_step)) * grid_step
@@ -196,7 +196,7 @@ class Mwem:
         self._mean[i] = tilted_mean(theta, self._intervals)
 
     def marginals(self) -> NDArray[np.float64]:
-        """The distribution that the state stands for: P_i(s) of every coordinate, (d, 2/eta + 1)."""
+        """The distribution P_i(s) of every coordinate that the state represents, (d, 2/eta + 1)."""
         grid = np.linspace(-1.0, 1.0, self._intervals + 1)
         exponents = np.outer(self._theta, grid)
         weights = np.exp(exponents - exponents.max(axis=1, keepdims=True))

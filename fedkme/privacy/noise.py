@@ -1,7 +1,7 @@
 """Sources of noise: seeded streams for simulations, the operating system for real data.
 
-The two sources are two types, so that a deployment can refuse a seeded one by its type: a seed makes a
-run repeatable, and whoever knows the seed can subtract the noise.
+The two sources are two types, so that a deployment can refuse a seeded source by its type. A seed makes a run
+repeatable, but a party that knows the seed can subtract the noise.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ class NoiseSource(Protocol):
 
 
 LARGEST_LOGIT = 2.0**20
-"""Size to which `choose` cuts scores: what is rounded of them up to there is within CHOICE_SLACK."""
+"""Size to which `choose` cuts scores: the rounding of scores up to this size is within CHOICE_SLACK."""
 _LEAST_LOGIT = -700.0
-"""Distance below the largest: e^-700 is a normal number, so that no outcome gets probability 0."""
+"""Least score relative to the largest: e^-700 is a normal float, so that no outcome gets probability 0."""
 
 
 def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     """Index i with probability exactly proportional to the floating-point number exp(scores[i] - largest).
 
-    The exponential mechanism's choice. A coin of 53 bits decides where it is clear of the cumulative weights'
-    rounding; else (once in about 2^53 / n^2 choices) the weights are added exactly and the coin gets more
-    bits, until it is. So no probability is missed by an additive error, and pure privacy holds: what rounding
-    does to a score is a factor within CHOICE_SLACK.
+    This is the choice of the exponential mechanism. A coin of 53 bits decides where it is farther from all
+    cumulative weights than their rounding. Otherwise (once in about 2^53 / n^2 choices) the weights are added
+    exactly, and the coin gets more bits until it decides. So no probability has an additive error, and pure
+    privacy holds: rounding a score changes its weight by a factor within CHOICE_SLACK.
 
     Args:
-        scores: (n,), of which any two neighbours' differ by little; see `choice_weights`.
+        scores: (n,); they differ little between neighbouring data sets. See `choice_weights`.
         coin: uniform on the multiples of 2^-53 in [0, 1).
-        noise: of further bits.
+        noise: source of further bits.
     """
     weights = choice_weights(scores)
     cumulative = weights.cumsum()
@@ -62,20 +62,20 @@ def choose(scores: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     first, last = cumulative.searchsorted([coin * total - blur, coin * total + blur], side="right")
     if first == last < len(weights):
         return int(first)
-    return _chosen_exactly(weights, coin, noise)
+    return _choose_exactly(weights, coin, noise)
 
 
 def choice_weights(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights by which `choose` chooses, (n,): each in [e^-700, 1].
+    """Weights of the outcomes in `choose`, (n,), each in [e^-700, 1].
 
-    Scores are first cut to LARGEST_LOGIT in size, and what is no number to the least: no score is refused,
-    which would be seen, and cutting brings no two neighbours' scores further apart.
+    Scores are first cut to LARGEST_LOGIT in size; NaN becomes the least score. No score is refused, since
+    observers would see a refusal. Cutting moves the scores of neighbouring data sets no further apart.
     """
     within = np.minimum(np.fmax(scores, -LARGEST_LOGIT), LARGEST_LOGIT)
     return np.asarray(np.exp(np.maximum(within - np.maximum.reduce(within), _LEAST_LOGIT)))
 
 
-def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
+def _choose_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSource) -> int:
     exact = [Fraction(weight) for weight in weights.tolist()]
     bounds = list(accumulate(exact))
     low, width = Fraction(coin), Fraction(1, 2**53)
@@ -88,13 +88,13 @@ def _chosen_exactly(weights: NDArray[np.float64], coin: float, noise: NoiseSourc
 
 
 def whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Nearest whole numbers, halves up, exactly: with a whole number added the result has it added, too.
+    """Nearest whole numbers, halves up, exactly: `whole(x + k)` is `whole(x) + k` for a whole number k.
 
-    So rounding noise is rounding the sum of it and a count, which is post-processing; `np.rint` is no such
-    function: it takes halves to the even number.
+    So rounding the noise of a count equals rounding the noisy count, which is post-processing. `np.rint`
+    takes halves to the even number and lacks this property.
     """
     below = np.floor(values)
-    below += values - below >= 0.5  # what is left above the floor may be rounded, but not across 1/2
+    below += values - below >= 0.5  # rounding of the difference does not cross 1/2
     return below.astype(np.int64)
 
 
@@ -105,7 +105,7 @@ def words_of(noise: NoiseSource, size: int) -> NDArray[np.uint64]:
 
 
 class SimulatedNoise:
-    """Noise from a seeded generator, for simulations and tests only: it protects nobody."""
+    """Noise from a seeded generator, for simulations and tests only: such noise protects nobody."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
@@ -131,20 +131,20 @@ class SimulatedNoise:
 def simulated(seed: int, party: str, purpose: str) -> SimulatedNoise:
     """The stream of one party for one purpose in a simulated run.
 
-    The stream depends on the seed and the two names alone, so adding an owner, or asking owners in
-    another order or in other processes, moves nobody else's noise.
+    The stream depends on the seed and the two names alone. So another owner, another order of owners or other
+    processes leave everybody else's noise as it is.
 
     Args:
         seed: seed of the run, >= 0.
         party: name of the owner, the curator or the consumer.
-        purpose: what the noise is for.
+        purpose: use of the noise.
     """
     return SimulatedNoise(np.random.Generator(np.random.Philox(_sequence(seed, party, purpose))))
 
 
 @functools.lru_cache(maxsize=1024)
 def _sequence(seed: int, party: str, purpose: str) -> np.random.SeedSequence:
-    # Hashed one by one: a digest has a fixed length, so ("ab", "c") and ("a", "bc") stay apart.
+    # Each name has its own digest of fixed length, so ("ab", "c") and ("a", "bc") give different seeds.
     digests = b"".join(hashlib.blake2b(name.encode(), digest_size=16).digest() for name in (party, purpose))
     words = np.frombuffer(digests, dtype="<u4").tolist()
     return np.random.SeedSequence(seed, spawn_key=tuple(words))
@@ -154,11 +154,11 @@ class SecureNoise:
     """Noise for real data: bits of the operating system and exact samplers; it takes no seed.
 
     Laplace and Gaussian are the discrete laws of fedkme.privacy.samplers on the multiples of a step g, a
-    power of two with g <= 1 and g <= 2**-23 scale. A mechanism that adds them to an *integer* gets an exact
+    power of two with g <= 1 and g <= 2**-23 scale. A mechanism that adds a draw to an *integer* gets an exact
     sum (up to 2**53 g), so the low bits of the output tell nothing about the data (Mironov 2012 reads the
-    data out of the low bits of textbook samplers). Discrete Laplace on a lattice that holds the sensitivity
-    costs exactly what Laplace costs; the discrete Gaussian's delta differs from the continuous one's by
-    a relative error of the order of g / scale (Canonne, Kamath, Steinke 2020).
+    data out of the low bits of textbook samplers). Discrete Laplace on a lattice that contains the
+    sensitivity costs exactly as much as Laplace. The discrete Gaussian's delta differs from the continuous
+    Gaussian's delta by a relative error of the order of g / scale (Canonne, Kamath, Steinke 2020).
     """
 
     def uniform(self, size: int) -> NDArray[np.float64]:

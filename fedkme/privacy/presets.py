@@ -1,15 +1,14 @@
 """Presets: the parameters of every mechanism, from a total (epsilon, delta) per pair of parties.
 
-`sound`, the default: one exact Gaussian release of D_v at (epsilon, delta); towards other owners the
-descending clock and jointly calibrated Gaussian broadcasts, which share epsilon. Replacing one row of an
-owner costs a clock of parameter e 2 e, and exchanges up to two rows of the summary
-(curator/summary/auctions/clock.py), so that the noise of the broadcasts is twice what one exchanged row
-would need.
+`sound`, the default: one exact Gaussian release of D_v at (epsilon, delta). Towards other owners, the
+descending clock and jointly calibrated Gaussian broadcasts share epsilon. A clock of parameter e costs 2 e
+when one row of an owner is replaced. The replaced row may exchange up to two rows of the summary
+(curator/summary/auctions/clock.py), so the broadcasts have twice the noise that one exchanged row needs.
 
-`published`: the paper's h1, h2, PRIVAUCTION and parameters, for which no finite guarantee exists; what is not
-as printed is in docs/errata.md.
+`published`: the paper's h1, h2, PRIVAUCTION and parameters, for which no finite guarantee exists;
+docs/errata.md lists the differences from the printed paper.
 
-Whatever a configuration says by hand stays as it says.
+A preset never changes a value that a configuration names.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from fedkme.privacy.gaussian import row_epsilon
 
 Preset = Literal["sound", "published"]
 PUBLISHED_GAMMA = 0.1
-"""Width of the paper's kernel, whatever the columns are."""
+"""Gamma of the paper's kernel, whatever the columns are."""
 LARGE = 10.0
-"""Epsilon above which every party that sets one is warned: a likelihood ratio of 22,000."""
+"""Epsilon above which the party that set it gets a warning: a likelihood ratio of 22,000."""
 
 
 class PrivacyTarget(Settings):
-    """Limit on a run's cost: of D_v towards everybody, of each owner's rows towards other owners."""
+    """Limit on a run's cost: to D_v towards everybody, and to each owner's rows towards other owners."""
 
     epsilon: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Bound of the total loss."""
     delta: float = Field(1e-5, gt=0, lt=1)
     """Probability at which epsilon is stated."""
     group: int = Field(1, ge=1)
-    """Rows that epsilon holds for together, such as those of one person (docs/decisions/017)."""
+    """Rows that epsilon protects together, such as all rows of one person (docs/decisions/017)."""
     clock_share: float = Field(0.5, gt=0, lt=1)
-    """Part of epsilon that the auction gets; the rest is for the broadcasts. Measured: docs/decisions/003."""
+    """Part of epsilon for the auction; the rest is for the broadcasts. Measured: docs/decisions/003."""
 
     @property
     def of_row(self) -> float:
@@ -48,17 +47,17 @@ class PrivacyTarget(Settings):
 
 
 class _Written(BaseModel):
-    """The part of a table of settings that a preset reads, so that what is wrong in it has its whole path."""
+    """The settings that a preset reads, in a model of their own, so that errors name the whole path."""
 
     privacy: PrivacyTarget = PrivacyTarget()
     payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
 
     @property
     def of_summary(self) -> float:
-        """Part of epsilon that is left for the summary itself.
+        """Part of epsilon for the summary itself, after payouts.
 
         Raises:
-            ValueError: payouts get all of it.
+            ValueError: payouts take the whole epsilon.
         """
         if self.payouts and self.payouts >= self.privacy.epsilon:
             raise ValueError(f"payouts = {self.payouts:g} leaves nothing of privacy.epsilon for the summary")
@@ -66,28 +65,28 @@ class _Written(BaseModel):
 
 
 def large_epsilons(settings: object, within: str = "") -> list[str]:
-    """Epsilons of settings over LARGE, as `key = value`: their promise is next to nothing."""
-    found = []
+    """Epsilons over LARGE in settings, as `key = value`: such an epsilon promises next to nothing."""
+    lines = []
     for name, value in settings if isinstance(settings, BaseModel) else ():
         for inner in value if isinstance(value, tuple) else (value,):
-            found += large_epsilons(inner, f"{within}{name}.")
+            lines += large_epsilons(inner, f"{within}{name}.")
         if name in ("epsilon", "most_epsilon") and isinstance(value, float) and value > LARGE:
-            found.append(f"{within}{name} = {value:g}")
-    return found
+            lines.append(f"{within}{name} = {value:g}")
+    return lines
 
 
 def warn_of_large(settings: object, say: Callable[[str], None]) -> None:
-    """Say in a line which epsilons of a party's settings are so large, if some are."""
-    if found := large_epsilons(settings):
-        say(f"an epsilon over {LARGE:g} promises next to nothing: {', '.join(found)}")
+    """Warn of the epsilons over LARGE in a party's settings, in one line; `say` receives it."""
+    if epsilons := large_epsilons(settings):
+        say(f"an epsilon over {LARGE:g} promises next to nothing: {', '.join(epsilons)}")
 
 
 def with_preset(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A table of summary settings with the mechanisms that its preset and privacy target ask for.
+    """Complete a table of summary settings by the mechanisms of its preset and privacy target.
 
     Args:
-        values: the table as it was written; mechanisms that it names are left alone, and a table that changes
-            parameters of the preset's own mechanism need not name it.
+        values: the table as its user wrote it. Mechanisms that the table names stay as they are; a table that
+            changes parameters of the preset's own mechanism need not name that mechanism.
     """
     filled = dict(values)
     written_target = _Written.model_validate(filled)

@@ -4,16 +4,17 @@ Both laws come from comparisons of a uniform real number U with exp(-x):
 
 * G = floor(-s ln U) is geometric, P(G >= k) = P(U <= exp(-k / s)) = exp(-k / s), and the difference of two
   has P(k) ~ exp(-|k| / s): the discrete Laplace law of scale s.
-* Of Y from the discrete Laplace law of scale t, kept with probability
-  exp(-(|Y| - sigma^2 / t)^2 / (2 sigma^2)), P(y) ~ exp(-|y| / t - (|y| - sigma^2 / t)^2 / (2 sigma^2))
-  ~ exp(-y^2 / (2 sigma^2)): the discrete Gaussian law (Canonne, Kamath, Steinke 2020, algorithm 3, with
-  t = floor(sigma) + 1).
+* Accept a draw Y of the discrete Laplace law of scale t with probability
+  exp(-(|Y| - sigma^2 / t)^2 / (2 sigma^2)). Accepted draws have
+  P(y) ~ exp(-|y| / t - (|y| - sigma^2 / t)^2 / (2 sigma^2)) ~ exp(-y^2 / (2 sigma^2)): the discrete Gaussian
+  law (Canonne, Kamath, Steinke 2020, algorithm 3, with t = floor(sigma) + 1).
 
-U is never rounded. Its first 53 bits say in which interval it lies; floating-point arithmetic with a bound of
-its error decides where the whole interval agrees; where it does not (at a scale of 2^24 once in about 10^6
-draws) U gets more bits and decimal arithmetic decides, as precisely as needed. So the laws are exact whatever
-a processor's logarithm does in its last bits. The time of a draw depends on what is drawn, a little, as with
-every sampler by rejection: whoever can time single draws on the host that holds the rows is not kept out.
+U is never rounded. The first 53 bits of U give an interval that contains U. Where the comparison has the same
+result on the whole interval, floating-point arithmetic with a bound of its error decides. Elsewhere (at a
+scale of 2^24 once in about 10^6 draws) U gets more bits and decimal arithmetic decides, as precisely as
+needed. So the laws are exact, whatever a processor's logarithm does in its last bits. As with every sampler
+by rejection, the time of a draw depends a little on its value: the sampler does not protect from somebody who
+can time single draws on the host that holds the rows.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from numpy.typing import NDArray
 from fedkme.arrays import FloatArray, IntArray
 
 Words = Callable[[int], NDArray[np.uint64]]
-"""Independent uniform words of 64 bits, as many as asked for."""
+"""Function that draws so many independent uniform words of 64 bits."""
 
 LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**50
 """Range of scales: draws fit an int64 (but for a chance below e^-8000), and no square overflows."""
 
 _BITS = 53
 _LOG_ERROR = 2.0**-48
-"""Relative error granted to a logarithm and the few operations after it; numpy's are within 2^-50."""
+"""Bound of the relative error of a logarithm and the few operations after it; numpy's are within 2^-50."""
 _DIGITS = 40
 """Significant digits of the first decimal arithmetic; each further 64 bits of U take 20 more."""
 
@@ -75,11 +76,11 @@ def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
         ValueError: if sigma is outside its range.
     """
     _check(sigma)
-    drawn = np.zeros(0, dtype=np.int64)
-    while (lacking := size - len(drawn)) > 0:
+    draws = np.zeros(0, dtype=np.int64)
+    while (lacking := size - len(draws)) > 0:
         candidates = _laplace(math.floor(sigma) + 1.0, lacking + lacking // 2 + 8, words)
-        drawn = np.concatenate([drawn, candidates[_kept(candidates, sigma, words)]])
-    return drawn[:size]
+        draws = np.concatenate([draws, candidates[_accepted(candidates, sigma, words)]])
+    return draws[:size]
 
 
 def _check(scale: float) -> None:
@@ -97,10 +98,10 @@ def _geometric(scale: float, size: int, words: Words) -> IntArray:
     first = words(size) >> np.uint64(64 - _BITS)
     least, most = _minus_log(first)
     low, high = np.floor(scale * least), np.floor(scale * most)
-    drawn = np.where(low == high, low, 0.0).astype(np.int64)
+    draws = np.where(low == high, low, 0.0).astype(np.int64)
     for place in np.flatnonzero(low != high).tolist():
-        drawn[place] = _geometric_exactly(Fraction(scale), int(first[place]), words)
-    return drawn
+        draws[place] = _geometric_exactly(Fraction(scale), int(first[place]), words)
+    return draws
 
 
 def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
@@ -112,23 +113,25 @@ def _geometric_exactly(scale: Fraction, first: int, words: Words) -> int:
         uniform.refine()
 
 
-def _kept(candidates: IntArray, sigma: float, words: Words) -> NDArray[np.bool_]:
-    """Keep y where U < exp(-(|y| - sigma^2 / t)^2 / (2 sigma^2)): (n,) bool."""
+def _accepted(candidates: IntArray, sigma: float, words: Words) -> NDArray[np.bool_]:
+    """Accept y where U < exp(-(|y| - sigma^2 / t)^2 / (2 sigma^2)): (n,) bool."""
     first = words(len(candidates)) >> np.uint64(64 - _BITS)
     least, most = _minus_log(first)
     center = sigma * sigma / (math.floor(sigma) + 1.0)
     sizes = np.abs(candidates).astype(np.float64)
-    away = (sizes - center) / sigma
-    exponent = away * away / 2
-    # |y| and the center are rounded by 2^-52 of themselves, and what is over sigma is squared
-    error = 2.0**-48 * (1.0 + exponent + np.abs(away) * (sizes + center) / sigma)
-    kept = least > exponent + error
-    for place in np.flatnonzero(~kept & (most >= exponent - error)).tolist():
-        kept[place] = _kept_exactly(abs(int(candidates[place])), Fraction(sigma), int(first[place]), words)
-    return kept
+    distance = (sizes - center) / sigma
+    exponent = distance * distance / 2
+    # |y| and the center have a relative rounding of 2^-52; their difference over sigma is squared
+    error = 2.0**-48 * (1.0 + exponent + np.abs(distance) * (sizes + center) / sigma)
+    accepted = least > exponent + error
+    for place in np.flatnonzero(~accepted & (most >= exponent - error)).tolist():
+        accepted[place] = _accepted_exactly(
+            abs(int(candidates[place])), Fraction(sigma), int(first[place]), words
+        )
+    return accepted
 
 
-def _kept_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
+def _accepted_exactly(size: int, sigma: Fraction, first: int, words: Words) -> bool:
     square = sigma * sigma
     exponent = (size - square / (math.floor(sigma) + 1)) ** 2 / (2 * square)
     uniform = UniformReal(first, words)
@@ -149,31 +152,33 @@ def _minus_log(first: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
 
 
 class UniformReal:
-    """A uniform real number in (0, 1) of which so many bits are known as were asked for."""
+    """A uniform real number in (0, 1), drawn bit by bit as far as comparisons need."""
 
     def __init__(self, first: int, words: Words) -> None:
-        """Begin with the first 53 bits; further ones are of `words`."""
-        self._known, self._bits, self._words = first, _BITS, words
+        """Begin with the first 53 bits; `words` gives further bits."""
+        self._prefix, self._bits, self._words = first, _BITS, words
 
     def refine(self) -> None:
         """Draw 64 more bits."""
-        self._known = (self._known << 64) | int(self._words(1)[0])
+        self._prefix = (self._prefix << 64) | int(self._words(1)[0])
         self._bits += 64
 
     def minus_log(self) -> tuple[Fraction, Fraction]:
-        """Bounds of -ln U by what is known, each within an error that is counted."""
-        if self._known == 0:
+        """Bounds of -ln U by the bits drawn so far; the bounds include the error of the logarithm."""
+        if self._prefix == 0:
             self.refine()
             return self.minus_log()
         whole = 1 << self._bits
-        return self._bound(Fraction(self._known + 1, whole), -1), self._bound(Fraction(self._known, whole), 1)
+        return self._bound(Fraction(self._prefix + 1, whole), -1), self._bound(
+            Fraction(self._prefix, whole), 1
+        )
 
     def _bound(self, number: Fraction, side: int) -> Fraction:
         """Bound of -ln(number), below for side -1 and above for 1; number in (0, 1]."""
         digits = _DIGITS + 20 * (self._bits - _BITS) // 64
         with decimal.localcontext(decimal.Context(prec=digits)):
-            # The quotient is rounded by a part of 10^(1 - digits), which moves the logarithm by as much; the
-            # logarithm of that is rounded correctly, and is below 2^20.
+            # The quotient has a relative rounding of 10^(1 - digits), which moves its logarithm by as much.
+            # The logarithm is rounded correctly, and it is below 2^20.
             value = -(Decimal(number.numerator) / Decimal(number.denominator)).ln()
         return max(Fraction(value) + side * Fraction(1, 10 ** (digits - 8)), Fraction(0))
 
@@ -181,12 +186,12 @@ class UniformReal:
 def is_below(one: UniformReal, other: UniformReal, exponent: Fraction) -> bool:
     """Check whether U < V e^q for uniform U and V, exactly: further bits of both are drawn as needed.
 
-    So an event of probability E min(1, V e^q) has it to the last bit: no additive error stands against pure
-    privacy, as one of 2^-53 does where floating-point numbers are compared.
+    So the probability of the event is E min(1, V e^q) to the last bit. A comparison of floating-point numbers
+    would have an additive error of 2^-53, with which pure privacy does not hold.
 
     Args:
         one: U.
-        other: V; it keeps what is drawn of it, for the next comparison.
+        other: V; its drawn bits stay, for the next comparison.
         exponent: q.
     """
     while True:

@@ -1,6 +1,6 @@
-"""Settings of the mechanisms that release a mean of h1: each makes the mechanism of a run.
+"""Settings of the mechanisms that release a mean of h1: settings make the mechanism of a run.
 
-Another package adds one by an entry point of the group `fedkme.mechanisms` (docs/extending.md).
+Another package adds a mechanism by an entry point of the group `fedkme.mechanisms` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MechanismSettings(Settings):
 
     @abstractmethod
     def make(self, dimension: int, norm_bound: float, releases: int, noise: NoiseSource) -> MeanRelease:
-        """The mechanism of one run.
+        """Make the mechanism of one run.
 
         Args:
             dimension: d.
@@ -131,7 +131,7 @@ class MwemTargetSettings(MechanismSettings):
 
 
 def _kinds(mwem: type[MechanismSettings]) -> Registry[MechanismSettings]:
-    """Mechanisms by name; a table that changes a parameter of h2 need not name it: it is the default."""
+    """Mechanisms by name; h2 is the default, so a table that changes its parameters need not name it."""
     own: Mapping[str, type[MechanismSettings]] = {
         "exact": ExactSettings,
         "mwem": mwem,
@@ -155,14 +155,14 @@ def release_target(
     noise: NoiseSource,
     landmarks: Landmarks | None = None,
 ) -> tuple[MeanVector, Cost]:
-    """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,), and what it costs D_v.
+    """g~ = h2(h1(D_v)) (Sarpatwar 2019, Algorithm 3, step 3), in fixed point, (d,), and its cost to D_v.
 
     Args:
         settings: the mechanism that protects D_v; one call.
         h1: the run's draw.
         validation: encoded rows of D_v, (m, n).
         noise: private randomness of the party that holds D_v.
-        landmarks: public rows in whose kernels a Gaussian may measure D_v, as the run's plan says.
+        landmarks: the run plan's public rows, whose kernels a Gaussian mechanism measures D_v in; None: h1.
     """
     if landmarks is not None and isinstance(settings, GaussianSettings):
         return release_by_landmarks(settings.epsilon, settings.delta, landmarks, h1, validation, noise)
@@ -173,20 +173,20 @@ def release_target(
 
 
 def target_event(settings: MechanismSettings) -> Event:
-    """Cost that the release of D_v's mean will have, before anything is computed."""
+    """Event of the release of D_v's mean, known before anything is computed."""
     return settings.make(2, 1.0, 1, SecureNoise()).cost.event
 
 
 def broadcast_events(settings: MechanismSettings, releases: int, exchanged: int) -> list[Event]:
-    """Cost to owners' rows of all broadcasts of a run, before anything is computed.
+    """Events of all broadcasts of a run about owners' rows, known before anything is computed.
 
     Args:
         settings: of the mechanism.
-        releases: p; each is counted, although the first reads the public seed set alone.
+        releases: p; every release counts, although the first reads the public seed set alone.
         exchanged: rows of the summary that one replaced row of an owner may replace.
     """
     mechanism = settings.make(2, 1.0, releases, SecureNoise())
-    mechanism.release()  # of nothing: the first call's parameters are spent on it
+    mechanism.release()  # without rows: this spends the first call's parameters
     event = mechanism.cost.of_rows(exchanged).event
     if isinstance(event, Gaussian):
         return [Gaussian(event.noise_multiplier, releases)]

@@ -1,8 +1,8 @@
-"""Lines of what a summary tells, in the words that both sides write in their ledgers: rows, and broadcasts.
+"""Disclosures of a summary run, as both sides write them in their ledgers.
 
-The nonce of a broadcast is of its bytes, which the curator and every owner have. That of the auction is of
-g~, which is drawn for the run: the noise of the auction is nobody's to see, and g~ tells one run from another
-of the same name.
+The nonce of a broadcast is a hash of its bytes, which the curator and every owner have. The nonce of the
+auction is a hash of g~: nobody sees the noise of the auction, and g~ is drawn for the run, so it tells two
+runs of the same name apart.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from fedkme.privacy.events import CURATOR, Disclosure, Event, HashedRows, RawRow
 from fedkme.privacy.ledger import nonce_of
 
 ROWS = "rows"
-"""Nonce of the line about D_v itself, where the curator is trusted with it."""
+"""Nonce of the line about D_v itself, where the curator may see D_v."""
 _ROW = RawRows(1)
 _HASHED = HashedRows(1)
 _SEALED = SealedRows(1)
 MEAN, AUCTION, PAYOUTS = "mean", "auction", "payouts"
-"""Words with which the nonces begin; that of the noised payouts of a run is the word: they are one line."""
+"""First words of nonces. The noised payouts of a run are one line, whose whole nonce is the word."""
 NOT_TOLD = f"{MEAN} not told"
-"""Nonce of releases in the silent rounds at the end of a run, which are in one line: a run ends once."""
+"""Nonce of the one line about the releases in the silent rounds at the end of a run."""
 
 
 def mean_nonce(mean: MeanVector) -> str:
-    """Nonce of the release g_l that was broadcast, and of those in the silent rounds before it."""
+    """Nonce of a broadcast release g_l, and of the releases in the silent rounds before it."""
     return f"{MEAN} {nonce_of(mean)}"
 
 
@@ -37,23 +37,24 @@ def auction_nonce(target: MeanVector) -> str:
 def row_disclosures(
     run: str, number: int, owner: str, tokens: Iterable[int], sealed_for: str = "", hashed: bool = False
 ) -> list[Disclosure]:
-    """One line a row; sealed ones have two, since the consumer can read what it gets.
+    """One disclosure for each row; a sealed row has a second one, since the consumer can read it.
 
-    The nonce is the row's token: nothing is drawn, and a row that leaves again in a run tells nothing more.
+    The nonce is the row's token: nothing is drawn, and a row that leaves again in the same run tells nothing
+    new.
 
     Args:
-        run: the run's name.
-        number: of the round.
-        owner: whose rows.
-        tokens: of the rows.
-        sealed_for: the consumer who alone can open them; none: the curator sees them.
-        hashed: whether sealed rows have h1 of them beside, which the curator sees.
+        run: name of the run.
+        number: number of the round.
+        owner: name of the owner of the rows.
+        tokens: the rows' tokens.
+        sealed_for: the consumer, who alone can open sealed rows; empty: the curator sees the rows.
+        hashed: whether sealed rows come with their h1, which the curator sees.
     """
-    told: list[tuple[str, Event]] = (
+    events: list[tuple[str, Event]] = (
         [(CURATOR, _HASHED if hashed else _SEALED), (sealed_for, _ROW)] if sealed_for else [(CURATOR, _ROW)]
     )
     return [
         Disclosure(run, number, owner, observer, event, "replace-one", None, f"row {token}")
         for token in tokens
-        for observer, event in told
+        for observer, event in events
     ]

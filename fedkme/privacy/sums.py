@@ -4,15 +4,15 @@ Relation: replace one row of the pool by another, N public. Sums Q_1, ..., Q_k o
 several maps, of several epochs, the vector of class counts) get independent Gaussian noise of deviation
 sigma_q in every coordinate. A neighbour moves Q_q by at most d_q in L2.
 
-Proof. Divide each sum by its sigma: the joint output is one vector with noise N(0, I), moved by at most
-mu = sqrt(sum of (d_q / sigma_q)^2). That is the Gaussian mechanism of noise multiplier 1/mu, which is
-(epsilon, delta)-DP exactly where gaussian_delta(1/mu, epsilon) <= delta (Balle and Wang 2018, theorem 8),
-and a query may be chosen after seeing the noisy answers before it (Dong, Roth, Su 2019). The d_q belong to
-one pair of neighbours: the new row is of the same class or of another, and mu is the larger of the two sums.
-A bound that takes the worst of each query apart (MATH.md: 5.2759 for class weights with an embedding at
-(1, 1e-5)) pays for two changes where a row can make only one of them.
+Proof. Divide each sum by its sigma: the joint output is one vector with noise N(0, I), and a neighbour moves
+it by at most mu = sqrt(sum of (d_q / sigma_q)^2). This is the Gaussian mechanism of noise multiplier 1/mu,
+which is (epsilon, delta)-DP exactly where gaussian_delta(1/mu, epsilon) <= delta (Balle and Wang 2018,
+theorem 8). A query may be chosen after seeing earlier noisy answers (Dong, Roth, Su 2019). The d_q belong to
+one pair of neighbours: the new row is of the same class or of another class, and mu is the larger of the two
+roots. A bound that takes the worst case of each query separately (MATH.md: 5.2759 for class weights with an
+embedding at (1, 1e-5)) pays for two changes where a row can make only one of them.
 
-Everything is post-processing from there: means, class weights, generators, reduced sets.
+All later steps are post-processing: means, class weights, generators, reduced sets.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from fedkme.privacy.noise import NoiseSource
 
 @dataclass(frozen=True)
 class Query:
-    """A sum over the rows, and how far one replaced row moves it in L2.
+    """A sum over the rows, and the L2 distance by which one replaced row moves the sum.
 
     Attributes:
-        within: where the new row is of the same class.
-        across: where it is of another class.
-        share: of the budget, relative to the other queries'; noise falls with its root.
+        within: distance where the new row is of the same class.
+        across: distance where the new row is of another class.
+        share: of the budget, relative to the other queries' shares; noise falls with the root of the share.
     """
 
     within: float
@@ -68,22 +68,23 @@ class Query:
 
 
 def embedding_query(features: EmbeddingMap, layout: Layout, share: float = 1.0) -> Query:
-    """The (J, C) sum of phi; distances from the map's bounds (see fedkme.features.sums)."""
+    """Query of the (J, C) sum of phi; the map's bounds give its distances (see fedkme.features.sums)."""
     within = counted(same_class_distance(features), features)
     across = counted(other_class_distance(features), features) if layout.columns > 1 else within
     return Query(within, across, share)
 
 
 def count_query(share: float = 1.0) -> Query:
-    """The (C,) vector of class counts: a row of another class takes 1 from one and gives it to another."""
+    """Query of the (C,) class counts: a row of another class takes 1 from one count and adds 1 to another."""
     return Query(0.0, math.sqrt(2.0), share)
 
 
 def free_count_share(embedding: Query) -> float:
     """Share of `count_query` next to an `embedding` of share 1 at which counts cost the embedding nothing.
 
-    1 - (across/within)^2: with it both cases of a replaced row have the same mu. Paired Fourier features
-    have within 2 and across sqrt(2), so counts come free with noise of the same sigma. 0: not free.
+    The share is 1 - (across/within)^2, with which both cases of a replaced row have the same mu. Paired
+    Fourier features have within 2 and across sqrt(2), so counts come free with noise of the same sigma. At
+    share 0 counts are not free.
     """
     return max(0.0, 1.0 - (embedding.across / embedding.within) ** 2) * embedding.share
 
@@ -93,9 +94,9 @@ class PooledRelease:
     """Queries that together are (epsilon, delta)-DP, and the noise that makes them so.
 
     Attributes:
-        queries: of the same rows, all that will be asked; one more needs another calibration.
-        epsilon: of all together.
-        delta: of all together.
+        queries: all queries of the same rows; a further query needs another calibration.
+        epsilon: of all queries together.
+        delta: of all queries together.
 
     Raises:
         ConfigError: on construction, for no query or parameters out of their range.
@@ -108,7 +109,7 @@ class PooledRelease:
 
     def __post_init__(self) -> None:
         if not self.queries:
-            raise ConfigError("a release asks for nothing", "Name at least one embedding.")
+            raise ConfigError("a release has no queries", "Name at least one embedding.")
         if self.relation != "replace-one":
             raise ConfigError(
                 "pooled embeddings are calibrated under replace-one", "Use replace-one; N is public."
@@ -139,7 +140,7 @@ class PooledRelease:
 
     @property
     def sensitivity(self) -> float:
-        """Sensitivity of the joint vector, each sum scaled so that its noise is that of the first."""
+        """Sensitivity of the joint vector, each sum being scaled to the noise of the first sum."""
         return self.sigmas[0] / self.multiplier
 
     def usable_epsilon(
@@ -151,40 +152,40 @@ class PooledRelease:
         ratio: float = 1.0,
         share: float = 1.0,
     ) -> float:
-        """An epsilon, of two digits, at which an embedding would be no mere noise; 0: this one is.
+        """An epsilon, of two digits, at which an embedding is more than noise; 0 where this release suffices.
 
-        Reads nothing private, N being public.
+        It reads nothing private, since N is public.
 
         Args:
-            query: its place in `queries`.
+            query: place of the embedding's query in `queries`.
             features: phi.
             layout: columns of the embedding.
             rows: N, at least 1.
             ratio: largest bearable length of the mean's noise (root mean square) over the norm bound B, the
-                longest that the mean itself can be.
-            share: part of 1/m^2 that this release has of a larger budget, whose epsilon is told.
+                largest length of the mean itself.
+            share: this release's part of 1/m^2 in a larger budget; the returned epsilon is of that budget.
         """
         noise, bearable = self._noise(query, features, layout), ratio * features.norm_bound * rows
         if noise <= bearable:
             return 0.0
-        return _up(gaussian_epsilon(self.multiplier * math.sqrt(share) * bearable / noise, self.delta))
+        return _round_up(gaussian_epsilon(self.multiplier * math.sqrt(share) * bearable / noise, self.delta))
 
     def _noise(self, query: int, features: EmbeddingMap, layout: Layout) -> float:
-        """Root mean square length of a sum's noise."""
+        """Root mean square length of the noise of a query's sum."""
         return self.sigmas[query] * math.sqrt(features.dimension * layout.columns)
 
 
 def release_embedding(
     pooled: PooledSum, features: EmbeddingMap, layout: Layout, sigma: float, noise: NoiseSource
 ) -> ReleasedEmbedding:
-    """The mean embedding with noise, added once, to the integers of the sum.
+    """The mean embedding with noise, which is added once, to the integers of the sum.
 
     Args:
-        pooled: of all owners.
+        pooled: the sum of all owners.
         features: phi.
         layout: columns of the embedding.
         sigma: of this query, from `PooledRelease.sigmas`; 0: no noise, for baselines.
-        noise: where it comes from.
+        noise: source of the noise.
     """
     steps = pooled.steps.astype(np.float64)
     if sigma > 0:
@@ -194,12 +195,12 @@ def release_embedding(
 
 
 def release_counts(pooled: PooledSum, sigma: float, noise: NoiseSource) -> FloatArray:
-    """Class counts with noise, (C,), neither rounded nor cut at 0: that is post-processing."""
+    """Class counts with noise, (C,); rounding and cutting at 0 are post-processing and happen elsewhere."""
     counts = pooled.count.astype(np.float64)
     return counts + noise.gaussian(sigma, counts.size) if sigma > 0 else counts
 
 
-def _up(epsilon: float) -> float:
-    """Rounded up to two significant digits."""
+def _round_up(epsilon: float) -> float:
+    """Round epsilon up to two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1) if epsilon > 0 else 1.0
     return math.ceil(epsilon / unit) * unit

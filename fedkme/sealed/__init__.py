@@ -1,5 +1,5 @@
-"""Sealed boxes, and what goes through a curator in them: a group secret, and rows for the consumer.
+"""Sealed boxes, in which a curator carries a group secret and the consumer's rows unread.
 
-State machines without any input or output; docs/decisions/010-hashed-rows.md says who is protected
-from whom.
+State machines without input or output; docs/decisions/010-hashed-rows.md says which party is protected from
+which.
 """

@@ -1,15 +1,15 @@
-"""Sealed boxes: what only the holder of one key can open, and nobody can alter or use elsewhere.
+"""Sealed boxes: messages that only one key opens, and that nobody can alter or use elsewhere.
 
-A curator could keep boxes for decades, so their key exchange is a hybrid: a box stays shut as long as X25519
-*or* ML-KEM-768 (FIPS 203) is unbroken. It is a fresh X25519 key, a KEM ciphertext and the sealed payload.
-HKDF-SHA256 over both shared secrets, bound to the recipient's public key, to everything in the box's head, to
-a context and to a secret that sender and recipient may share beforehand, gives a key that seals this box and
-nothing else: a combiner over secrets, ciphertexts and keys, as RFC 9180 and X-Wing have it; the bytes are not
-theirs. The payload goes by ChaCha20-Poly1305 in chunks, numbered and the last one marked (Hoang,
-Reyhanitabar, Rogaway, Vizar 2015, STREAM), so that a long one cannot be cut short or put together anew.
+A curator could store boxes for decades, so their key exchange is a hybrid: a box stays shut as long as X25519
+*or* ML-KEM-768 (FIPS 203) is unbroken. A box consists of a fresh X25519 key, a KEM ciphertext and the sealed
+payload. Its key comes from HKDF-SHA256 over both shared secrets, bound to the recipient's public key, to the
+whole head of the box, to a context, and to a secret that sender and recipient may share beforehand; the key
+seals this box and nothing else. RFC 9180 and X-Wing have such combiners over secrets, ciphertexts and keys;
+our bytes differ from theirs. ChaCha20-Poly1305 encrypts the payload in numbered chunks, the last one marked
+(Hoang, Reyhanitabar, Rogaway, Vizar 2015, STREAM), so that nobody can cut a long payload short or reorder it.
 
-A box says nothing about its sender, unless there is a shared secret: who knows a public key can seal for it.
-Its length is that of the payload and `box_bytes` more; pad what must not show.
+A box without a shared secret says nothing about its sender: anybody who knows the public key can seal for it.
+Its length reveals the length of the payload (`box_bytes`): pad a payload whose length is private.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from fedkme.secagg.keys import KEY_BYTES, expand, framed
 from fedkme.secagg.shamir import Entropy
 
 PRIVATE_BYTES = KEY_BYTES + 64
-"""Length of a private key: X25519's, and the seed of ML-KEM's."""
+"""Length of a private key: an X25519 key, and the seed of an ML-KEM key."""
 PUBLIC_BYTES = KEY_BYTES + 1184
-"""Length of a public key: X25519's and ML-KEM's."""
-_HEAD = KEY_BYTES + 1088  # of a box: the fresh X25519 key and the KEM's ciphertext
+"""Length of a public key: an X25519 key and an ML-KEM key."""
+_HEAD = KEY_BYTES + 1088  # head of a box: the fresh X25519 key and the KEM ciphertext
 _CHUNK = 2**16
 _TAG = 16
 _LABEL = b"fedkme hybrid sealed box"
-_REMEDY = "Compare what the parties were told of each other's keys and of the run, and ask again."
+_REMEDY = "Compare the keys and the run's name at both parties, and ask again."
 
 
 def new_key(entropy: Entropy = secrets.token_bytes) -> bytes:
-    """A private key, PRIVATE_BYTES."""
+    """Draw a private key, PRIVATE_BYTES."""
     return entropy(PRIVATE_BYTES)
 
 
 class BoxKey:
-    """A private key, loaded: that takes longer than to open a box.
+    """A loaded private key: loading takes longer than opening a box.
 
     Attributes:
         public: the public key, PUBLIC_BYTES.
@@ -53,7 +53,7 @@ class BoxKey:
         """Load a key.
 
         Raises:
-            SealedBoxError: it is of another length.
+            SealedBoxError: the key has another length.
         """
         if len(private) != PRIVATE_BYTES:
             raise shut("a key to open with is of another length")
@@ -67,13 +67,13 @@ class BoxKey:
         """Open a box with the recipient's key; for context and shared secret see `seal`.
 
         Raises:
-            SealedBoxError: it was sealed for another key, in another context, by somebody without the
-                shared secret, or was altered; which of them cannot be told.
+            SealedBoxError: the box was sealed for another key, in another context or without the shared
+                secret, or it was altered; nobody can tell these cases apart.
         """
         if len(box) < _HEAD + _TAG:
             raise shut("a sealed box is too short to be one")
         head, rest = box[:_HEAD], memoryview(box)[_HEAD:]
-        classical = _exchanged(self._classical, head[:KEY_BYTES])
+        classical = _exchange(self._classical, head[:KEY_BYTES])
         # an altered ciphertext gives another secret (FIPS 203, implicit rejection), which opens nothing
         quantum_safe = self._kem.decapsulate(head[KEY_BYTES:])
         cipher = _cipher(classical, quantum_safe, shared, framed(head, self.public, context))
@@ -89,7 +89,7 @@ class BoxKey:
 
 
 def box_bytes(payload: int) -> int:
-    """Length of the box of a payload of so many bytes."""
+    """Length of a box whose payload has so many bytes."""
     return _HEAD + payload + _TAG * max(1, math.ceil(payload / _CHUNK))
 
 
@@ -106,9 +106,9 @@ def seal(
     Args:
         plain: the payload.
         recipient: public key, PUBLIC_BYTES.
-        context: what the box is about; make it of `framed` parts. It opens under the same context alone.
-        shared: a secret that sender and recipient know and the relay does not; none: anybody may seal.
-        entropy: random bytes for the X25519 half; anything but the default weakens it.
+        context: what the box is about, made of `framed` parts. The box opens under the same context alone.
+        shared: a secret that sender and recipient know and the relay does not; empty: anybody may seal.
+        entropy: random bytes for the X25519 half; anything but the default weakens this half.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
@@ -122,7 +122,7 @@ def seal(
         raise shut("a key to seal for is not a valid ML-KEM key") from None
     quantum_safe, ciphertext = kem.encapsulate()
     head = ephemeral.public_key().public_bytes_raw() + ciphertext
-    classical = _exchanged(ephemeral, recipient[:KEY_BYTES])
+    classical = _exchange(ephemeral, recipient[:KEY_BYTES])
     cipher = _cipher(classical, quantum_safe, shared, framed(head, recipient, context))
     chunks = [plain[start : start + _CHUNK] for start in range(0, len(plain), _CHUNK)] or [b""]
     last = len(chunks) - 1
@@ -131,11 +131,11 @@ def seal(
 
 
 def shut(why: str) -> SealedBoxError:
-    """The failure of everything that is sealed."""
+    """Make the error of sealed boxes and of secrets in them."""
     return SealedBoxError(why, _REMEDY)
 
 
-def _exchanged(private: X25519PrivateKey, public: bytes) -> bytes:
+def _exchange(private: X25519PrivateKey, public: bytes) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # a point of low order, with which every secret is the same

@@ -1,14 +1,14 @@
 """A secret of owners and consumer, agreed through a curator that must not know it.
 
-One party, the giver (the consumer of a run, or whoever the parties name), draws 32 bytes and seals them for
-each taker's key. The curator carries offers and gifts: it cannot open a gift (a sealed box), swap a taker's
-key (the taker's certificate signs it with the run's name) or give away a secret of its own (the giver's
-certificate signs the key that signs each gift). What it can do is to withhold. All that is hidden from the
-curator is derived from the secret, each purpose by an HKDF of its own; the draw of h1 is one of them
+One party, the giver (the consumer of a run, or a party that all agree on), draws 32 bytes and seals them for
+each taker's key. The curator carries offers and gifts. It cannot open a gift (a sealed box), swap a taker's
+key (the taker's certificate signs the key with the run's name) or give a secret of its own (the giver's
+certificate signs the key that signs each gift). It can only withhold messages. Keys and draws that are hidden
+from the curator are derived from the secret, each purpose by an HKDF of its own; an example is the draw of h1
 (`fedkme.sealed.secret_fourier`).
 
-Who holds the secret can tell the curator. A single owner that does so undoes the protection of everybody's
-hashes, not of sealed rows: those open with the consumer's key alone.
+Any holder of the secret can tell it to the curator. A single owner that does so undoes the protection of
+everybody's hashes, but not of sealed rows: they open with the consumer's key alone.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from fedkme.secagg.keys import KEY_BYTES, expand, framed, verified
 from fedkme.secagg.shamir import Entropy
 
 MOST_OFFERS = 16
-"""Keys that one taker may offer in a run: each restart of its process makes new ones."""
+"""Largest number of keys that one taker may offer in a run: each restart of its process makes new keys."""
 _LABEL = b"fedkme group secret"
 
 
 class GroupSecret:
-    """32 bytes that owners and consumer of one run share. Neither printed nor pickled."""
+    """32 bytes that owners and consumer of one run share; they can be neither printed nor pickled."""
 
     __slots__ = ("_run", "_secret")
 
     def __init__(self, run: str, secret: bytes) -> None:
-        """Keep it.
+        """Hold a secret of a run.
 
         Raises:
-            SealedBoxError: it is not 32 bytes.
+            SealedBoxError: the secret does not have 32 bytes.
         """
         if len(secret) != KEY_BYTES:
             raise shut("a group secret is of another length")
@@ -54,7 +54,7 @@ class GroupSecret:
 
     @staticmethod
     def fresh(run: str, *, entropy: Entropy = secrets.token_bytes) -> GroupSecret:
-        """A secret for one run and no other."""
+        """Draw a secret for one run and no other."""
         return GroupSecret(run, entropy(KEY_BYTES))
 
     @property
@@ -63,15 +63,15 @@ class GroupSecret:
         return self._run
 
     def derive(self, purpose: bytes, *about: bytes) -> bytes:
-        """A key for one purpose, 32 bytes; keys of other purposes, runs or facts say nothing about it."""
+        """Derive a key for one purpose, 32 bytes; keys for other purposes, runs or facts do not help."""
         return expand(self._secret, framed(_LABEL, self._run.encode()), framed(purpose, *about))
 
     def commitment(self) -> bytes:
-        """32 public bytes by which holders see that they hold the same secret."""
+        """32 public bytes by which holders see that they have the same secret."""
         return self.derive(b"commitment")
 
     def exposed(self) -> bytes:
-        """The secret itself: to be sealed, or written where only this party reads."""
+        """The secret itself: seal these bytes, or write them where only this party reads."""
         return self._secret
 
     def __eq__(self, other: object) -> bool:
@@ -93,8 +93,8 @@ class Gift:
     """The secret for one taker, as it travels.
 
     Attributes:
-        giver: the giver's keys.
-        taker: whom it is for.
+        giver: the giver's offer of keys.
+        taker: name of the taker.
         commitment: to the secret, 32 bytes.
         box: the secret, sealed for the key that the taker offered.
         signature: Ed25519, by the giver's signing key.
@@ -108,7 +108,7 @@ class Gift:
 
 
 class SecretGiver:
-    """The party that draws the secret; takers may come at any time until it closes."""
+    """The party that draws the secret; takers may come at any time until the giver closes."""
 
     def __init__(
         self,
@@ -123,16 +123,17 @@ class SecretGiver:
         """Draw the secret.
 
         Args:
-            keys: this party's in the run.
-            identity: this party's; None in plaintext.
-            check: whether an offer is its party's (`certified` for owners, or `taken_at_their_word`).
-            takers: who may have it; None: everybody that `check` lets through, hence whom the authority
-                certified as an owner.
-            secret: of the same run, from before a restart.
-            entropy: random bytes; anything but the default protects nobody.
+            keys: this party's keys in the run.
+            identity: this party's identity; None in plaintext.
+            check: checks that an offer comes from its party (`certified` for owners, or
+                `taken_at_their_word`).
+            takers: names of parties that may have the secret; None: every party that passes `check`, hence
+                every party that the authority certified as an owner.
+            secret: the secret of the same run from before a restart; None: a fresh one.
+            entropy: source of random bytes; any source but the default protects nobody.
 
         Raises:
-            IdentityError: the identity is another party's.
+            IdentityError: the identity belongs to another party.
         """
         self.secret = secret or GroupSecret.fresh(keys.run, entropy=entropy)
         self._keys = keys
@@ -145,14 +146,14 @@ class SecretGiver:
 
     @property
     def given(self) -> dict[str, int]:
-        """Number of keys of each taker that the secret was given to."""
+        """Number of keys, by taker, for which the secret was given."""
         return dict(Counter(name for name, _ in self._gifts))
 
     def give(self, offer: KeyOffer) -> Gift:
-        """The secret for a taker, in time or late; the same offer gets the same gift.
+        """Give the secret to a taker, in time or late; the same offer gets the same gift.
 
         Raises:
-            IdentityError: the offer is not its party's, or that party may not have the secret.
+            IdentityError: the offer does not come from its party, or this party may not have the secret.
             SealedBoxError: this giver has closed, or the taker has offered too many keys.
         """
         if not self._open:
@@ -161,30 +162,30 @@ class SecretGiver:
         allowed = self._takers is None or offer.name in self._takers
         if not allowed or offer.name == self._keys.name:
             raise IdentityError(
-                f"{offer.name!r} is not to have the group secret of run {self.secret.run}",
-                "Name it among the run's owners, or leave it out.",
+                f"{offer.name!r} may not have the group secret of run {self.secret.run}",
+                f"Name {offer.name!r} among the run's owners, or leave that party out.",
             )
         place = (offer.name, offer.box)
         if place not in self._gifts:
             if self.given.get(offer.name, 0) >= MOST_OFFERS:
                 raise shut(f"{offer.name!r} has offered {MOST_OFFERS} keys in one run")
-            self._gifts[place] = self._gift(offer)
+            self._gifts[place] = self._make_gift(offer)
         return self._gifts[place]
 
     def close(self) -> None:
-        """Give no more; the secret stays."""
+        """Give the secret to no further taker; this party keeps it."""
         self._open = False
 
-    def _gift(self, offer: KeyOffer) -> Gift:
+    def _make_gift(self, offer: KeyOffer) -> Gift:
         commitment = self.secret.commitment()
-        about = _about(self.secret.run, self._keys.name, offer.name, commitment)
+        about = _gift_context(self.secret.run, self._keys.name, offer.name, commitment)
         box = seal(self.secret.exposed(), offer.box, about, entropy=self._entropy)
-        signature = self._keys.sign(_signed(about, offer.box, box))
+        signature = self._keys.sign(_signed_bytes(about, offer.box, box))
         return Gift(self._offer, offer.name, commitment, box, signature)
 
 
 class Taking(enum.Enum):
-    """Step that a taker takes next."""
+    """Next step of a taker."""
 
     OFFER = "offer"
     TAKE = "take"
@@ -193,23 +194,23 @@ class Taking(enum.Enum):
 
 
 class SecretTaker:
-    """A party that receives the secret: an offer out, a gift in.
+    """A party that receives the secret: it sends an offer and gets a gift.
 
-    The first gift that does not fit ends its part, finally. Its keys live in this object alone: a process
-    that restarts is a new taker, with new keys, and the giver gives again.
+    The first gift that does not fit ends the taker's part for good. This object alone holds its keys: a
+    process that restarts is a new taker with new keys, and the giver gives again.
 
     Attributes:
-        phase: what comes next.
+        phase: the next step.
     """
 
     def __init__(self, keys: PartyKeys, identity: Identity | None, giver: str, check: OfferCheck) -> None:
-        """Begin.
+        """Begin with the offer.
 
         Args:
-            keys: this party's in the run.
-            identity: this party's; None in plaintext.
-            giver: who draws the secret, from this party's own knowledge of the run's consumer.
-            check: whether the giver's offer is its own (`certified` for the giver's role).
+            keys: this party's keys in the run.
+            identity: this party's identity; None in plaintext.
+            giver: name of the giver, from this party's own knowledge of the run's consumer.
+            check: checks that an offer comes from the giver (`certified` for the giver's role).
         """
         self.phase = Taking.OFFER
         self._name = keys.name
@@ -223,8 +224,8 @@ class SecretTaker:
         """This party's keys, for the giver.
 
         Raises:
-            IdentityError: the identity is another party's.
-            SealedBoxError: this part is over.
+            IdentityError: the identity belongs to another party.
+            SealedBoxError: this taker's part is over.
         """
         if self._keys is None:
             raise shut(f"{self._name!r} has ended its part in the group secret")
@@ -233,23 +234,23 @@ class SecretTaker:
         return offer
 
     def take(self, gift: Gift) -> GroupSecret:
-        """The secret.
+        """Open a gift and return the secret.
 
         Raises:
-            IdentityError: the gift is not from the giver.
-            SealedBoxError: it was altered, is of another run or for another key or taker, or no gift is
-                expected.
+            IdentityError: the gift does not come from the giver.
+            SealedBoxError: the gift was altered, or belongs to another run, key or taker; or this taker
+                expects no gift.
         """
         keys, self._keys = self._keys, None
         if self.phase is not Taking.TAKE or keys is None:
             self.phase = Taking.LEFT
             raise shut(f"{self._name!r} is given a group secret that it does not expect")
-        self.phase = Taking.LEFT  # unless all of the following holds
-        secret = self._opened(gift, keys)
+        self.phase = Taking.LEFT  # until every check has passed
+        secret = self._open_gift(gift, keys)
         self.phase = Taking.DONE
         return secret
 
-    def _opened(self, gift: Gift, keys: PartyKeys) -> GroupSecret:
+    def _open_gift(self, gift: Gift, keys: PartyKeys) -> GroupSecret:
         self._check(gift.giver)
         if gift.taker != self._name:
             raise shut(f"{self._name!r} is given the group secret of {gift.taker!r}")
@@ -261,37 +262,37 @@ class SecretTaker:
 
 
 def check_gift(gift: Gift, run: str, giver: str, key: bytes) -> bytes:
-    """Hold a gift to what everybody can: that its giver signed it, for its taker, run and key.
+    """Check a gift's public part: the giver signed it, for its taker, run and key.
 
     Args:
         gift: as it travels.
         run: the run's name.
-        giver: who should give it; whether its keys are its own is for an `OfferCheck`.
-        key: public, that the taker offered.
+        giver: name of the expected giver; an `OfferCheck` tells whether the giver's keys are its own.
+        key: the public key that the taker offered.
 
     Returns:
-        What the box in it is sealed about.
+        The context that the gift's box is sealed with.
 
     Raises:
-        IdentityError: it is another giver's.
-        SealedBoxError: it is not signed.
+        IdentityError: another party gave it.
+        SealedBoxError: the giver did not sign it.
     """
     if gift.giver.name != giver:
         raise IdentityError(
             f"the group secret comes from {gift.giver.name!r}, not from {giver!r}",
-            "Ask the curator and the consumer who gives it.",
+            "Ask the curator and the consumer which party gives the secret.",
         )
-    about = _about(run, giver, gift.taker, gift.commitment)
+    about = _gift_context(run, giver, gift.taker, gift.commitment)
     if not _is_signed(gift, about, key):
         raise shut(f"the group secret for {gift.taker!r} is not signed by its giver for this run and key")
     return about
 
 
 def check_same(secret: GroupSecret, commitment: bytes) -> None:
-    """Refuse to go on with a secret that is not the run's.
+    """Refuse a secret that is not the run's secret.
 
     Raises:
-        SealedBoxError: the run's public facts are about another secret.
+        SealedBoxError: the run's public commitment is to another secret.
     """
     if not hmac.compare_digest(secret.commitment(), commitment):
         raise SealedBoxError(
@@ -300,11 +301,11 @@ def check_same(secret: GroupSecret, commitment: bytes) -> None:
         )
 
 
-def _about(run: str, giver: str, taker: str, commitment: bytes) -> bytes:
+def _gift_context(run: str, giver: str, taker: str, commitment: bytes) -> bytes:
     return framed(_LABEL, run.encode(), giver.encode(), taker.encode(), commitment)
 
 
-def _signed(about: bytes, key: bytes, box: bytes) -> bytes:
+def _signed_bytes(about: bytes, key: bytes, box: bytes) -> bytes:
     return framed(about, key, sha256(box).digest())
 
 
@@ -313,4 +314,4 @@ def _is_signed(gift: Gift, about: bytes, key: bytes) -> bool:
         signer = Ed25519PublicKey.from_public_bytes(gift.giver.signing)
     except ValueError:
         return False
-    return verified(signer, gift.signature, _signed(about, key, gift.box))
+    return verified(signer, gift.signature, _signed_bytes(about, key, gift.box))

@@ -1,10 +1,10 @@
 """Offers of keys: a party's keys of one run, bound to its certificate.
 
-As `fedkme.secagg.signing` binds a signing key, so does an offer bind two: a key that others seal for (X25519
-with ML-KEM-768), and an Ed25519 key that signs what is given away. The certificate's own key signs both
-together with the run's name, so a curator that passes offers on can neither swap one of them nor use it in
-another run.
-In plaintext, on loopback, there are no certificates: offers come unsigned and names are taken at their word.
+As `fedkme.secagg.signing` binds a signing key, an offer binds two keys: one that others seal boxes for
+(X25519 with ML-KEM-768), and an Ed25519 key that signs gifts of the group secret. The certificate's key signs
+both together with the run's name. So a curator that passes offers on can neither swap a key nor use it in
+another run. In plaintext, on loopback, there are no certificates: offers are unsigned, and nothing proves the
+names in them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class PartyKeys:
     """A party's private keys in one run.
 
     Attributes:
-        name: the party's.
-        run: the run's.
-        box: of sealed boxes (`fedkme.sealed.boxes.new_key`).
-        signing: Ed25519, 32 bytes.
+        name: name of the party.
+        run: name of the run.
+        box: private key of sealed boxes (`fedkme.sealed.boxes.new_key`).
+        signing: private Ed25519 key, 32 bytes.
     """
 
     name: str
@@ -51,7 +51,7 @@ class PartyKeys:
 
     @staticmethod
     def fresh(name: str, run: str, *, entropy: Entropy = secrets.token_bytes) -> PartyKeys:
-        """Keys for one run and no other."""
+        """Draw keys for one run and no other."""
         return PartyKeys(name, run, new_key(entropy), entropy(KEY_BYTES))
 
     @cached_property
@@ -59,9 +59,9 @@ class PartyKeys:
         """The key of sealed boxes, loaded."""
         return BoxKey(self.box)
 
-    def sign(self, said: bytes) -> bytes:
-        """An Ed25519 signature."""
-        return Ed25519PrivateKey.from_private_bytes(self.signing).sign(said)
+    def sign(self, message: bytes) -> bytes:
+        """Sign a message; returns the Ed25519 signature."""
+        return Ed25519PrivateKey.from_private_bytes(self.signing).sign(message)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class KeyOffer:
     """A party's public keys in one run, as they travel.
 
     Attributes:
-        name: whose.
-        box: of sealed boxes, PUBLIC_BYTES.
-        signing: Ed25519, 32 bytes.
+        name: name of the party.
+        box: public key of sealed boxes, PUBLIC_BYTES.
+        signing: public Ed25519 key, 32 bytes.
         chain: PEM, the party's certificate first; empty in plaintext.
         signature: ECDSA with SHA-256 by the certificate's key; empty in plaintext.
     """
@@ -84,14 +84,14 @@ class KeyOffer:
 
 
 OfferCheck = Callable[[KeyOffer], None]
-"""Refuses an offer that is not its party's, by an IdentityError."""
+"""Function that raises an IdentityError for an offer that does not come from its party."""
 
 
 def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
-    """A party's offer; in plaintext there is no identity, and nothing vouches for it.
+    """Make a party's offer; in plaintext there is no identity, and nothing vouches for the offer.
 
     Raises:
-        IdentityError: the identity is another party's, or its key is not one of `fedkme pki`.
+        IdentityError: the identity belongs to another party, or its key is not from `fedkme pki`.
     """
     signing = Ed25519PrivateKey.from_private_bytes(keys.signing).public_key().public_bytes_raw()
     bare = KeyOffer(keys.name, keys.opener.public, signing)
@@ -99,28 +99,28 @@ def offer_keys(keys: PartyKeys, identity: Identity | None) -> KeyOffer:
         return bare
     private = serialization.load_pem_private_key(identity.key, password=None)
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise _refused("the key of the identity is not on an elliptic curve")
+        raise _refusal("the key of the identity is not on an elliptic curve")
     if (name := name_of(identity.leaf.subject)) != keys.name:
-        raise _refused(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
-    signature = private.sign(_bound(bare, keys.run), ec.ECDSA(hashes.SHA256()))
+        raise _refusal(f"the identity is {name!r}'s and the keys are {keys.name!r}'s")
+    signature = private.sign(_offer_bytes(bare, keys.run), ec.ECDSA(hashes.SHA256()))
     return KeyOffer(keys.name, bare.box, bare.signing, identity.certificate, signature)
 
 
 def certified(
     authority: bytes, run: str, roles: Collection[Role], *, check: Callable[[bytes], None] | None = None
 ) -> OfferCheck:
-    """Accept offers that a certificate of the authority vouches for.
+    """Make a check that accepts offers with a certificate of the authority.
 
     Args:
         authority: PEM of the authorities that this party trusts.
         run: name of the run.
-        roles: as which the other side may act; the curator's is never among them. Certificates without a
-            role, of simulations, are good for any.
+        roles: roles that the other side may have; the curator's role is never among them. Certificates
+            without a role, as in simulations, count as any role.
         check: refuses certificates (PEM) that were revoked, such as Revocation.check.
     """
 
     def verify(offer: KeyOffer) -> None:
-        _well_formed(offer)
+        _check_form(offer)
         try:
             chain = x509.load_pem_x509_certificates(offer.chain)
             leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
@@ -128,16 +128,16 @@ def certified(
             PolicyBuilder().store(store).build_client_verifier().verify(leaf, between)
             public = leaf.public_key()
         except (ValueError, VerificationError):
-            raise _refused("keys come with a certificate that is not this party's authority's") from None
+            raise _refusal("keys come with a certificate that is not this party's authority's") from None
         name, role = name_of(leaf.subject), role_of(leaf)
         if name != offer.name:
-            raise _refused(f"keys that are said to be {offer.name!r}'s come with another one's certificate")
+            raise _refusal(f"keys in the name of {offer.name!r} come with another party's certificate")
         if (role is not None and role not in roles) or not isinstance(public, ec.EllipticCurvePublicKey):
-            raise _refused(f"the certificate of {name!r} is not of a party that keys are exchanged with")
+            raise _refusal(f"the certificate of {name!r} has a role that may not exchange keys here")
         try:
-            public.verify(offer.signature, _bound(offer, run), ec.ECDSA(hashes.SHA256()))
+            public.verify(offer.signature, _offer_bytes(offer, run), ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
-            raise _refused(f"the keys of {name!r} are not bound to its certificate in this run") from None
+            raise _refusal(f"the keys of {name!r} are not bound to its certificate in this run") from None
         if check is not None:
             check(leaf.public_bytes(serialization.Encoding.PEM))
 
@@ -145,27 +145,27 @@ def certified(
 
 
 def taken_at_their_word(offer: KeyOffer) -> None:
-    """Accept any offer that is well formed: for plaintext on loopback, where a curator may swap all keys.
+    """Accept every well-formed offer: for plaintext on loopback, where a curator could swap all keys.
 
     Raises:
-        IdentityError: it is not well formed, or comes with a certificate that nobody looks at here.
+        IdentityError: the offer is malformed, or has a certificate, which nobody checks here.
     """
-    _well_formed(offer)
+    _check_form(offer)
     if offer.chain or offer.signature:
-        raise _refused(f"the keys of {offer.name!r} come with a certificate, and this run has none")
+        raise _refusal(f"the keys of {offer.name!r} come with a certificate, and this run has none")
 
 
-def _well_formed(offer: KeyOffer) -> None:
+def _check_form(offer: KeyOffer) -> None:
     parts = (offer.box, offer.signing, offer.chain, offer.signature)
     if not isinstance(offer.name, str) or not all(isinstance(p, bytes) and len(p) <= _LONGEST for p in parts):
-        raise _refused("an offer of keys is malformed")
+        raise _refusal("an offer of keys is malformed")
     if len(offer.box) != PUBLIC_BYTES or len(offer.signing) != KEY_BYTES:
-        raise _refused(f"the keys of {offer.name!r} are of another length")
+        raise _refusal(f"the keys of {offer.name!r} are of another length")
 
 
-def _bound(offer: KeyOffer, run: str) -> bytes:
+def _offer_bytes(offer: KeyOffer, run: str) -> bytes:
     return framed(_LABEL, run.encode(), offer.name.encode(), offer.box, offer.signing)
 
 
-def _refused(why: str) -> IdentityError:
+def _refusal(why: str) -> IdentityError:
     return IdentityError(why, "Issue and exchange certificates and keys again.")

@@ -1,9 +1,10 @@
-"""Rows that go through a curator unread: their hash in the open, themselves sealed for the consumer.
+"""Rows that pass through a curator unread: it sees their hashes, and only the consumer opens the rows.
 
 A sealed row opens with the consumer's private key and the group secret of the run, for the hash and the token
-that it was sealed with. So the curator cannot read it, put it to another hash, use it in another run, or make
-one up (it lacks the secret); other owners, who have the secret, lack the consumer's key. All sealed rows of
-a schema have one length. The consumer checks that the hash is the row's (`mismatched`); nobody else can.
+that it was sealed with. So the curator, which lacks the secret, cannot read a row, attach it to another hash,
+use it in another run, or invent one. Other owners have the secret but lack the consumer's key. All sealed
+rows of a schema have the same length. The consumer checks that each hash belongs to its row (`mismatched`);
+nobody else can.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fedkme.secagg.keys import framed
 from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
 
-_HEAD = struct.Struct(">?qI")  # is there a label, the label, how many numbers
+_HEAD = struct.Struct(">?qI")  # whether there is a label, the label, the count of numbers
 _PAD = 256
 _LABEL = b"fedkme sealed row"
 
@@ -35,7 +36,7 @@ class HashedRow:
     """A row as it leaves its owner for a curator that handles hashes only.
 
     Attributes:
-        token: the owner's name for it.
+        token: the owner's number for the row.
         features: h1 under the secret draw, in fixed point, (d,) int16.
         box: the row, or its label alone, sealed for the consumer.
     """
@@ -50,8 +51,8 @@ AnyRow: TypeAlias = Row | HashedRow
 
 
 def row_box_bytes(columns: int) -> int:
-    """Length of every sealed row of so many columns, 0 where the label is sealed alone."""
-    return box_bytes(_padded(_HEAD.size + 8 * columns))
+    """Length of every sealed row with so many columns, 0 columns where only labels are sealed."""
+    return box_bytes(_padded_size(_HEAD.size + 8 * columns))
 
 
 def seal_rows(
@@ -65,54 +66,60 @@ def seal_rows(
     """Seal each row for the consumer.
 
     Args:
-        rows: of one owner.
-        features: h1 of them, (k, d).
-        recipient: the consumer's key for this run, from an offer that was checked.
-        secret: of the run.
-        labels_only: seal the label and leave the values at home, for a consumer that trains on hashes.
+        rows: rows of one owner.
+        features: h1 of the rows, (k, d).
+        recipient: the consumer's key for this run, from a checked offer.
+        secret: group secret of the run.
+        labels_only: seal the label without the values, for a consumer that trains on hashes.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
-    shared = _shared(secret)
+    shared = _sealing_secret(secret)
     hashed = []
     for row, h in zip(rows, features, strict=True):
-        plain = _packed(row, labels_only)
-        hashed.append(HashedRow(row.token, h, seal(plain, recipient, _about(secret, row.token, h), shared)))
+        plain = _pack(row, labels_only)
+        hashed.append(
+            HashedRow(row.token, h, seal(plain, recipient, _box_context(secret, row.token, h), shared))
+        )
     return hashed
 
 
 def without_hashes(rows: int) -> Features:
-    """Make an empty array, (k, 0), in place of h1, where nobody on the way chooses among rows."""
+    """Make an empty array, (k, 0), in place of h1, for rows among which the curator does not choose."""
     return np.empty((rows, 0), dtype=np.int16)
 
 
 def seal_empty(tokens: Sequence[int], columns: int, recipient: bytes, secret: GroupSecret) -> list[HashedRow]:
-    """Boxes that hold no row and look as if: who carries them sees what was ordered, not what there was.
+    """Seal boxes without a row, which look like any other box.
 
-    They open as rows without values.
+    So the curator sees the number of ordered rows, not of existing rows. Such boxes open as rows without
+    values.
 
     Raises:
         SealedBoxError: the recipient's key cannot be sealed for.
     """
-    shared, none = _shared(secret), without_hashes(1)[0]
-    plain = _HEAD.pack(False, 0, 0).ljust(_padded(_HEAD.size + 8 * columns), b"\0")
-    return [HashedRow(t, none, seal(plain, recipient, _about(secret, t, none), shared)) for t in tokens]
+    shared, no_hash = _sealing_secret(secret), without_hashes(1)[0]
+    plain = _HEAD.pack(False, 0, 0).ljust(_padded_size(_HEAD.size + 8 * columns), b"\0")
+    return [
+        HashedRow(t, no_hash, seal(plain, recipient, _box_context(secret, t, no_hash), shared))
+        for t in tokens
+    ]
 
 
 def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> list[Row]:
-    """The rows; those of which the label alone was sealed have no values, (0,).
+    """Open rows; a row of which only the label was sealed has no values, (0,).
 
     Raises:
-        SealedBoxError: one was altered, put to another hash or token, or is of another run or for
-            another key; the message says which of them by its place.
+        SealedBoxError: a row was altered, was attached to another hash or token, or belongs to another run or
+            key; the message names its place.
     """
-    shared = _shared(secret)
+    shared = _sealing_secret(secret)
     rows = []
     for place, sealed in enumerate(hashed):
-        about = _about(secret, sealed.token, sealed.features)
+        about = _box_context(secret, sealed.token, sealed.features)
         try:
-            rows.append(_unpacked(sealed.token, key.open(sealed.box, about, shared)))
+            rows.append(_unpack(sealed.token, key.open(sealed.box, about, shared)))
         except ValueError:
             raise shut(f"sealed row {place} holds no row") from None
     return rows
@@ -121,31 +128,31 @@ def open_rows(hashed: Sequence[HashedRow], key: BoxKey, secret: GroupSecret) -> 
 def mismatched(
     rows: Sequence[Row], hashed: Sequence[HashedRow], schema: Schema, h1: FourierFeatures
 ) -> list[int]:
-    """Places of opened rows whose hash is not theirs: an owner said one thing and sealed another.
+    """Places of opened rows whose hash is not theirs: their owner sent one hash and sealed another row.
 
-    One unit of fixed point is forgiven, the difference of two machines' cosines.
+    A difference of one unit of fixed point passes: cosines of two machines may differ by that.
 
     Args:
-        rows: opened, with values that fit the schema.
-        hashed: what they came in.
+        rows: opened rows, with values that fit the schema.
+        hashed: the hashed rows that they were sealed in.
         schema: of the rows.
         h1: the run's secret draw.
     """
     if not rows:
         return []
     values: NDArray[np.float64] = np.array([row.values for row in rows])
-    own = h1.fixed_point(schema.encode(values)).astype(np.int32)
-    said: NDArray[Any] = np.array([row.features for row in hashed], dtype=np.int32)
-    return [int(place) for place in np.flatnonzero(np.abs(own - said).max(axis=1) > 1)]
+    hashes_of_rows = h1.fixed_point(schema.encode(values)).astype(np.int32)
+    hashes: NDArray[Any] = np.array([row.features for row in hashed], dtype=np.int32)
+    return [int(place) for place in np.flatnonzero(np.abs(hashes_of_rows - hashes).max(axis=1) > 1)]
 
 
-def _packed(row: Row, labels_only: bool) -> bytes:
+def _pack(row: Row, labels_only: bool) -> bytes:
     values = b"" if labels_only else row.values.astype("<f8").tobytes()
     plain = _HEAD.pack(row.label is not None, row.label or 0, len(values) // 8) + values
-    return plain.ljust(_padded(len(plain)), b"\0")
+    return plain.ljust(_padded_size(len(plain)), b"\0")
 
 
-def _unpacked(token: int, plain: bytes) -> Row:
+def _unpack(token: int, plain: bytes) -> Row:
     if len(plain) < _HEAD.size:
         raise ValueError
     labelled, label, count = _HEAD.unpack_from(plain)
@@ -153,14 +160,14 @@ def _unpacked(token: int, plain: bytes) -> Row:
     return Row(token, values, label if labelled else None)
 
 
-def _padded(size: int) -> int:
+def _padded_size(size: int) -> int:
     return -(-size // _PAD) * _PAD
 
 
-def _shared(secret: GroupSecret) -> bytes:
+def _sealing_secret(secret: GroupSecret) -> bytes:
     return secret.derive(b"sealed rows")
 
 
-def _about(secret: GroupSecret, token: int, features: Features) -> bytes:
+def _box_context(secret: GroupSecret, token: int, features: Features) -> bytes:
     digest = sha256(features.astype("<i2").tobytes()).digest()
     return framed(_LABEL, secret.run.encode(), str(token).encode(), digest)

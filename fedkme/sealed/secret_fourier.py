@@ -1,13 +1,13 @@
-"""h1 whose draw (omega, b) is a secret of owners and consumer: for a curator that handles hashes only.
+"""h1 whose draw (omega, b) only owners and consumer know: for a curator that handles hashes only.
 
-The draw comes from the group secret of a run by HKDF-SHA256 and ChaCha20, so a party that sees part of it
-(omega can be fitted from rows whose hashes it knows) learns nothing of the secret, nor of the draw for
+The draw comes from the group secret of a run by HKDF-SHA256 and ChaCha20. So a party that sees part of the
+draw (omega can be fitted from rows with known hashes) learns nothing of the secret, nor of the draw for
 another gamma or dimension. Normal variates are computed from the keystream with additions, multiplications,
-divisions and square roots alone, each rounded as IEEE 754 says: the draw is the same bit for bit on every
-machine and under every version of every library, which numpy does not promise for its generators. Cosines
-are the machine's: a coordinate in fixed point may differ by one unit, as with a public draw.
+divisions and square roots alone, each rounded as IEEE 754 says. So the draw is the same bit for bit on every
+machine and under every version of every library; numpy does not promise that for its generators. Cosines come
+from the machine's library: a coordinate in fixed point may differ by one unit, as with a public draw.
 
-Both forms have a random phase b here. It changes no inner product.
+Both forms have a random phase b here, which changes no inner product.
 
 **Proposition.** For fixed rows x_1 .. x_m the law of (h1(x_1), .., h1(x_m)) over the draw depends on the
 distances ||x_i - x_j|| alone. *Proof.* Rows with the same distances are images of each other under
@@ -15,12 +15,12 @@ x -> R x + t, R orthogonal. omega . (R x + t) + b = (R' omega) . x + (b + omega 
 of omega, which is isotropic; given omega, b + omega . t modulo 2 pi is uniform as b is; columns are
 independent. QED
 
-Rounding is post-processing. So whoever does not know the draw, nor any row with its hash, learns from
-hashes what the distances between rows say and nothing else, up to the generator's security and the last bits
-of floating-point angles. Distances it does learn: h1(x) . h1(y) estimates exp(-gamma ||x - y||^2). That is
-much: with public rows of the same distribution it can be enough to see rows approximately. Nothing here
-is differentially private. docs/decisions/010-hashed-rows.md says what is proven; audit/attacks/hashes.py
-attacks.
+Rounding is post-processing. So a party that knows neither the draw nor any row with its hash learns from
+hashes only the distances between rows, up to the generator's security and the last bits of floating-point
+angles. It does learn distances: h1(x) . h1(y) estimates exp(-gamma ||x - y||^2). Distances tell much: with
+public rows of the same distribution they can be enough to reconstruct rows approximately. Nothing here is
+differentially private. docs/decisions/010-hashed-rows.md says what is proven; audit/attacks/hashes.py attacks
+hashes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from fedkme.sealed.group import GroupSecret, check_same
 
 
 class SecretFourier(FourierFeatures):
-    """One secret draw of h1, in a party that holds the group secret; its spec is public."""
+    """One secret draw of h1, at a party that holds the group secret; its spec is public."""
 
     def __init__(self, spec: SecretFourierSpec, secret: GroupSecret) -> None:
-        """Draw.
+        """Derive the draw from the secret.
 
         Raises:
-            SealedBoxError: the spec is about another secret.
+            SealedBoxError: the spec commits to another secret.
         """
         check_same(secret, spec.commitment)
         self.spec = spec
@@ -60,7 +60,7 @@ class SecretFourier(FourierFeatures):
 
 
 class _Keystream:
-    """Uniform variates from ChaCha20 under a key that is used for nothing else."""
+    """Uniform variates from ChaCha20, under a key that serves nothing else."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
@@ -101,7 +101,7 @@ def logarithm(x: FloatArray) -> FloatArray:
     series = np.zeros_like(z)
     for odd in range(23, 0, -2):
         series = series * square + 1.0 / odd
-    # ln 2 in two parts: the first has zeros at its end, so that its product is exact.
+    # ln 2 in two parts: the last bits of the first part are 0, so that its product is exact.
     return power * 0.693147180369123816490 + (2.0 * z * series + power * 1.90821492927058770002e-10)
 
 

@@ -1,5 +1,5 @@
-"""Secure aggregation: the curator learns the sum of the owners' vectors, and of one vector nothing.
+"""Secure aggregation: the curator learns the sum of the owners' vectors, and nothing about a single vector.
 
-Two state machines without any input or output of their own; docs/decisions/005-secure-aggregation.md says who
-is protected from whom.
+Two state machines without input or output of their own; docs/decisions/005-secure-aggregation.md says which
+party is protected from which.
 """

@@ -1,8 +1,9 @@
-"""The curator's part in an aggregation: it collects, passes on, and ends with the sum and nothing else.
+"""The curator's part in an aggregation: it collects messages, passes them on and learns the sum alone.
 
-In each phase it takes messages one by one, in any order, and closes the phase when it has waited long
-enough. A message that does not fit raises, names its sender and changes nothing: the caller treats that owner
-as lost. Closing a phase with too few owners raises and ends the aggregation. Memory: one vector, for any n.
+In each phase the curator takes messages one by one, in any order, and closes the phase when it has waited
+long enough. A message that does not fit changes nothing and raises an error that names its sender; the caller
+then treats this owner as lost. Closing a phase with too few owners raises an error and ends the aggregation.
+Memory: one vector, for any n.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from fedkme.secagg.ring import Steps, from_words, reduce_words
 
 
 class Stage(enum.Enum):
-    """Stage of the aggregation, named after what the curator waits for."""
+    """Stage of the aggregation, named after the messages that the curator waits for."""
 
     ADVERTISEMENTS = "advertisements"
     SHARES = "shares"
@@ -64,7 +65,7 @@ class Total:
     """Result of the aggregation.
 
     Attributes:
-        owners: whose vectors are in the sum.
+        owners: names of the owners whose vectors are in the sum.
         steps: the sum with everybody's noise, (length,) int64.
     """
 
@@ -73,13 +74,13 @@ class Total:
 
 
 class CuratorAggregator:
-    """The curator in one aggregation; it holds no secret before the last phase."""
+    """The curator in one aggregation; before the last phase it holds no secret."""
 
     def __init__(self, parameters: Parameters, peers: Mapping[str, Ed25519PublicKey]) -> None:
-        """Begin.
+        """Begin the first phase.
 
         Args:
-            parameters: what was agreed on.
+            parameters: the agreed parameters.
             peers: the signing key of each owner.
 
         Raises:
@@ -96,17 +97,17 @@ class CuratorAggregator:
         self._context = parameters.context
         self._peers = dict(peers)
         self._keys: dict[str, Advertisement] = {}
-        self._taken: set[bytes] = set()
+        self._used_keys: set[bytes] = set()
         """Keys that owners advertised."""
         self._roster: KeyRoster
         self._graph: Graph
         self._session = self._masking = self._context
-        """Contexts of shares and of masks; with neighbours, of the roster and of who shared."""
+        """Contexts of shares and masks; with neighbours they depend on roster and owners that shared."""
         self._sealed: dict[str, tuple[SealedShare, ...]] = {}
         self._masked = np.zeros(parameters.length, dtype=np.uint64)
         self._inputs: set[str] = set()
         self._survivors: tuple[str, ...] = ()
-        self._told = b""
+        self._statement = b""
         """Bytes that survivors are to endorse."""
         self._endorsements: dict[str, Endorsement] = {}
         self._unmaskings: set[str] = set()
@@ -117,19 +118,19 @@ class CuratorAggregator:
         """Take an advertisement.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.ADVERTISEMENTS, name, message.context, self._keys, self._parameters.owners)
         if not verified(self._peers[name], message.signature, message.signed):
-            raise self._refused(name, "did not sign its keys")
-        if {message.cipher_key, message.mask_key} & self._taken or message.cipher_key == message.mask_key:
-            raise self._refused(name, "advertises a key that is taken")
+            raise self._refusal(name, "did not sign its keys")
+        if {message.cipher_key, message.mask_key} & self._used_keys or message.cipher_key == message.mask_key:
+            raise self._refusal(name, "advertises a key that is already in use")
         self._keys[name] = message
-        self._taken |= {message.cipher_key, message.mask_key}
+        self._used_keys |= {message.cipher_key, message.mask_key}
 
     def roster(self) -> KeyRoster:
-        """Close phase 1; with neighbours each owner is sent its part, see `roster_of`.
+        """Close phase 1 and return the roster; with neighbours each owner gets a part of it, see `roster_of`.
 
         Raises:
             SecureAggregationError: too few owners.
@@ -138,25 +139,25 @@ class CuratorAggregator:
         marks: tuple[bytes, ...] = ()
         root = b""
         if self._parameters.neighbours:
-            known = {name: each.fingerprint for name, each in self._keys.items()}
-            marks = tuple(known.get(name, b"") for name in self._parameters.owners)
+            fingerprints = {name: advertisement.fingerprint for name, advertisement in self._keys.items()}
+            marks = tuple(fingerprints.get(name, b"") for name in self._parameters.owners)
             root = root_of(self._context, marks)
             self._session = session_of(self._context, root)
         self._graph = graph_of(self._parameters, root)
         self._check_circles(self._keys, "advertised keys")
-        everybody = tuple(self._keys[name] for name in sorted(self._keys))
-        self._roster = KeyRoster(self._context, everybody, marks)
+        advertisements = tuple(self._keys[name] for name in sorted(self._keys))
+        self._roster = KeyRoster(self._context, advertisements, marks)
         return self._roster
 
     def roster_of(self, owner: str) -> KeyRoster:
-        """The roster as an owner is sent it."""
+        """The roster that an owner gets."""
         if not self._parameters.neighbours:
             return self._roster
         circle = tuple(self._keys[name] for name in self._graph.circle(owner) if name in self._keys)
         return KeyRoster(self._context, circle, self._roster.fingerprints)
 
     def known_to(self, owner: str) -> list[str]:
-        """Owners whose signing keys an owner needs with its roster: those of its circle and the committee."""
+        """Owners whose signing keys an owner needs with its roster: its circle and the committee."""
         needed = self._graph.committee.union(self._graph.circle(owner))
         return sorted(needed.intersection(self._keys))
 
@@ -164,19 +165,19 @@ class CuratorAggregator:
         """Take an owner's sealed shares.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.SHARES, name, message.context, self._sealed, self._keys)
-        recipients = [each.recipient for each in message.shares]
+        recipients = [share.recipient for share in message.shares]
         circle = self._keys.keys() & set(self._graph.circle(name))
         complete = len(recipients) == len(circle) - 1 and {*recipients, name} == circle
-        if not complete or any(each.sender != name for each in message.shares):
-            raise self._refused(name, "sealed shares for others than the roster")
+        if not complete or any(share.sender != name for share in message.shares):
+            raise self._refusal(name, "sealed shares for others than the roster")
         self._sealed[name] = message.shares
 
     def deliveries(self) -> dict[str, Delivery]:
-        """Close phase 2; by owner.
+        """Close phase 2 and return each owner's delivery by name.
 
         Raises:
             SecureAggregationError: too few owners.
@@ -184,34 +185,34 @@ class CuratorAggregator:
         self._close(Stage.SHARES, Stage.INPUTS, len(self._sealed), self._parameters.least_survivors)
         mail: dict[str, list[SealedShare]] = {name: [] for name in sorted(self._sealed)}
         for sender in sorted(self._sealed):
-            for each in self._sealed[sender]:
-                if each.recipient in mail:
-                    mail[each.recipient].append(each)
+            for share in self._sealed[sender]:
+                if share.recipient in mail:
+                    mail[share.recipient].append(share)
         self._check_circles(self._sealed, "shared")
         sharing: tuple[str, ...] = ()
         if self._parameters.neighbours:
             sharing = tuple(mail)
             self._masking = session_of(self._session, sharing)
-        self._sealed = dict.fromkeys(self._sealed, ())  # who shared: the shares are on their way
+        self._sealed = dict.fromkeys(self._sealed, ())  # the names stay, the shares leave with the deliveries
         return {name: Delivery(name, self._context, tuple(shares), sharing) for name, shares in mail.items()}
 
     def masked(self, message: MaskedInput) -> None:
-        """Take a masked vector and add it up.
+        """Take a masked vector and add it to the sum.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.INPUTS, name, message.context, self._inputs, self._sealed)
         if len(message.words) != self._parameters.length:
-            raise self._refused(name, "sends a vector of another length")
+            raise self._refusal(name, "sends a vector of another length")
         if np.any(message.words > np.uint64(2**self._parameters.bits - 1)):
-            raise self._refused(name, "sends words that are too large")
+            raise self._refusal(name, "sends words that are too large")
         self._masked += message.words
         self._inputs.add(name)
 
     def survivors(self) -> Survivors:
-        """Close phase 3.
+        """Close phase 3 and return the survivors.
 
         Raises:
             SecureAggregationError: too few owners.
@@ -220,30 +221,30 @@ class CuratorAggregator:
         self._survivors = tuple(sorted(self._inputs))
         self._check_circles(self._survivors, "are left")
         keys = () if self._parameters.neighbours else self._keys.values()
-        self._told = endorsed(self._session, keys, self._sealed, self._survivors)
+        self._statement = endorsed(self._session, keys, self._sealed, self._survivors)
         return Survivors(self._context, self._survivors)
 
     def endorsed(self, message: Endorsement) -> None:
         """Take an endorsement.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.ENDORSEMENTS, name, message.context, self._endorsements, self._survivors)
-        if not verified(self._peers[name], message.signature, self._told):
-            raise self._refused(name, "endorses something else")
+        if not verified(self._peers[name], message.signature, self._statement):
+            raise self._refusal(name, "endorses something else")
         self._endorsements[name] = message
 
     def endorsements(self) -> Endorsements:
-        """Close phase 4.
+        """Close phase 4 and return the endorsements.
 
         Raises:
             SecureAggregationError: too few owners.
         """
         entitled = sorted(self._graph.committee.intersection(self._endorsements))
         self._close(Stage.ENDORSEMENTS, Stage.UNMASKINGS, len(entitled), self._parameters.threshold)
-        if self._parameters.neighbours:  # owners verify each: no more than they need
+        if self._parameters.neighbours:  # owners verify every endorsement: send no more than they need
             entitled = entitled[: self._parameters.threshold]
         return Endorsements(self._context, tuple(self._endorsements[name] for name in entitled))
 
@@ -251,13 +252,17 @@ class CuratorAggregator:
         """Take an owner's shares of masks.
 
         Raises:
-            SecureAggregationError: it does not fit.
+            SecureAggregationError: the message does not fit.
         """
         name = message.sender
         self._admit(Stage.UNMASKINGS, name, message.context, self._unmaskings, self._survivors)
-        circle = [each for each in self._graph.circle(name) if each in self._sealed]
-        seeds = self._values(name, message.self_masks, [each for each in circle if each in self._inputs])
-        keys = self._values(name, message.mask_keys, [each for each in circle if each not in self._inputs])
+        circle = [peer for peer in self._graph.circle(name) if peer in self._sealed]
+        seeds = self._revealed_values(
+            name, message.self_masks, [peer for peer in circle if peer in self._inputs]
+        )
+        keys = self._revealed_values(
+            name, message.mask_keys, [peer for peer in circle if peer not in self._inputs]
+        )
         point = self._parameters.point(name)
         for about, value in seeds.items():
             self._seeds.setdefault(about, {})[point] = value
@@ -266,11 +271,11 @@ class CuratorAggregator:
         self._unmaskings.add(name)
 
     def total(self) -> Total:
-        """Close phase 5: take all masks off.
+        """Close phase 5: take all masks off and return the sum.
 
         Raises:
-            SecureAggregationError: too few owners, shares that do not fit together, or a sum that no vectors
-                within the bound have.
+            SecureAggregationError: too few owners, shares that do not fit together, or a sum that vectors
+                within the bound cannot have.
         """
         self._close(Stage.UNMASKINGS, Stage.DONE, len(self._unmaskings), self._parameters.threshold)
         context, bits = self._context, self._parameters.bits
@@ -278,11 +283,11 @@ class CuratorAggregator:
         minus: list[bytes] = []
         for name in self._survivors:
             commitment = self._keys[name].commitment
-            seed = self._recovered(name, self._seeds, partial(committed, context, name), commitment)
+            seed = self._recover_secret(name, self._seeds, partial(committed, context, name), commitment)
             minus.append(expand(seed, context, SELF_MASK))
-        for name in self._lost:
+        for name in self._lost_owners:
             lost = PublicKey(name, self._keys[name].mask_key)
-            pair = KeyPair(self._recovered(name, self._lost_keys, public_bytes, lost.key), lost)
+            pair = KeyPair(self._recover_secret(name, self._lost_keys, public_bytes, lost.key), lost)
             for survivor in self._graph.circle(name):
                 if survivor not in self._inputs:
                     continue
@@ -296,59 +301,61 @@ class CuratorAggregator:
         if np.any((steps > largest) | (steps < -largest)):
             raise SecureAggregationError(
                 f"the sum of {self._parameters.run!r} is larger than vectors within the bound have",
-                "An owner sent what it should not, or did not use the masks it shared; the sum is void.",
+                "An owner sent a wrong vector, or did not use the masks that it shared; the sum is void.",
             )
         return Total(self._survivors, steps)
 
     @property
-    def _lost(self) -> tuple[str, ...]:
+    def _lost_owners(self) -> tuple[str, ...]:
         return tuple(sorted(set(self._sealed) - set(self._survivors)))
 
-    def _recovered(
+    def _recover_secret(
         self,
         owner: str,
         shares: Mapping[str, Mapping[int, int]],
         public: Callable[[bytes], bytes],
         expected: bytes,
     ) -> bytes:
-        """A secret from the threshold's number of shares; other shares are tried while one may be wrong.
+        """Combine a secret from as many shares as the threshold; if one is wrong, try other shares.
 
         Args:
-            owner: whose secret.
+            owner: owner of the secret.
             shares: by owner, point and value.
-            public: of a secret.
-            expected: what that must be.
+            public: computes the public value of a secret.
+            expected: the public value that the right secret has.
         """
         values = sorted(shares.get(owner, {}).items())
-        self._check_enough(len(values), self._parameters.threshold, f"a share of a secret of {owner!r}")
+        self._check_enough(len(values), self._parameters.threshold, f"sent a share of a secret of {owner!r}")
         for start in range(len(values)):
             chosen = dict((values[start:] + values[:start])[: self._parameters.threshold])
             secret = shamir.combine(chosen)
             if secret < 2 ** (8 * shamir.SECRET_BYTES):
-                found = secret.to_bytes(shamir.SECRET_BYTES, "big")
-                if public(found) == expected:
-                    return found
+                candidate = secret.to_bytes(shamir.SECRET_BYTES, "big")
+                if public(candidate) == expected:
+                    return candidate
         raise SecureAggregationError(
             f"shares of a secret of owner {owner!r} do not fit together",
-            "That owner or one that revealed shares deviates; ask again without, under another name.",
+            "That owner or one that revealed shares deviates: ask again without it, under another name.",
         )
 
-    def _values(self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]) -> dict[str, int]:
-        if tuple(each.about for each in shares) != tuple(owners):
-            raise self._refused(sender, "reveals shares of other secrets than it is to")
-        return {each.about: shamir.from_bytes(each.share) for each in shares}
+    def _revealed_values(
+        self, sender: str, shares: Sequence[RevealedShare], owners: Sequence[str]
+    ) -> dict[str, int]:
+        if tuple(share.about for share in shares) != tuple(owners):
+            raise self._refusal(sender, "reveals shares of other secrets than it should")
+        return {share.about: shamir.from_bytes(share.share) for share in shares}
 
     def _admit(
         self, stage: Stage, sender: str, context: bytes, already: Container[str], expected: Container[str]
     ) -> None:
         if self.stage is not stage:
-            raise self._refused(sender, f"sends {stage.value} while the curator waits for {self.stage.value}")
+            raise self._refusal(sender, f"sends {stage.value} while the curator waits for {self.stage.value}")
         if context != self._context:
-            raise self._refused(sender, "sends a message of another aggregation, or under other parameters")
+            raise self._refusal(sender, "sends a message of another aggregation, or under other parameters")
         if sender not in expected:
-            raise self._refused(sender, f"is not among those that send {stage.value}")
+            raise self._refusal(sender, f"is not among the owners that send {stage.value}")
         if sender in already:
-            raise self._refused(sender, f"sends {stage.value} twice")
+            raise self._refusal(sender, f"sends {stage.value} twice")
 
     def _close(self, stage: Stage, then: Stage, count: int, least: int) -> None:
         if self.stage is not stage:
@@ -356,24 +363,24 @@ class CuratorAggregator:
                 f"the phase of {stage.value} is not open, the curator waits for {self.stage.value}",
                 "Close each phase once, in order.",
             )
-        self._check_enough(count, least, stage.value)
+        self._check_enough(count, least, f"sent {stage.value}")
         self.stage = then
 
     def _check_circles(self, owners: Collection[str], what: str) -> None:
-        """Check that of each owner's circle enough are left to open its secrets."""
+        """Check that each owner's circle has enough members left to open the owner's secrets."""
         if self._parameters.neighbours:
             fewest = self._graph.fewest(frozenset(owners))
-            self._check_enough(fewest, self._parameters.threshold, f"what its circle needs ({what})")
+            self._check_enough(fewest, self._parameters.threshold, f"of one circle {what}")
 
-    def _check_enough(self, count: int, least: int, what: str) -> None:
+    def _check_enough(self, count: int, least: int, action: str) -> None:
         if count < least:
             self.stage = Stage.DONE
             raise SecureAggregationError(
-                f"{count} owners sent {what} for {self._parameters.run!r} and {least} must",
+                f"{count} owners {action} for {self._parameters.run!r} and {least} must",
                 "Ask again with the owners that are there, under another name.",
             )
 
-    def _refused(self, sender: str, how: str) -> SecureAggregationError:
+    def _refusal(self, sender: str, how: str) -> SecureAggregationError:
         return SecureAggregationError(
             f"owner {sender!r} {how}, in {self._parameters.run!r}", "Go on without that owner."
         )

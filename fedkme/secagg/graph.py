@@ -1,8 +1,10 @@
-"""Graph of an aggregation: who shares masks and secrets with whom; every party computes it for itself.
+"""Graph of an aggregation: the pairs of owners that share masks and secrets.
 
-The order of owners is that of hashes of their names under the root, which nobody chooses: it is the hash of
-what everybody advertised (docs/decisions/005). Without neighbours (`Parameters.neighbours` is 0) everybody
-shares with everybody.
+Every party computes the graph by itself.
+
+The order of owners is the order of hashes of their names under the root. Nobody can choose the root: it is
+the hash of all advertisements (docs/decisions/005). Without neighbours (`Parameters.neighbours` is 0) every
+owner shares with every other.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ class Graph:
 
         Args:
             parameters: of the aggregation.
-            root: see `root_of`; not used where everybody shares with everybody.
+            root: see `root_of`; not used without neighbours.
         """
         self._owners = parameters.owners
         self._steps: tuple[int, ...] = ()
         self._fewest: dict[frozenset[str], int] = {}
         if parameters.neighbours:
-            apart = offsets(len(self._owners), parameters.neighbours)
-            self._steps = (0, *apart, *(-each for each in apart))
-            self._order = sorted(self._owners, key=functools.partial(_draw, root))
+            distances = offsets(len(self._owners), parameters.neighbours)
+            self._steps = (0, *distances, *(-distance for distance in distances))
+            self._order = sorted(self._owners, key=functools.partial(_order_key, root))
             self._places = {name: place for place, name in enumerate(self._order)}
 
     def circle(self, owner: str) -> tuple[str, ...]:
@@ -50,30 +52,30 @@ class Graph:
         return frozenset(self._order[: len(self._steps)] if self._steps else self._owners)
 
     def fewest(self, names: frozenset[str]) -> int:
-        """The least number of `names` in the circle of one of them; counted once for each set."""
+        """The smallest number of `names` in any circle of an owner of `names`; counted once for each set."""
         if names not in self._fewest:
-            self._fewest[names] = self._count(names) if self._steps else len(names)
+            self._fewest[names] = self._count_in_smallest_circle(names) if self._steps else len(names)
         return self._fewest[names]
 
-    def _count(self, names: frozenset[str]) -> int:
+    def _count_in_smallest_circle(self, names: frozenset[str]) -> int:
         owners = len(self._owners)
-        there = np.zeros(owners, dtype=np.uint16)
-        there[[self._places[name] for name in names]] = 1
-        twice, around = np.tile(there, 2), np.zeros_like(there)
+        present = np.zeros(owners, dtype=np.uint16)
+        present[[self._places[name] for name in names]] = 1
+        doubled, left_in_circle = np.tile(present, 2), np.zeros_like(present)
         for step in self._steps:
-            around += twice[step % owners : step % owners + owners]
-        return int(np.min(around[there == 1], initial=len(self._steps)))
+            left_in_circle += doubled[step % owners : step % owners + owners]
+        return int(np.min(left_in_circle[present == 1], initial=len(self._steps)))
 
 
 @functools.lru_cache(maxsize=8)
 def set_of(names: tuple[str, ...]) -> frozenset[str]:
-    """The set of many names; one for all parties of a process, which may be thousands."""
+    """The set of many names, cached: the parties of a process, which may be thousands, share one set."""
     return frozenset(names)
 
 
 @functools.lru_cache(maxsize=4)
 def present(owners: tuple[str, ...], fingerprints: tuple[bytes, ...]) -> Mapping[str, bytes]:
-    """Fingerprints of the owners that are there, by name; likewise."""
+    """Fingerprints of the owners that advertised, by name; cached like `set_of`."""
     return {name: mark for name, mark in zip(owners, fingerprints, strict=True) if mark}
 
 
@@ -83,16 +85,16 @@ def root_of(context: bytes, fingerprints: tuple[bytes, ...]) -> bytes:
 
     Args:
         context: of the aggregation.
-        fingerprints: of the advertisements of all n owners in order of names, b"" for who is not there.
+        fingerprints: of the advertisements of all n owners in order of names, b"" for an owner without one.
     """
     return hashlib.sha256(framed(b"fedkme secagg roster", context, *fingerprints)).digest()
 
 
 @functools.lru_cache(maxsize=4)
 def graph_of(parameters: Parameters, root: bytes) -> Graph:
-    """The graph; one for all parties of a process."""
+    """The graph, cached: all parties of a process share one graph."""
     return Graph(parameters, root)
 
 
-def _draw(root: bytes, owner: str) -> bytes:
+def _order_key(root: bytes, owner: str) -> bytes:
     return hashlib.sha256(framed(b"fedkme secagg order", root, owner.encode())).digest()

@@ -23,22 +23,22 @@ KEY_BYTES = 32
 SELF_MASK = b"fedkme secagg self-mask stream"
 PAIR_MASK = b"fedkme secagg pairwise mask stream"
 _BLOCK = 2**17
-"""Bytes of keystream at a time: the block of the sum stays in a processor's second cache."""
+"""Bytes of keystream at a time: such a block of the sum stays in a processor's second-level cache."""
 _ZEROS = bytes(_BLOCK)
 _ONCE = bytes(12)
-"""The nonce of a key that seals one message, ever."""
+"""Nonce of a key that never seals more than one message."""
 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A public X25519 key and whose it is."""
+    """A public X25519 key and its owner."""
 
     owner: str
     key: bytes
 
 
 def framed(*parts: bytes) -> bytes:
-    """Parts one after the other, each with its length, so that no two lists give the same bytes."""
+    """Concatenate parts, each with its length, so that no two lists of parts give the same bytes."""
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
@@ -48,14 +48,14 @@ def public_bytes(private: bytes) -> bytes:
 
 
 class KeyPair:
-    """A private X25519 key of an owner with its public one: what it shares with peers is computed once."""
+    """An owner's private and public X25519 key; each secret that it shares with a peer is computed once."""
 
     def __init__(self, private: bytes, mine: PublicKey) -> None:
-        """Take up a key.
+        """Load a key.
 
         Args:
             private: the private key of `mine`.
-            mine: this owner's.
+            mine: this owner's public key.
         """
         self.mine = mine
         self._private = X25519PrivateKey.from_private_bytes(private)
@@ -64,16 +64,16 @@ class KeyPair:
     def key(self, peer: PublicKey, context: bytes, label: bytes) -> bytes:
         """A key that two owners share, 32 bytes.
 
-        HKDF-SHA256 over the whole shared secret of X25519, with the aggregation as salt and the use, both
-        names and both public keys as information, so that it is good for one purpose of one aggregation.
+        HKDF-SHA256 over the whole shared secret of X25519. The salt is the aggregation; the information is
+        the use, both names and both public keys. So the key is good for one purpose of one aggregation.
 
         Args:
-            peer: the other's.
+            peer: the other owner's public key.
             context: of the aggregation.
             label: the use of the key.
 
         Raises:
-            SecureAggregationError: the peer's key is one that makes every secret the same.
+            SecureAggregationError: the peer's key is a point of low order, with which all secrets are equal.
         """
         if peer not in self._agreed:
             try:
@@ -81,13 +81,13 @@ class KeyPair:
                 self._agreed[peer] = self._private.exchange(public)
             except ValueError:  # a point of low order
                 raise SecureAggregationError(
-                    f"the key of {peer.owner!r} is not a valid key", "Ask that owner."
+                    f"the key of {peer.owner!r} is not a valid key", "Ask that owner to update its software."
                 ) from None
         return _pair_key(self._agreed[peer], self.mine, peer, context, label)
 
 
 def pair_key(private: bytes, mine: PublicKey, peer: PublicKey, context: bytes, label: bytes) -> bytes:
-    """A key that two owners share, for one peer; see `KeyPair.key`."""
+    """A key that two owners share; see `KeyPair.key`, which is faster for many peers."""
     return KeyPair(private, mine).key(peer, context, label)
 
 
@@ -103,13 +103,13 @@ def expand(secret: bytes, context: bytes, info: bytes) -> bytes:
 
 
 def verified(key: Ed25519PublicKey, signature: bytes, signed: bytes) -> bool:
-    """Check whether the signature is the key's; once for all parties of a process, which may be thousands."""
+    """Check a signature; all parties of a process, which may be thousands, share the result."""
     return verified_once(key.public_bytes_raw(), signature, signed)
 
 
 @functools.lru_cache(maxsize=2**14)  # signatures of 10,000 owners, below 10 MB
 def verified_once(key: bytes, signature: bytes, signed: bytes) -> bool:
-    """Check a signature by the bytes of its Ed25519 key; kept, as it never changes."""
+    """Check a signature by the bytes of its Ed25519 key; cached, since the result never changes."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, signed)
     except InvalidSignature:
@@ -118,12 +118,12 @@ def verified_once(key: bytes, signature: bytes, signed: bytes) -> bool:
 
 
 def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
-    """ChaCha20-Poly1305 under a key that seals nothing else."""
+    """Encrypt with ChaCha20-Poly1305 under a key that seals nothing else."""
     return ChaCha20Poly1305(key).encrypt(_ONCE, plain, about)
 
 
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
-    """Open what was sealed; None if it was altered or is about something else."""
+    """Open a sealed message; None if it was altered or is about something else."""
     try:
         return ChaCha20Poly1305(key).decrypt(_ONCE, sealed, about)
     except InvalidTag:
@@ -135,8 +135,8 @@ def add_keystreams(words: Words, plus: Sequence[bytes], minus: Sequence[bytes]) 
 
     Args:
         words: (length,) uint64, contiguous.
-        plus: keys of 32 bytes; none may be used for anything else.
-        minus: likewise.
+        plus: keys of 32 bytes whose streams are added; no key may serve anything else.
+        minus: keys of 32 bytes whose streams are subtracted, likewise.
     """
     streams = [
         (Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor(), combine)

@@ -1,7 +1,7 @@
 """Messages between owners and curator, phase by phase.
 
-Values check their own shape, so that whatever a decoder makes of a peer's bytes is one of these or a
-SecureAggregationError. What they mean is checked by who receives them.
+A message checks its own shape: a decoder of a peer's bytes returns a well-formed message or raises a
+SecureAggregationError. The recipient of a message checks its meaning.
 """
 
 from __future__ import annotations
@@ -54,20 +54,21 @@ class Advertisement:
 
     @property
     def fingerprint(self) -> bytes:
-        """SHA-256 of it, with its signature."""
+        """SHA-256 of the advertisement with its signature."""
         return hashlib.sha256(framed(self.signed, self.signature)).digest()
 
 
 @dataclass(frozen=True)
 class KeyRoster:
-    """Phase 1, curator to owners: everybody's advertisement, or those of an owner's circle."""
+    """Phase 1, curator to owners: all advertisements, or with neighbours those of the owner's circle."""
 
     question: ClassVar[str] = "aggregate"
     step: ClassVar[str] = "roster"
     context: bytes
     advertisements: tuple[Advertisement, ...]
     fingerprints: tuple[bytes, ...] = ()
-    """Fingerprints of all n owners in order of names, b"" for who is not there; none without neighbours."""
+    """Fingerprints of all n owners in order of names, b"" for an owner that did not advertise; none without
+    neighbours."""
     keys: tuple[KeyBinding, ...] = ()
     """Signing keys of the owner's circle and of the committee; none without neighbours."""
 
@@ -76,13 +77,13 @@ class KeyRoster:
         _check_tuple(self.advertisements, Advertisement)
         _check_tuple(self.fingerprints, bytes)
         _check_tuple(self.keys, KeyBinding)
-        for each in self.fingerprints:
-            _check_bytes(each, _CONTEXT_BYTES if each else 0)
+        for fingerprint in self.fingerprints:
+            _check_bytes(fingerprint, _CONTEXT_BYTES if fingerprint else 0)
 
 
 @dataclass(frozen=True)
 class SealedShare:
-    """Shares of the sender's two secrets that the recipient alone can open."""
+    """Shares of the sender's two secrets; the recipient alone can open them."""
 
     sender: str
     recipient: str
@@ -96,7 +97,7 @@ class SealedShare:
 
 @dataclass(frozen=True)
 class SealedShares:
-    """Phase 2, owner to curator: a share for every other owner of its circle."""
+    """Phase 2, owner to curator: a sealed share for every other owner of the sender's circle."""
 
     sender: str
     context: bytes
@@ -109,7 +110,7 @@ class SealedShares:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Phase 2, curator to one owner: the shares for it of everybody in its circle who shared."""
+    """Phase 2, curator to one owner: the shares that its circle sealed for it."""
 
     question: ClassVar[str] = "aggregate"
     step: ClassVar[str] = "delivery"
@@ -144,7 +145,7 @@ class MaskedInput:
 
 @dataclass(frozen=True)
 class Survivors:
-    """Phase 3, curator to owners: whose masked vectors it has, in order of their names."""
+    """Phase 3, curator to owners: the owners whose masked vectors arrived, in order of names."""
 
     question: ClassVar[str] = "aggregate"
     step: ClassVar[str] = "survivors"
@@ -158,7 +159,7 @@ class Survivors:
 
 @dataclass(frozen=True)
 class Endorsement:
-    """Phase 4, owner to curator: a signature of everything the owner was told."""
+    """Phase 4, owner to curator: a signature of all that the curator told the owner."""
 
     sender: str
     context: bytes
@@ -171,7 +172,7 @@ class Endorsement:
 
 @dataclass(frozen=True)
 class Endorsements:
-    """Phase 4, curator to owners: everybody's signature."""
+    """Phase 4, curator to owners: the signatures of the owners."""
 
     question: ClassVar[str] = "aggregate"
     step: ClassVar[str] = "endorsements"
@@ -185,7 +186,7 @@ class Endorsements:
 
 @dataclass(frozen=True)
 class RevealedShare:
-    """One owner's share of one secret of another."""
+    """One owner's share of a secret of the owner `about`."""
 
     about: str
     share: bytes
@@ -211,12 +212,12 @@ class Unmasking:
 
 
 def advertised(context: bytes, sender: str, cipher_key: bytes, mask_key: bytes, commitment: bytes) -> bytes:
-    """Bytes that an advertisement's signature is of."""
+    """Bytes that an owner signs in an advertisement."""
     return framed(b"fedkme secagg advertisement", context, sender.encode(), cipher_key, mask_key, commitment)
 
 
 def committed(context: bytes, owner: str, seed: bytes) -> bytes:
-    """The commitment to the seed of a self-mask; the seed is uniform in 2**256, so it hides it."""
+    """The commitment to the seed of a self-mask; it hides the seed, which is uniform in 2**256."""
     return hashlib.sha256(framed(b"fedkme secagg self-mask", context, owner.encode(), seed)).digest()
 
 
@@ -228,38 +229,39 @@ def sealed_about(context: bytes, sender: str, recipient: str) -> bytes:
 def endorsed(
     context: bytes, advertisements: Iterable[Advertisement], sharing: Iterable[str], survivors: Iterable[str]
 ) -> bytes:
-    """Bytes that an endorsement's signature is of: all that the curator told every owner alike.
+    """Bytes that an owner signs in an endorsement: all that the curator must tell every owner alike.
 
     Args:
-        context: of the aggregation; with neighbours of its roster, which binds the advertisements.
+        context: of the aggregation; with neighbours the context of its roster, which binds the
+            advertisements.
         advertisements: of phase 1; with neighbours none.
-        sharing: who shared, in phase 2.
+        sharing: owners that shared, in phase 2.
         survivors: of phase 3.
     """
     keys = [
         part
-        for each in sorted(advertisements, key=lambda each: each.sender)
-        for part in (each.signed, each.signature)
+        for message in sorted(advertisements, key=lambda message: message.sender)
+        for part in (message.signed, message.signature)
     ]
-    names = (_digest(frozenset(each)) for each in (sharing, survivors))
+    names = (_digest(frozenset(owners)) for owners in (sharing, survivors))
     return framed(b"fedkme secagg survivors", context, hashlib.sha256(framed(*keys)).digest(), *names)
 
 
 @functools.lru_cache(maxsize=8)
 def _digest(names: frozenset[str]) -> bytes:
-    """SHA-256 of names in their order; once for all parties of a process, as `session_of`."""
+    """SHA-256 of names in their order; cached for all parties of a process, like `session_of`."""
     return hashlib.sha256(framed(*(name.encode() for name in sorted(names)))).digest()
 
 
 @functools.lru_cache(maxsize=8)
-def session_of(context: bytes, *heard: bytes | tuple[str, ...]) -> bytes:
-    """Context of what follows from more than parameters, 32 bytes.
+def session_of(context: bytes, *facts: bytes | tuple[str, ...]) -> bytes:
+    """Context of messages that depend on more than the parameters, 32 bytes.
 
     Args:
         context: of the aggregation.
-        heard: the root of its roster; then who shared.
+        facts: the root of the aggregation's roster; then the owners that shared.
     """
-    parts = (each if isinstance(each, bytes) else framed(*(name.encode() for name in each)) for each in heard)
+    parts = (part if isinstance(part, bytes) else framed(*(name.encode() for name in part)) for part in facts)
     return hashlib.sha256(framed(b"fedkme secagg session", context, *parts)).digest()
 
 

@@ -1,12 +1,12 @@
-"""Noise that nobody knows whole: each owner adds a share, and the sum of the honest shares protects.
+"""Distributed noise: each owner adds a share that it alone knows, and the sum of the honest shares protects.
 
 Every owner adds an independent discrete Gaussian N_Z(0, s^2) to each coordinate of its vector of integers
-(Kairouz, Liu, Steinke 2021, "The distributed discrete Gaussian mechanism"). At most D of n owners drop out
-and at most T tell the curator their shares. An owner that hears of a total, or of what is made of it, knows
-its own share whether it tells or not. So at least m = n - D - max(T, 1) shares stay unknown to each observer:
-all statements are about these m; more shares only add to them. Sums are taken modulo 2**k, which is
-post-processing. The sum of m discrete Gaussians is not one, and the two lemmas below say how little it
-matters. Write, for v > 0,
+(Kairouz, Liu, Steinke 2021, "The distributed discrete Gaussian mechanism"). At most D of n owners drop out,
+and at most T tell the curator their shares. An owner that learns a total, or something computed from it,
+knows its own share in any case. So at least m = n - D - max(T, 1) shares stay unknown to each observer. All
+statements are about these m shares; more shares only add noise. Sums are taken modulo 2**k, which is
+post-processing. The sum of m discrete Gaussians is not a discrete Gaussian, and the two lemmas below say how
+little this matters. Write, for v > 0,
 
     h(v) = 2 sum_{j>=1} exp(-2 pi^2 v j^2),    lambda(v) = log((1 + h(v)) / (1 - h(v)))    (h(v) < 1).
 
@@ -18,11 +18,12 @@ which lies within sqrt(2 pi v) (1 -+ h(v)).
 
 **Lemma 1 (sum).** Let p be the law of the sum of m shares and q = N_Z(0, m s^2). Then |log(p/q)| <= tau at
 every integer, with tau = sum_{k=1}^{m-1} lambda(s^2 k/(k+1)).
-*Proof.* Write the law of k shares as exp(-x^2 / (2 k s^2)) g_k(x) / Z with g_1 = 1. With one share more, by
-completing the square, it is exp(-x^2 / (2 (k+1) s^2)) sum_y g_k(y) exp(-(y-c)^2 / (2v)) with c = x k/(k+1)
-and v = s^2 k/(k+1). If max g_k / min g_k <= exp(t), the sum over y varies over all x by a factor of at most
-exp(t + lambda(v)). Last, p/q = g_m / E_q[g_m], and a positive function over a mean of itself lies within the
-ratio of its extremes. (Kairouz et al., theorem 11, have 10 sum_k exp(-2 pi^2 s^2 k/(k+1)) for the same.)
+*Proof.* Write the law of k shares as exp(-x^2 / (2 k s^2)) g_k(x) / Z with g_1 = 1. With one more share, by
+completing the square, the law is exp(-x^2 / (2 (k+1) s^2)) sum_y g_k(y) exp(-(y-c)^2 / (2v)) with c = x
+k/(k+1) and v = s^2 k/(k+1). If max g_k / min g_k <= exp(t), the sum over y varies over all x by a factor of
+at most exp(t + lambda(v)). Last, p/q = g_m / E_q[g_m], and a positive function over a mean of itself lies
+within the ratio of its extremes. (Kairouz et al., theorem 11, have 10 sum_k exp(-2 pi^2 s^2 k/(k+1)) for the
+same.)
 
 **Lemma 2 (one continuous Gaussian).** For 0 < w < V let R send a real y to a draw x of Z with probability
 proportional to exp(-(x-y)^2 / (2w)); R commutes with shifts by integers. The law r of R(N(0, V - w)) and
@@ -37,9 +38,9 @@ releases of the Gaussian mechanism with multiplier sqrt(V - w) / Delta are (eps,
 *Proof.* For all releases together P(S) <= e^xi R(S) <= e^xi (e^eps R'(S) + delta) <= e^(eps + 2 xi) P'(S) +
 e^xi delta; R is a post-processing of the Gaussian mechanism.
 
-So the analytic calibration of fedkme.privacy.gaussian holds for the distributed noise, and the event in a
-ledger is that of a Gaussian. With w = 16 and s >= 2**24 (below), xi < 1e-120 for a million coordinates, a
-million releases and a thousand owners: it is counted, and no float shows it.
+So the analytic calibration of fedkme.privacy.gaussian holds for the distributed noise, and ledgers write the
+event of a Gaussian. With w = 16 and s >= 2**24 (below), xi < 1e-120 for a million coordinates, a million
+releases and a thousand owners: the figures count xi, and no float shows it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from fedkme.privacy.noise import NoiseSource, whole
 from fedkme.secagg.parameters import Parameters
 
 LEAST_SHARE = 2.0**24
-"""Least deviation of a share in steps: from there on SecureNoise draws on the integers."""
+"""Least deviation of a share in steps: from this deviation on SecureNoise draws integers."""
 _LARGEST_SHARE = 2.0**45
 """A share stays below 2**53, where float64 holds every integer, with probability 1 - exp(-2**15)."""
 SMOOTHING = 16.0
@@ -87,7 +88,7 @@ def sum_excess(share: float, honest: int) -> float:
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """Shares of noise, and what they promise. Neighbouring: as the diameter was taken under.
+    """Shares of noise and their privacy, under the neighbouring relation of the diameter.
 
     Raises:
         ConfigError: on construction, if no statement holds.
@@ -102,7 +103,7 @@ class NoisePlan:
     diameter: float
     """L2 diameter of the sum of all owners' integers, in steps, see fedkme.sums.vector.SumVector.diameter."""
     releases: int = 1
-    """r, all with this noise."""
+    """r, number of releases, all with this noise."""
     smoothing: float = SMOOTHING
     """w of lemma 2."""
 
@@ -110,7 +111,8 @@ class NoisePlan:
         numbers = (self.share, self.diameter, self.smoothing)
         if min(self.honest, self.length, self.releases) < 1 or not all(0 < x < math.inf for x in numbers):
             raise ConfigError(
-                "distributed noise is planned without owners, coordinates or scales", "Give them."
+                "distributed noise is planned without owners, coordinates or scales",
+                "Give at least one honest owner, one coordinate, one release and positive scales.",
             )
         if not (self.excess < math.inf and self.variance > self.smoothing):
             raise ConfigError(
@@ -125,21 +127,21 @@ class NoisePlan:
     @property
     def excess(self) -> float:
         """Xi, of the theorem."""
-        each = sum_excess(self.share, self.honest) + lattice_excess(self.smoothing)
-        return self.length * self.releases * each
+        per_coordinate = sum_excess(self.share, self.honest) + lattice_excess(self.smoothing)
+        return self.length * self.releases * per_coordinate
 
     @property
     def multiplier(self) -> float:
-        """Multiplier of the Gaussian mechanism that one release is, up to the excess."""
+        """Noise multiplier of the Gaussian mechanism that one release equals, up to the excess."""
         return math.sqrt(self.variance - self.smoothing) / self.diameter
 
     @property
     def event(self) -> Gaussian:
-        """All releases, for a ledger; a plan of `plan_noise` has an excess that no figure shows."""
+        """Event of all releases, for a ledger; with `plan_noise` figures are too coarse for the excess."""
         return Gaussian(self.multiplier, self.releases)
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon of all releases together at this delta, the excess with it."""
+        """Epsilon of all releases together at this delta, the excess included."""
         sigma = self.multiplier / math.sqrt(self.releases)
         return gaussian_epsilon(sigma, delta * math.exp(-self.excess)) + 2.0 * self.excess
 
@@ -155,7 +157,7 @@ def plan_noise(
     diameter: float,
     releases: int = 1,
 ) -> NoisePlan:
-    """The least shares with which all releases are (epsilon, delta)-DP against curator and colluders.
+    """Plan the least shares with which all releases are (epsilon, delta)-DP against curator and colluders.
 
     The sum then has noise of variance up to n / (n - D - T) times what a trusted curator would add.
 
@@ -174,12 +176,15 @@ def plan_noise(
     """
     honest = owners - dropouts - colluders
     if honest < 1 or not 0 < diameter < math.inf:
-        raise ConfigError("distributed noise needs an honest owner and a finite diameter", "Give them.")
+        raise ConfigError(
+            "distributed noise needs an honest owner and a finite diameter",
+            "Invite more owners, or allow fewer drop-outs and colluders; check the feature map's bounds.",
+        )
     excess = NoisePlan(LEAST_SHARE, honest, length, diameter, releases).excess
     if not epsilon > 2.0 * excess:
-        raise ConfigError(f"epsilon {epsilon} leaves nothing for noise", "Ask for a larger one.")
+        raise ConfigError(f"epsilon {epsilon} leaves nothing for noise", "Ask for a larger epsilon.")
     sigma = gaussian_sigma(epsilon - 2.0 * excess, delta * math.exp(-excess), releases) * diameter
-    # The share must not be smaller for having been rounded.
+    # The factor makes up for rounding: the share must not come out too small.
     share = math.sqrt((sigma**2 + SMOOTHING) / honest) * (1.0 + 2.0**-48)
     if not LEAST_SHARE <= share <= _LARGEST_SHARE:
         way = "finer" if share < LEAST_SHARE else "coarser"
@@ -191,15 +196,15 @@ def plan_noise(
 
 
 def plan_of(parameters: Parameters, diameter: float, releases: int = 1) -> NoisePlan:
-    """Compute what an aggregation's noise promises; an owner does so itself before it takes part.
+    """Compute the privacy of an aggregation's noise; every owner does so itself before it takes part.
 
     Args:
         parameters: as the curator proposes them.
-        diameter: L2 diameter of the sum, in steps, by this owner's own reckoning.
+        diameter: L2 diameter of the sum, in steps, as this owner computes it.
         releases: r.
 
     Raises:
-        ConfigError: it promises nothing.
+        ConfigError: the noise gives no privacy.
     """
     honest = parameters.least_survivors - max(1, parameters.colluders)
     return NoisePlan(parameters.noise, honest, parameters.length, diameter, releases)
@@ -218,7 +223,7 @@ def draw_share(noise: NoiseSource, share: float, size: int) -> NDArray[np.int64]
         size: number of coordinates.
 
     Raises:
-        ConfigError: the deviation is not one for which the source draws on the integers.
+        ConfigError: the source of noise cannot draw integers of this deviation.
     """
     if not LEAST_SHARE <= share <= _LARGEST_SHARE:
         raise ConfigError(

@@ -1,9 +1,9 @@
 """An owner's part in an aggregation: five steps, each a message in and a message out.
 
 Bonawitz et al. 2017, "Practical secure aggregation for privacy-preserving machine learning", figure 4, in its
-variant against an active adversary. An owner trusts the authenticity of signing keys, and its own memory;
-the curator may drop, alter, repeat and invent what it likes. The first thing that does not fit ends the
-owner's part: it says why, forgets its secrets and answers nothing any more.
+variant against an active adversary. An owner trusts the authenticity of signing keys and its own memory. The
+curator may drop, alter, repeat and invent messages. The first message that does not fit ends the owner's
+part: the owner says why, forgets its secrets and answers no further message.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from fedkme.secagg.parameters import Parameters
 from fedkme.secagg.ring import Steps, check_steps, reduce_words, to_words
 from fedkme.secagg.shamir import SHARE_BYTES, Entropy
 
-_DISTRUST = "This owner leaves the aggregation; compare what the owners were told before asking again."
+_DISTRUST = "This owner leaves the aggregation; compare what owners received before asking again."
 
 
 class Phase(enum.Enum):
-    """Phase of the protocol, named after what an owner does next."""
+    """Phase of the protocol, named after the owner's next step."""
 
     ADVERTISE = "advertise"
     SHARE = "share"
@@ -80,7 +80,7 @@ class _Secrets:
 
 
 class OwnerAggregator:
-    """One owner in one aggregation. Its secrets live in this object alone: an owner that restarts is lost."""
+    """One owner in one aggregation; it alone holds the owner's secrets, so an owner that restarts is lost."""
 
     def __init__(
         self,
@@ -91,29 +91,29 @@ class OwnerAggregator:
         *,
         entropy: Entropy = secrets.token_bytes,
     ) -> None:
-        """Begin.
+        """Begin the first phase.
 
         Args:
-            parameters: as this owner's policy accepted them; owners with other ones do not understand it.
-            name: this owner's.
-            signing_key: this owner's.
+            parameters: as this owner's policy accepted them; owners with others reject its messages.
+            name: this owner's name.
+            signing_key: this owner's signing key.
             peers: the signing key of each owner of the parameters, from certificates
-                (fedkme.secagg.signing) or from outside, never on the curator's word alone; with neighbours
-                they come in phase 2.
-            entropy: random bytes; anything but the default protects nobody.
+                (fedkme.secagg.signing) or from another trusted source, never on the curator's word alone;
+                with neighbours these keys come in phase 2.
+            entropy: source of random bytes; any source but the default protects nobody.
 
         Raises:
-            ConfigError: an owner has no signing key, or this one's is another.
+            ConfigError: an owner has no signing key, or `peers` has another key for this owner.
         """
         missing = set(() if parameters.neighbours else parameters.owners) - set(peers)
         if name not in parameters.owners or missing:
             raise ConfigError(
                 f"secure aggregation of {name!r} lacks signing keys of {len(missing)} owners, or itself",
-                "Give the signing key of every owner, and this one's name among them.",
+                "Give the signing key of every owner, this owner included.",
             )
         own = signing_key.public_key()
         if peers.get(name, own).public_bytes_raw() != own.public_bytes_raw():
-            raise ConfigError(f"the signing key of {name!r} is another one", "Give the owner's own key.")
+            raise ConfigError(f"{name!r} has another signing key than its peers say", "Give its own key.")
         self.name = name
         self.phase = Phase.ADVERTISE
         self._parameters = parameters
@@ -123,20 +123,20 @@ class OwnerAggregator:
         self._entropy = entropy
         self._secrets: _Secrets | None = None
         self._session = self._context
-        """Context of what is shared: with neighbours, of the roster too."""
+        """Context of shares; with neighbours it depends on the roster."""
         self._graph: Graph
-        """Graph of who shares with whom, from phase 2 on."""
+        """Graph of the owners that share with each other, from phase 2 on."""
         self._keys: dict[str, Advertisement] = {}
-        """Advertisements of its circle."""
+        """Advertisements of this owner's circle, by name."""
         self._shares: dict[str, tuple[bytes, bytes]] = {}
-        """By owner that shared: this owner's share of its seed, and of its mask key."""
-        self._there: frozenset[str]
-        """Everybody on the roster; from phase 3 on, everybody who shared."""
+        """This owner's shares of another owner's seed and mask key, by the other owner's name."""
+        self._members: frozenset[str]
+        """Owners on the roster; from phase 3 on, owners that shared."""
         self._survivors: tuple[str, ...] = ()
         self._masking = self._context
-        """Context of masks: with neighbours, of roster and of who shared."""
+        """Context of masks; with neighbours it depends on the roster and on the owners that shared."""
         self._sealing: KeyPair | None = None
-        self._told = b""
+        self._statement = b""
         """Bytes that this owner endorsed."""
 
     def advertise(self) -> Advertisement:
@@ -152,22 +152,22 @@ class OwnerAggregator:
             return own
 
     def share(self, roster: KeyRoster, peers: Mapping[str, Ed25519PublicKey] | None = None) -> SealedShares:
-        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of its circle.
+        """Phase 2: shares of the self-mask's seed and of the mask key for every other owner of the circle.
 
         Args:
-            roster: everybody's advertisement, or with neighbours those of the circle.
-            peers: with neighbours: signing keys of circle and committee, verified as those of `__init__` are.
+            roster: everybody's advertisement, or with neighbours the advertisements of the circle.
+            peers: with neighbours: signing keys of circle and committee, verified like those of `__init__`.
 
         Raises:
-            SecureAggregationError: too few owners, or an advertisement that its owner did not sign for this
-                aggregation; other neighbours than the graph has; also if it is not this phase's turn.
+            SecureAggregationError: too few owners; an advertisement that its owner did not sign for this
+                aggregation; other neighbours than the graph has; or a call in another phase.
         """
         with self._step(Phase.SHARE, Phase.MASK):
-            ours = self._held()
+            ours = self._require_secrets()
             self._check_context(roster.context)
             self._peers = dict(peers or {}) | self._peers
-            self._draw(roster)
-            self._keys = self._checked(roster)
+            self._compute_graph(roster)
+            self._keys = self._check_advertisements(roster)
             names = sorted(self._keys)
             points = [self._parameters.point(name) for name in names]
             threshold = self._parameters.threshold
@@ -197,13 +197,13 @@ class OwnerAggregator:
 
         Raises:
             SecureAggregationError: too few owners, a share that does not open, or a vector out of range.
-            ConfigError: the deviation is not one for which the source draws on the integers.
+            ConfigError: the source of noise cannot draw integers of this deviation.
         """
         with self._step(Phase.MASK, Phase.ENDORSE):
-            ours = self._held()
+            ours = self._require_secrets()
             self._check_context(delivery.context)
-            self._open(delivery)
-            self._sealing = None  # nothing is sealed or opened any more
+            self._open_shares(delivery)
+            self._sealing = None  # this owner seals and opens no further shares
             check_steps(steps, self._parameters)
             noised = steps + draw_share(noise, self._parameters.noise, len(steps))
             words = to_words(noised, self._parameters.bits)
@@ -218,48 +218,51 @@ class OwnerAggregator:
             return MaskedInput(self.name, self._context, reduce_words(words, self._parameters.bits))
 
     def endorse(self, survivors: Survivors) -> Endorsement:
-        """Phase 4: a signature of the survivors, with everything that the curator said before.
+        """Phase 4: a signature of the survivors and of all earlier messages of the curator.
 
         Raises:
-            SecureAggregationError: too few survivors, this owner is not one although it answered, or one is
-                nobody that shared.
+            SecureAggregationError: too few survivors; this owner answered and is missing among them; or a
+                survivor did not share.
         """
         with self._step(Phase.ENDORSE, Phase.UNMASK):
             self._check_context(survivors.context)
             if self.name not in survivors.owners:
-                raise self._deviates("counts this owner, which answered, as lost")
-            if not self._there.issuperset(survivors.owners):
-                raise self._deviates("counts an owner as a survivor that shared no masks")
+                raise self._deviation("counts this owner, which answered, as lost")
+            if not self._members.issuperset(survivors.owners):
+                raise self._deviation("counts an owner as a survivor that shared no masks")
             self._check_left(set_of(survivors.owners), "are left")
             self._survivors = survivors.owners
-            self._told = self._endorsed()
-            return Endorsement(self.name, self._context, self._signing_key.sign(self._told))
+            self._statement = self._statement_to_endorse()
+            return Endorsement(self.name, self._context, self._signing_key.sign(self._statement))
 
     def unmask(self, endorsements: Endorsements) -> Unmasking:
-        """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; of nobody both.
+        """Phase 5: shares of survivors' self-masks and of lost owners' mask keys; never both of one owner.
 
         Raises:
-            SecureAggregationError: fewer than the threshold of survivors endorse what this owner was told.
+            SecureAggregationError: fewer survivors than the threshold endorse the messages that this owner
+                got.
         """
         with self._step(Phase.UNMASK, Phase.DONE):
             self._check_context(endorsements.context)
-            signers = [each.sender for each in endorsements.endorsements]
+            signers = [endorsement.sender for endorsement in endorsements.endorsements]
             entitled = self._graph.committee.intersection(self._survivors)
             if len(set(signers)) != len(signers) or not entitled.issuperset(signers):
-                raise self._deviates("shows endorsements that are not of survivors, one each")
+                raise self._deviation("shows endorsements that are not one each of survivors")
             self._check_count(len(signers), self._parameters.threshold, "endorse the survivors")
-            for each in endorsements.endorsements:
-                if each.context != self._context or not verified(
-                    self._peers[each.sender], each.signature, self._told
+            for endorsement in endorsements.endorsements:
+                if endorsement.context != self._context or not verified(
+                    self._peers[endorsement.sender], endorsement.signature, self._statement
                 ):
-                    raise self._deviates(f"told {each.sender!r} something else, or that owner deviates")
-            left = set(self._survivors)
+                    raise self._deviation(
+                        f"told {endorsement.sender!r} something else, or that owner deviates"
+                    )
+            survivors = set(self._survivors)
             circle = sorted(self._shares)
             revealed = Unmasking(
                 self.name,
                 self._context,
-                tuple(RevealedShare(name, self._shares[name][0]) for name in circle if name in left),
-                tuple(RevealedShare(name, self._shares[name][1]) for name in circle if name not in left),
+                tuple(RevealedShare(name, self._shares[name][0]) for name in circle if name in survivors),
+                tuple(RevealedShare(name, self._shares[name][1]) for name in circle if name not in survivors),
             )
             self._forget()
             return revealed
@@ -269,7 +272,7 @@ class OwnerAggregator:
         if self.phase is not now:
             raise SecureAggregationError(
                 f"owner {self.name!r} is asked to {now.value} when it is to {self.phase.value}",
-                "A step is done once; send the answer that was given again.",
+                "An owner takes each step once: send its first answer again.",
             )
         self.phase = Phase.LEFT
         try:
@@ -283,95 +286,106 @@ class OwnerAggregator:
         self._secrets = self._sealing = None
         self._shares = {}
 
-    def _held(self) -> _Secrets:
-        assert self._secrets is not None  # only LEFT and DONE are without, and no step begins there
+    def _require_secrets(self) -> _Secrets:
+        assert self._secrets is not None  # only LEFT and DONE have no secrets, and no step begins there
         return self._secrets
 
-    def _draw(self, roster: KeyRoster) -> None:
-        """Compute the graph, and check that the roster is that of this owner's circle."""
+    def _compute_graph(self, roster: KeyRoster) -> None:
+        """Compute the graph, and check that the roster is for this owner's circle."""
         parameters, marks = self._parameters, roster.fingerprints
         if not parameters.neighbours:
             self._graph = graph_of(parameters, b"")
-            self._there = frozenset(each.sender for each in roster.advertisements)
+            self._members = frozenset(advertisement.sender for advertisement in roster.advertisements)
             return
         if len(marks) != len(parameters.owners):
-            raise self._deviates("shows a roster that is not of all owners")
-        there = present(parameters.owners, marks)
-        if any(there.get(each.sender) != each.fingerprint for each in roster.advertisements):
-            raise self._deviates("shows keys that are not those of its roster")
+            raise self._deviation("shows a roster that is not of all owners")
+        fingerprints = present(parameters.owners, marks)
+        if any(
+            fingerprints.get(advertisement.sender) != advertisement.fingerprint
+            for advertisement in roster.advertisements
+        ):
+            raise self._deviation("shows keys that are not those of its roster")
         root = root_of(self._context, marks)
-        self._graph, self._there = graph_of(parameters, root), set_of(tuple(there))
+        self._graph, self._members = graph_of(parameters, root), set_of(tuple(fingerprints))
         self._session = session_of(self._context, root)
-        circle = self._there.intersection(self._graph.circle(self.name))
-        if circle != {each.sender for each in roster.advertisements}:
-            raise self._deviates("shows other neighbours than the roster gives this owner")
-        if not self._there.intersection(circle | self._graph.committee) <= set(self._peers):
-            raise self._deviates("lacks signing keys of neighbours, or of the committee")
+        circle = self._members.intersection(self._graph.circle(self.name))
+        if circle != {advertisement.sender for advertisement in roster.advertisements}:
+            raise self._deviation("shows other neighbours than the roster gives this owner")
+        if not self._members.intersection(circle | self._graph.committee) <= set(self._peers):
+            raise self._deviation("lacks signing keys of neighbours, or of the committee")
 
-    def _checked(self, roster: KeyRoster) -> dict[str, Advertisement]:
+    def _check_advertisements(self, roster: KeyRoster) -> dict[str, Advertisement]:
         keys: dict[str, Advertisement] = {}
-        for each in roster.advertisements:
-            if each.sender in keys or not self._parameters.includes(each.sender):
-                raise self._deviates("shows keys of a party that is no owner of it, or two of one owner")
-            own = each.sender == self.name and each == self._keys[self.name]  # needs no verification
+        for advertisement in roster.advertisements:
+            if advertisement.sender in keys or not self._parameters.includes(advertisement.sender):
+                raise self._deviation("shows keys of a party that is no owner of it, or two of one owner")
+            own = (
+                advertisement.sender == self.name and advertisement == self._keys[self.name]
+            )  # needs no verification
             if not own and (
-                each.context != self._context
-                or not verified(self._peers[each.sender], each.signature, each.signed)
+                advertisement.context != self._context
+                or not verified(
+                    self._peers[advertisement.sender], advertisement.signature, advertisement.signed
+                )
             ):
-                raise self._deviates(f"shows keys that {each.sender!r} did not sign for it")
-            keys[each.sender] = each
+                raise self._deviation(f"shows keys that {advertisement.sender!r} did not sign for it")
+            keys[advertisement.sender] = advertisement
         if keys.get(self.name) != self._keys[self.name]:
-            raise self._deviates("shows other keys of this owner than it advertised")
-        public = [key for each in keys.values() for key in (each.cipher_key, each.mask_key)]
+            raise self._deviation("shows other keys of this owner than it advertised")
+        public = [
+            key
+            for advertisement in keys.values()
+            for key in (advertisement.cipher_key, advertisement.mask_key)
+        ]
         if len(set(public)) != len(public):
-            raise self._deviates("shows a key twice")
-        self._check_left(self._there, "advertised keys")
+            raise self._deviation("shows a key twice")
+        self._check_left(self._members, "advertised keys")
         return keys
 
-    def _open(self, delivery: Delivery) -> None:
+    def _open_shares(self, delivery: Delivery) -> None:
         if delivery.recipient != self.name:
-            raise self._deviates("delivers shares of somebody else")
-        for each in delivery.shares:
-            sender = each.sender
-            if each.recipient != self.name or sender in self._shares or sender not in self._keys:
-                raise self._deviates("delivers shares of somebody else, or twice")
+            raise self._deviation("delivers shares for another owner")
+        for share in delivery.shares:
+            sender = share.sender
+            if share.recipient != self.name or sender in self._shares or sender not in self._keys:
+                raise self._deviation("delivers shares for another owner, or twice")
             about = sealed_about(self._session, sender, self.name)
-            plain = unseal(self._sealing_key(sender, about), each.sealed, about)
+            plain = unseal(self._sealing_key(sender, about), share.sealed, about)
             if plain is None:
-                raise self._deviates(f"delivers a share that {sender!r} did not seal, or that was altered")
+                raise self._deviation(f"delivers a share that {sender!r} did not seal, or that was altered")
             parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
             for part in parts:
                 shamir.from_bytes(part)
             self._shares[sender] = parts
         sharing = set_of(delivery.sharing or tuple(self._shares))
-        if not self._there >= sharing or sharing.intersection(self._keys) != set(self._shares):
-            raise self._deviates("delivers other shares than those of its neighbours that shared")
-        self._there = sharing
+        if not self._members >= sharing or sharing.intersection(self._keys) != set(self._shares):
+            raise self._deviation("delivers other shares than those of its neighbours that shared")
+        self._members = sharing
         self._check_left(sharing, "shared")
         if self._parameters.neighbours:
             self._masking = session_of(self._session, delivery.sharing)
 
     def _sealing_key(self, peer: str, about: bytes) -> bytes:
-        """One key for each direction: `about` names sender and recipient, and each seals once."""
+        """Key for one direction: `about` names sender and recipient, and each of the two seals once."""
         if self._sealing is None:
             mine = PublicKey(self.name, self._keys[self.name].cipher_key)
-            self._sealing = KeyPair(self._held().cipher_key, mine)
+            self._sealing = KeyPair(self._require_secrets().cipher_key, mine)
         return self._sealing.key(PublicKey(peer, self._keys[peer].cipher_key), self._session, about)
 
-    def _endorsed(self) -> bytes:
+    def _statement_to_endorse(self) -> bytes:
         keys = () if self._parameters.neighbours else self._keys.values()
-        return endorsed(self._session, keys, self._there, set_of(self._survivors))
+        return endorsed(self._session, keys, self._members, set_of(self._survivors))
 
     def _check_context(self, context: bytes) -> None:
         if context != self._context:
-            raise self._deviates("sends a message of another aggregation, or under other parameters")
+            raise self._deviation("sends a message of another aggregation, or under other parameters")
 
     def _check_left(self, owners: frozenset[str], what: str) -> None:
-        """Check that enough are left, and that of each one's circle enough are to open its secrets."""
+        """Check that enough owners are left, in all and in the circle of each to open its secrets."""
         self._check_count(len(owners), self._parameters.least_survivors, what)
         if self._parameters.neighbours:
-            about = f"{what}, of the circle of one of them,"
-            self._check_count(self._graph.fewest(owners), self._parameters.threshold, about)
+            fewest = self._graph.fewest(owners)
+            self._check_count(fewest, self._parameters.threshold, f"of one circle {what}")
 
     def _check_count(self, count: int, least: int, what: str) -> None:
         if count < least:
@@ -380,7 +394,7 @@ class OwnerAggregator:
                 "Ask again with the owners that are there, under another name.",
             )
 
-    def _deviates(self, how: str) -> SecureAggregationError:
+    def _deviation(self, how: str) -> SecureAggregationError:
         return SecureAggregationError(
             f"the curator of {self._parameters.run!r} {how}, says owner {self.name!r}", _DISTRUST
         )

@@ -1,4 +1,4 @@
-"""Parameters that all parties of an aggregation agree on; every key and signature is bound to all of them."""
+"""Parameters that all parties of an aggregation agree on; they bind every key and every signature."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ _TAIL = 2.0**-40
 
 @dataclass(frozen=True)
 class Parameters:
-    """The aggregation of one vector of each owner.
+    """Parameters of one aggregation, which adds one vector of each owner.
 
     Raises:
         ConfigError: on construction, for parameters under which no statement of docs/decisions/005 holds.
     """
 
     run: str
-    """Names this aggregation among all: a run of several rounds has one name for each."""
+    """Name of this aggregation and no other: a run of several rounds has a name for each round."""
     owners: tuple[str, ...]
-    """All n owners that are asked, in order of their names."""
+    """All n invited owners, in order of their names."""
     threshold: int
-    """t: so many owners open the masks; over (n + T) / 2, so that no two sets of survivors are endorsed. With
-    neighbours: so many of a circle open its owner's, so many of the committee endorse."""
+    """t: owners that open the masks, over (n + T) / 2, so that no two sets of survivors are endorsed.
+
+    With neighbours: members of a circle that open its owner's masks, and of the committee that endorse.
+    """
     dropouts: int
-    """D: so many owners may be missing at the end; owners refuse to open a sum with fewer."""
+    """D: owners that may be missing at the end; if more are missing, owners refuse to open the sum."""
     colluders: int
-    """T: so many owners may tell the curator everything they know, and send what it wants."""
+    """T: owners that may tell the curator everything they know and send whatever it wants."""
     length: int
     """Entries of the vector, J x C."""
     bits: int
@@ -45,25 +47,25 @@ class Parameters:
     step: float
     """Worth of one step; a power of two, so that scaling rounds nothing."""
     noise: float
-    """Standard deviation of the noise that each owner adds to each coordinate, in steps; without any, two
-    totals over other owners would tell one owner's vector (docs/decisions/005)."""
+    """Standard deviation of the noise that each owner adds to each coordinate, in steps. Without noise, two
+    totals that differ by one owner would reveal this owner's vector (docs/decisions/005)."""
     neighbours: int = 0
-    """k: owners with whom each one shares masks (`fedkme.secagg.neighbours`); 0: all with all."""
+    """k: number of owners with whom an owner shares masks (`fedkme.secagg.neighbours`); 0: with all."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type == "int" and type(value) is not int:
-                raise _wrong(f"a {field.name} that is no whole number")
+                raise _invalid(f"a {field.name} that is no whole number")
         self._check_owners()
         if not is_name(self.run):
-            raise _wrong("no name")
+            raise _invalid("no name")
         if not (1 <= self.length <= MAX_LENGTH and 8 <= self.bits <= 64 and self.bound >= 1):
-            raise _wrong(f"a length outside 1 to {MAX_LENGTH}, bits outside 8 to 64, or no bound")
+            raise _invalid(f"a length outside 1 to {MAX_LENGTH}, bits outside 8 to 64, or no bound")
         if not (_positive(self.step) and math.frexp(self.step)[0] == 0.5):
-            raise _wrong("a step that is no power of two")
+            raise _invalid("a step that is no power of two")
         if not _positive(self.noise):
-            raise _wrong("noise of no finite deviation")
+            raise _invalid("noise of no finite deviation")
         if self.largest_total >= 2 ** (self.bits - 1):
             needed = math.ceil(math.log2(self.largest_total)) + 1
             raise ConfigError(
@@ -74,51 +76,51 @@ class Parameters:
     def _check_owners(self) -> None:
         names = self.owners
         if not (isinstance(names, tuple) and all(map(is_name, names))):
-            raise _wrong("owners without names")
+            raise _invalid("owners without names")
         if list(names) != sorted(set(names)) or not 2 <= len(names) <= MAX_OWNERS:
-            raise _wrong("owners that are not two or more different names in order")
+            raise _invalid("owners that are not two or more different names in order")
         n, t, d, c = len(names), self.threshold, self.dropouts, self.colluders
         if d < 0 or c < 0 or n - d - c < 2:
-            raise _wrong("fewer than two honest owners left in the sum")
+            raise _invalid("fewer than two honest owners left in the sum")
         if self.neighbours:
             self._check_neighbours()
             return
         if not 2 * t > n + c:
-            raise _wrong(
+            raise _invalid(
                 f"a threshold of {t} for {n} owners and {c} colluders: it must exceed {(n + c) / 2:g}"
             )
         if t > n - d:
-            raise _wrong(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
+            raise _invalid(f"a threshold of {t} that {d} drop-outs of {n} owners may miss")
 
     def _check_neighbours(self) -> None:
         if (self.neighbours, self.threshold) != sharing(len(self.owners), self.dropouts, self.colluders):
-            raise _wrong(
+            raise _invalid(
                 f"{self.neighbours} neighbours and a threshold of {self.threshold}, which this release does "
                 f"not plan for {len(self.owners)} owners"
             )
 
     @functools.cached_property
     def context(self) -> bytes:
-        """SHA-256 of all parameters, (32,) bytes: what keys, signatures and messages are bound to."""
+        """SHA-256 of all parameters, (32,) bytes; it binds keys, signatures and messages."""
         values = dataclasses.asdict(self)
-        if not self.neighbours:  # the bytes that there were before there were neighbours
+        if not self.neighbours:  # same bytes as before the field existed
             del values["neighbours"]
         plain = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(b"fedkme secure aggregation 1\0" + plain.encode("ascii")).digest()
 
     @property
     def least_survivors(self) -> int:
-        """Owners that must be left, n - D, which is at least the threshold."""
+        """Least number of survivors, n - D, which is at least the threshold."""
         return len(self.owners) - self.dropouts
 
     @property
     def largest_total(self) -> int:
-        """No sum is larger in any coordinate, but with probability 2**-40 over the noise."""
+        """Bound on every coordinate of the sum, except with probability 2**-40 over the noise."""
         return len(self.owners) * self.bound + self.noise_tail
 
     @property
     def noise_tail(self) -> int:
-        """Bound on all owners' noise in all coordinates, which holds but with probability 2**-40.
+        """Bound on the sum of all owners' noise in all coordinates, except with probability 2**-40.
 
         A discrete Gaussian is subgaussian with its parameter (Canonne, Kamath, Steinke 2020, lemma 12), so
         the sum of n exceeds r with probability at most 2 exp(-r^2 / (2 n s^2)); the union over coordinates.
@@ -127,7 +129,7 @@ class Parameters:
         return math.ceil(math.sqrt(2.0 * variance * math.log(2.0 * self.length / _TAIL)))
 
     def includes(self, owner: str) -> bool:
-        """Check whether somebody is one of the owners."""
+        """Check whether a party is one of the owners."""
         return owner in self._points
 
     def point(self, owner: str) -> int:
@@ -140,7 +142,7 @@ class Parameters:
 
 
 def is_name(name: object) -> bool:
-    """Check whether an owner may have a name: 1 to 200 printable characters."""
+    """Check whether a value is a valid name of an owner: 1 to 200 printable characters."""
     return isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable()
 
 
@@ -150,7 +152,7 @@ def least_threshold(owners: int, colluders: int) -> int:
 
 
 def sharing(owners: int, dropouts: int, colluders: int) -> tuple[int, int]:
-    """Neighbours of each owner, 0 for all, and the threshold.
+    """Number of neighbours of each owner (0: all owners) and the threshold.
 
     Args:
         owners: n.
@@ -165,7 +167,7 @@ def _positive(value: object) -> bool:
     return isinstance(value, float) and 0.0 < value < math.inf
 
 
-def _wrong(what: str) -> ConfigError:
+def _invalid(what: str) -> ConfigError:
     return ConfigError(
-        f"secure aggregation is asked for with {what}", "See docs/decisions/005-secure-aggregation.md."
+        f"secure aggregation cannot run with {what}", "See docs/decisions/005-secure-aggregation.md."
     )

@@ -1,4 +1,4 @@
-"""Whole steps as integers modulo 2**k, and back; nothing is ever clipped."""
+"""Conversion of whole steps to integers modulo 2**k and back, without clipping."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Words = NDArray[np.uint64]
 
 
 def check_steps(steps: Steps, parameters: Parameters) -> None:
-    """Refuse what is not an owner's vector in steps.
+    """Refuse a value that is not an owner's vector in steps.
 
     Raises:
-        SecureAggregationError: wrong shape or kind, or a coordinate over the bound.
+        SecureAggregationError: wrong shape or type, or a coordinate over the bound.
     """
     if not isinstance(steps, np.ndarray) or steps.dtype != np.int64 or steps.shape != (parameters.length,):
-        raise _refused(f"a vector in steps is not ({parameters.length},) int64")
+        raise _refusal(f"a vector in steps is not ({parameters.length},) int64")
     _check_bound(int(np.count_nonzero((steps > parameters.bound) | (steps < -parameters.bound))))
 
 
@@ -29,7 +29,7 @@ def to_words(steps: Steps, bits: int) -> Words:
 
 
 def reduce_words(words: Words, bits: int) -> Words:
-    """Modulo 2**k; as 2**k divides 2**64, sums may wrap before."""
+    """Reduce words modulo 2**k; since 2**k divides 2**64, sums of words may wrap before."""
     return words & np.uint64(2**bits - 1)
 
 
@@ -41,8 +41,8 @@ def from_words(words: Words, bits: int) -> Steps:
 
 def _check_bound(over: int) -> None:
     if over:
-        raise _refused(f"{over} coordinates of a vector are over the agreed bound")
+        raise _refusal(f"{over} coordinates of a vector are over the agreed bound")
 
 
-def _refused(why: str) -> SecureAggregationError:
+def _refusal(why: str) -> SecureAggregationError:
     return SecureAggregationError(why, "Compute the vector as agreed; it is not clipped to fit.")

@@ -1,8 +1,8 @@
-"""Shamir's secret sharing over a prime field: any `threshold` shares give the secret, fewer say nothing.
+"""Shamir's secret sharing over a prime field: any `threshold` shares give the secret, fewer tell nothing.
 
-A. Shamir, "How to share a secret", 1979. The prime is 2**521 - 1, the field of NIST's curve P-521: it
-holds every secret of 32 bytes. Python's integers do not run in constant time; whoever measures a party's
-time that closely sits on its host and could read its memory (docs/decisions/005).
+A. Shamir, "How to share a secret", 1979. The prime is 2**521 - 1, the field of NIST's curve P-521; the field
+contains every secret of 32 bytes. Python's integers do not run in constant time. But an attacker that can
+measure a party's time so closely sits on its host and could read its memory (docs/decisions/005).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ SECRET_BYTES = 32
 SHARE_BYTES = 66
 
 Entropy = Callable[[int], bytes]
-"""Source of so many random bytes."""
+"""Function that draws so many random bytes."""
 
 
 def split(
     secret: int, threshold: int, points: Sequence[int], entropy: Entropy, prime: int = PRIME
 ) -> list[int]:
-    """Shares of a secret: a random polynomial of degree threshold - 1 with the secret at 0.
+    """Split a secret: evaluate a random polynomial of degree threshold - 1 with the secret at 0.
 
     Args:
         secret: 0 <= secret < prime.
         threshold: t, 1 <= t <= number of points.
         points: distinct, 1 <= point < prime.
-        entropy: of the coefficients.
-        prime: of the field.
+        entropy: source of the coefficients.
+        prime: order of the field.
 
     Returns:
         The polynomial's value at each point.
@@ -43,25 +43,25 @@ def split(
 
 
 def evaluate(coefficients: Sequence[int], points: Sequence[int], prime: int = PRIME) -> list[int]:
-    """A polynomial, its constant first, at each point."""
+    """Values at each point of the polynomial with these coefficients, the constant first."""
     values = []
     for point in points:
         value = 0
         for coefficient in reversed(coefficients):
             value = value * point + coefficient
-        values.append(value % prime)  # once: points are small, so that the sum is a few thousand bits
+        values.append(value % prime)  # reduced once: points are small, so the sum has a few thousand bits
     return values
 
 
 def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
     """The value at 0 of the polynomial of least degree through the shares.
 
-    It is the secret if at least `threshold` shares are given and all are right, and unrelated to it
-    otherwise: callers compare it with something public.
+    The value is the secret if at least `threshold` shares are given and all are right. Otherwise it is
+    unrelated to the secret, so callers compare it with a public value of the secret.
 
     Args:
         shares: point to value.
-        prime: of the field.
+        prime: order of the field.
     """
     points = tuple(sorted(shares))
     weights = _weights(points, prime)
@@ -89,20 +89,22 @@ def from_bytes(share: bytes) -> int:
 def _weights(points: tuple[int, ...], prime: int) -> tuple[int, ...]:
     """Lagrange's weights at 0: with P the product of all points, P / (x (product of the others - x))."""
     product = math.prod(points)
-    below = [point * math.prod(other - point for other in points if other != point) for point in points]
-    return tuple(product * inverse % prime for inverse in _inverses(below, prime))
+    denominators = [
+        point * math.prod(other - point for other in points if other != point) for point in points
+    ]
+    return tuple(product * inverse % prime for inverse in _inverses(denominators, prime))
 
 
 def _inverses(values: Sequence[int], prime: int) -> list[int]:
-    """Inverses of all values for one inversion: each is that of all but the ones before and after it."""
-    before = [1]
+    """Inverses of all values by a single inversion, of their product (Montgomery's trick)."""
+    products = [1]
     for value in values:
-        before.append(before[-1] * value % prime)
-    left, found = pow(before.pop(), -1, prime), []
+        products.append(products[-1] * value % prime)
+    suffix_inverse, inverses = pow(products.pop(), -1, prime), []
     for value in reversed(values):
-        found.append(left * before.pop() % prime)
-        left = left * value % prime
-    return found[::-1]
+        inverses.append(suffix_inverse * products.pop() % prime)
+        suffix_inverse = suffix_inverse * value % prime
+    return inverses[::-1]
 
 
 def _field_element(entropy: Entropy, prime: int) -> int:

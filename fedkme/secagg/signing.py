@@ -1,8 +1,8 @@
 """Binding of signing keys: an Ed25519 key of one aggregation, signed with the key of a certificate.
 
-Certificates of `fedkme pki` hold keys on P-256, and TLS uses them; an aggregation signs with keys of its own,
-so that nothing signed for one is ever good for the other. Parties that have exchanged Ed25519 keys otherwise
-need none of this.
+Certificates of `fedkme pki` hold keys on P-256, which TLS uses. An aggregation signs with keys of its own, so
+no signature for one of the two is ever good for the other. Parties that exchanged Ed25519 keys in another way
+do not need bindings.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LONGEST = 2**16
 
 @dataclass(frozen=True)
 class KeyBinding:
-    """A party's word that a signing key is its own, in one aggregation.
+    """A party's statement that a signing key is its own, in one aggregation.
 
     Attributes:
         chain: PEM, the party's certificate first.
         key: Ed25519, 32 bytes.
         signature: ECDSA with SHA-256 by the certificate's key.
-        owner: whose key it is said to be where there are no certificates; then chain and signature are
+        owner: the key's owner by its own word, where there are no certificates; then chain and signature are
             empty.
     """
 
@@ -49,7 +49,7 @@ def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:
 
     Args:
         identity: the party's own.
-        key: to be used in `run` and not again.
+        key: signing key, for use in `run` and no other aggregation.
         run: name of the aggregation.
 
     Raises:
@@ -57,11 +57,11 @@ def bind(identity: Identity, key: Ed25519PublicKey, run: str) -> KeyBinding:
     """
     private = serialization.load_pem_private_key(identity.key, password=None)
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise _refused("the key of the identity is not on an elliptic curve")
+        raise _refusal("the key of the identity is not on an elliptic curve")
     raw = key.public_bytes_raw()
     name = name_of(identity.leaf.subject)
     return KeyBinding(
-        identity.certificate, raw, private.sign(_bound(name, raw, run), ec.ECDSA(hashes.SHA256()))
+        identity.certificate, raw, private.sign(_binding_bytes(name, raw, run), ec.ECDSA(hashes.SHA256()))
     )
 
 
@@ -82,7 +82,7 @@ def verify_binding(
     """
     parts = (binding.chain, binding.key, binding.signature)
     if not all(isinstance(part, bytes) and len(part) <= _LONGEST for part in parts):
-        raise _refused("a signing key comes without a certificate")
+        raise _refusal("a signing key comes without a certificate")
     try:
         chain = x509.load_pem_x509_certificates(binding.chain)
         leaf, between = chain[0], chain[1:_MOST_CERTIFICATES]
@@ -91,16 +91,16 @@ def verify_binding(
         public = leaf.public_key()
         key = Ed25519PublicKey.from_public_bytes(binding.key)
     except (ValueError, VerificationError):
-        raise _refused(
+        raise _refusal(
             "a signing key comes with a certificate that is not this party's authority's"
         ) from None
     name = name_of(leaf.subject)
     if role_of(leaf) not in (Role.OWNER, None) or not isinstance(public, ec.EllipticCurvePublicKey):
-        raise _refused(f"the certificate of {name!r} is not an owner's")
+        raise _refusal(f"the certificate of {name!r} is not an owner's")
     try:
-        public.verify(binding.signature, _bound(name, binding.key, run), ec.ECDSA(hashes.SHA256()))
+        public.verify(binding.signature, _binding_bytes(name, binding.key, run), ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
-        raise _refused(
+        raise _refusal(
             f"the signing key of {name!r} is not bound to its certificate in this aggregation"
         ) from None
     if check is not None:
@@ -124,14 +124,14 @@ def verify_all(
     for binding in bindings:
         name, key = verify_binding(binding, authority, run, check=check)
         if name in keys:
-            raise _refused(f"{name!r} has two signing keys in one aggregation")
+            raise _refusal(f"{name!r} has two signing keys in one aggregation")
         keys[name] = key
     return keys
 
 
-def _bound(name: str, key: bytes, run: str) -> bytes:
+def _binding_bytes(name: str, key: bytes, run: str) -> bytes:
     return framed(b"fedkme secagg signing key", run.encode(), name.encode(), key)
 
 
-def _refused(why: str) -> IdentityError:
+def _refusal(why: str) -> IdentityError:
     return IdentityError(why, "Issue and exchange certificates and keys again.")

@@ -1,7 +1,7 @@
 """Accountants: figures for events, as published and as proven (DESIGN.md, decision 4).
 
-Composition and curves are computed when a figure is read, at whatever delta is asked for; a ledger holds
-events only. Nothing here belongs on the path of a round: the first numerical figure imports dp-accounting.
+A ledger holds events only. An accountant composes them when somebody reads a figure, at any delta. Rounds of
+a run must not call this package: the first numerical figure imports dp-accounting, which is slow.
 """
 
 from fedkme.privacy.accountants.bound import Accountant, Bound, Support

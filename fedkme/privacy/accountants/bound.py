@@ -14,10 +14,10 @@ from fedkme.privacy.events import Event
 
 @dataclass(frozen=True)
 class Support:
-    """Answer of an accountant: it was built for an event or not; true or false in a condition."""
+    """Answer of an accountant to the question whether it supports an event; a truth value in a condition."""
 
     reason: str = ""
-    """Reason why not; empty if it was."""
+    """Reason why the event is not supported; empty if it is."""
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -25,7 +25,7 @@ class Support:
 
 @dataclass(frozen=True)
 class Bound:
-    """A pair (epsilon, delta), how it was found, and the reason if it is not finite."""
+    """A pair (epsilon, delta), the method that gave it, and the reason where epsilon is not finite."""
 
     epsilon: float
     delta: float
@@ -40,17 +40,17 @@ class Bound:
 
 
 class Accountant(ABC):
-    """Turns events into figures. It keeps no state: every question names all the events it is about.
+    """Turns events into figures, without any state: every call names all events.
 
-    An accountant that does not support one of the events, at whatever depth, says so for all of them
-    before it computes anything; there is no figure for a part.
+    If an accountant does not support one of the events, at whatever depth, then it gives no figure at all,
+    not even for the other events, and says so before it computes anything.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def supports(self, event: Event) -> Support:
-        """Check whether the accountant was built for the event and everything in it."""
+        """Check whether the accountant supports the event and all events inside it."""
 
     @abstractmethod
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
@@ -70,7 +70,7 @@ def check_delta(delta: float) -> None:
     """Refuse a delta that is no probability of failure.
 
     Raises:
-        ConfigError: it is not in [0, 1).
+        ConfigError: delta is not in [0, 1).
     """
     if not 0 <= delta < 1:
         raise ConfigError(f"delta {delta} is not a probability of failure", "Take 0 <= delta < 1.")
@@ -80,7 +80,7 @@ def check_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that bounds nothing.
 
     Raises:
-        ConfigError: it is negative or not a number.
+        ConfigError: epsilon is negative or not a number.
     """
     if not epsilon >= 0:
         raise ConfigError(f"epsilon {epsilon} bounds no loss of privacy", "Take epsilon >= 0.")

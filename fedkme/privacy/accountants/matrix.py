@@ -1,4 +1,4 @@
-"""The privacy matrix: what each observer can learn of each protected data set, at most."""
+"""The privacy matrix: a bound on what each observer can learn of each protected data set."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fedkme.privacy.events import (
 from fedkme.privacy.events.groups import for_group
 
 TOGETHER = "consumers together"
-"""Observer: all consumers, if they tell each other everything."""
+"""Name of the observer that stands for all consumers together, if they share all they know."""
 
 Cells = Mapping[tuple[str, str], Sequence[Disclosure]]
-"""Disclosures by protected set and observer: all that the one was told of the other."""
+"""All disclosures of a protected set to an observer, by the pair (protected set, observer)."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +33,25 @@ class MatrixCell:
     protected: str
     observer: str
     relation: str
-    """The relation of the figure; several where disclosures differ, and then they do not add up."""
+    """Neighbouring relation of the figure; where disclosures have several, they cannot be composed."""
     figure: Bound
     raw_rows: int
     """Rows that the observer sees as they are."""
     colluders: int | None = None
-    """Owners that may tell the observer all they know: the least of all lines; None: as many as there are."""
+    """Owners that may tell the observer all they know: the smallest number of all disclosures; None: any."""
 
 
 def matrix(disclosures: Iterable[Disclosure], accountant: Accountant, delta: float) -> list[MatrixCell]:
-    """Compose all that each observer was told about each data set; sorted by data set and observer."""
+    """Compose all disclosures of each data set to each observer; sorted by data set and observer."""
     return composed(cells_of(disclosures), accountant, delta)
 
 
 def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
-    """Disclosures of each data set to each observer; a broadcast has one for each observer.
+    """Group disclosures by data set and observer; a broadcast has one disclosure for each observer.
 
-    Each one is a draw, also where two are equal. Lines of several ledgers come here through `merged`
-    (fedkme.privacy.ledger), or what both sides of an exchange wrote would count twice.
+    Each disclosure is a draw of its own, even if it equals another. Lines of several ledgers must first pass
+    through `merged` (fedkme.privacy.ledger); otherwise a line that both sides of an exchange wrote counts
+    twice.
     """
     cells: dict[tuple[str, str], list[Disclosure]] = {}
     for disclosure in disclosures:
@@ -59,11 +60,12 @@ def cells_of(disclosures: Iterable[Disclosure]) -> Cells:
 
 
 def by_owner(cells: Cells, present: Callable[[str, str], bool]) -> Cells:
-    """Name every owner: a line about the class of all owners becomes one about each that took part.
+    """Replace each disclosure about all owners by one disclosure about each owner that took part.
 
     Args:
-        cells: what ledgers say.
-        present: whether an owner took part in a run, by their names, where nothing was told of it by name.
+        cells: disclosures of ledgers.
+        present: tells by names of owner and run whether the owner took part; asked where no disclosure of the
+            run names the owner.
     """
     owners = sorted({name for name, _ in cells if name not in RESERVED and not is_validation(name)})
     if not owners:
@@ -75,34 +77,34 @@ def by_owner(cells: Cells, present: Callable[[str, str], bool]) -> Cells:
             continue
         runs = {disclosure.run for disclosure in cell}
         for owner in owners:
-            its = {run for run in runs if (owner, run) in seen or present(owner, run)}
-            if its:
-                named.setdefault((owner, observer), []).extend(d for d in cell if d.run in its)
+            runs_of_owner = {run for run in runs if (owner, run) in seen or present(owner, run)}
+            if runs_of_owner:
+                named.setdefault((owner, observer), []).extend(d for d in cell if d.run in runs_of_owner)
     return named
 
 
 def with_coalition(cells: Cells) -> Cells:
-    """Add to cells what consumers who tell each other everything learn of a data set."""
-    told: dict[str, list[Sequence[Disclosure]]] = {}
+    """Add the cells of the observer `TOGETHER`: all consumers, who share all they know."""
+    cells_of_set: dict[str, list[Sequence[Disclosure]]] = {}
     for (protected, observer), cell in cells.items():
         if is_consumer(observer):
-            told.setdefault(protected, []).append(cell)
+            cells_of_set.setdefault(protected, []).append(cell)
     joint = {
         (protected, TOGETHER): [disclosure for cell in several for disclosure in cell]
-        for protected, several in told.items()
+        for protected, several in cells_of_set.items()
         if len(several) > 1
     }
     return {**cells, **joint}
 
 
 def is_consumer(observer: str) -> bool:
-    """Check whether an observer is a consumer: all other observers go by a reserved word."""
+    """Check whether an observer is a consumer: all other observers have a reserved word as their name."""
     return observer == CONSUMER or observer not in RESERVED
 
 
 def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1) -> list[MatrixCell]:
-    """The matrix, for so many rows replaced at once; an event that covers a whole run counts once a run."""
-    figures: dict[tuple[Event, ...], Bound] = {}  # many observers saw the same
+    """The matrix where `group` rows are replaced at once; an event of a whole run counts once a run."""
+    figures: dict[tuple[Event, ...], Bound] = {}  # many observers saw the same events
     rows = []
     for (protected, observer), cell in sorted(cells.items()):
         events = tuple(for_group(paid(cell), group))
@@ -110,8 +112,8 @@ def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1)
         if " and " in relations:
             reason = "the disclosures assume different neighbouring relations"
             figure = Bound(float("inf"), delta, "none", reason)
-        elif (known := figures.get(events)) is not None:
-            figure = known
+        elif (cached := figures.get(events)) is not None:
+            figure = cached
         else:
             figure = figures[events] = accountant.epsilon(events, delta)
         raw = sum(leaf.count for leaf in leaves(events) if isinstance(leaf, RawRows))
@@ -121,10 +123,10 @@ def composed(cells: Cells, accountant: Accountant, delta: float, group: int = 1)
 
 
 def paid(cell: Iterable[Disclosure]) -> Iterator[Event]:
-    """Events that one observer saw of one data set, without `Composed`; a whole run's event once a run.
+    """Events that one observer saw of one data set, without `Composed`; an event of a whole run once a run.
 
-    A run is known by its name and by the nonce of the event, which is of what was drawn for the run. Where
-    equal lines say that it was there twice, it is paid twice.
+    The name of a run and the nonce of the event identify the run; the nonce is a hash of what was drawn for
+    it. If two equal disclosures say that the run took place twice, its event is paid twice.
     """
     lines: Counter[Disclosure] = Counter()
     times: Counter[tuple[str, str, Event]] = Counter()

@@ -1,6 +1,6 @@
 """Numerical composition with dp-accounting: privacy loss distributions, and Renyi DP for deltas below them.
 
-Releases may depend on those before them: if (P_i, Q_i) dominates every mechanism that may stand at place i,
+A release may depend on earlier releases: if (P_i, Q_i) dominates every mechanism that may stand at place i,
 whatever came before, then the product of the pairs dominates the sequence (Zhu, Dong, Wang 2022, theorem 10).
 
 **Bounded range.** The mechanisms of range r have no worst one: each has its losses in [t - r, t] for some t
@@ -13,17 +13,17 @@ x = dP/dQ, x has mean 1 under Q and lies in [e^(t-r), e^t], so it is largest wit
 
     delta(epsilon) = (1 - e^((epsilon-r)/2))^2 / (1 - e^-r)                          for epsilon in [-r, r]
 
-A supremum of convex, falling functions of e^epsilon that are 1 at e^epsilon = 0 and at least 1 - e^epsilon
-is one too, hence the curve of some pair, which dominates *every* mechanism of range r in both directions.
-Its product is therefore valid when t is chosen afresh at every step from all that went before: it is not the
-formula of Dong et al. for one t fixed in advance. It is not optimal either: its variance is r^2/3 where no
-single mechanism of range r has more than r^2/4.
+Let a function of e^epsilon be convex and falling, be 1 at e^epsilon = 0 and be at least 1 - e^epsilon. A
+supremum of such functions is such a function, hence the curve of some pair. This pair dominates *every*
+mechanism of range r in both directions. Its product is therefore valid even if t is chosen afresh at every
+step from all earlier releases, unlike the formula of Dong et al. for one t fixed in advance. The pair is not
+optimal: its variance is r^2/3, and no single mechanism of range r has more than r^2/4.
 
-Curves are discretised by connecting dots, which only raises them. Floating point is not counted: deltas
-below `SMALLEST_DELTA` are not read from a loss distribution.
+Curves are discretised by connecting dots, which only raises them. Rounding of floating point is not counted,
+so deltas below `SMALLEST_DELTA` are not read from a loss distribution.
 
-dp-accounting takes 1.7 s to import, so it is imported on first use. Its relation is left at the default
-everywhere, as its replace-one doubles sensitivities, which are diameters here already.
+dp-accounting takes 1.7 s to import, so it is imported on first use. Its neighbouring relation stays at the
+default everywhere: its replace-one would double sensitivities, and ours are diameters already.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ from fedkme.privacy.events import (
 )
 
 Counts = tuple[tuple[Event, int], ...]
-"""Events without Composed, MwemCall and Clock, each with count 1, and how often."""
+"""Events other than Composed, MwemCall and Clock, each with count 1, and the number of times it happened."""
 
 SMALLEST_DELTA = 1e-11
 _RESOLUTION = 0.01  # of the grid, in root mean square losses of a release: 2.5e-5 of the variance at most
 _MOST_POINTS = 2.0**21
 _MOST_RELEASES = 100_000  # beyond, the library's Fourier transforms take gigabytes
-_LEAST_LOSS = 1e-8  # of a release: what is lost to rounding is below it
-_LARGEST_LOSS = 500.0  # above it e^loss nears the end of floats, and nothing is private
+_LEAST_LOSS = 1e-8  # root mean square loss of a release; the error of rounding is smaller
+_LARGEST_LOSS = 500.0  # of a release; above it e^loss nears the end of floats, and nothing is private
 
 
 def numerical_epsilon(counts: Counts, delta: float) -> float:
     """Epsilon at delta by the product of dominating pairs; inf where it cannot be computed."""
-    if delta < SMALLEST_DELTA or not _computable(counts):
+    if delta < SMALLEST_DELTA or not _is_computable(counts):
         return math.inf
     return float(_loss_distribution(counts).get_epsilon_for_delta(delta))
 
 
 def numerical_delta(counts: Counts, epsilon: float) -> float:
     """Delta at epsilon by the product of dominating pairs; 1 where it cannot be computed."""
-    if not _computable(counts):
+    if not _is_computable(counts):
         return 1.0
     delta = float(_loss_distribution(counts).get_delta_for_epsilon(epsilon))
     return min(1.0, max(delta, SMALLEST_DELTA))
@@ -79,19 +79,19 @@ def numerical_delta(counts: Counts, epsilon: float) -> float:
 
 def renyi_epsilon(counts: Counts, delta: float) -> float:
     """Epsilon at delta by Renyi DP under add-remove; inf where it cannot be computed."""
-    return float(_renyi(counts).get_epsilon(delta)) if delta > 0 and _ordinary(counts) else math.inf
+    return float(_renyi(counts).get_epsilon(delta)) if delta > 0 and _is_in_range(counts) else math.inf
 
 
 def renyi_delta(counts: Counts, epsilon: float) -> float:
     """Delta at epsilon by Renyi DP under add-remove; 1 where it cannot be computed."""
-    return float(_renyi(counts).get_delta(epsilon)) if _ordinary(counts) else 1.0
+    return float(_renyi(counts).get_delta(epsilon)) if _is_in_range(counts) else 1.0
 
 
 def to_dp_event(event: Event) -> Any:
     """The event as a dp_accounting.DpEvent.
 
-    Bounded range and pure DP have no event there that says all that is known; they become the zCDP that
-    follows. What has no counterpart becomes UnsupportedDpEvent, which no accountant accepts.
+    dp_accounting has no exact counterpart of bounded range and of pure DP: both become the zCDP that they
+    imply. An event without any counterpart becomes UnsupportedDpEvent, which no accountant accepts.
     """
     import dp_accounting as library
 
@@ -161,16 +161,16 @@ def _loss_distribution(counts: Counts) -> Any:
                 single = library.from_laplace_mechanism(noise, value_discretization_interval=step)
                 part = single.self_compose(count)
             case BoundedRange(span):
-                part = _connected(bounded_range_delta, span, step).self_compose(count)
+                part = _connect_dots(bounded_range_delta, span, step).self_compose(count)
             case PureDp(bound):
-                part = _connected(pure_delta, bound, step).self_compose(count)
+                part = _connect_dots(pure_delta, bound, step).self_compose(count)
             case _:
                 raise TypeError(f"no loss distribution is known for '{event.kind}'")
         whole = whole.compose(part)
     return whole
 
 
-def _connected(
+def _connect_dots(
     curve: Callable[[NDArray[np.float64], float], NDArray[np.float64]], largest: float, step: float
 ) -> Any:
     """A symmetric distribution of losses within `largest`, from its delta as a function of epsilon."""
@@ -199,13 +199,13 @@ def _variance(event: Event) -> float:
             return math.inf
 
 
-def _computable(counts: Counts) -> bool:
+def _is_computable(counts: Counts) -> bool:
     small = _releases(counts) <= _MOST_RELEASES and _total_variance(counts) / 2.0 <= _LARGEST_LOSS
-    return small and _ordinary(counts)
+    return small and _is_in_range(counts)
 
 
-def _ordinary(counts: Counts) -> bool:
-    """Parameters at which the library loses no digits that matter."""
+def _is_in_range(counts: Counts) -> bool:
+    """Check that the library loses no digits that matter at the parameters of the events."""
     subsampled = [event for event, _ in counts if isinstance(event, SubsampledGaussian)]
     return all(_LEAST_LOSS <= math.sqrt(_variance(event)) <= _LARGEST_LOSS for event, _ in counts) and all(
         event.rate >= 1e-6 for event in subsampled
@@ -221,7 +221,7 @@ def _releases(counts: Counts) -> int:
 
 
 def _grid_step(counts: Counts) -> float:
-    """Fine against the losses of single releases, all Gaussians being one, and not too many points.
+    """Step of the grid of losses: fine against the loss of a single release, and without too many points.
 
     Rounding a loss to the grid adds at most step^2/4 to the variance of each release.
     """
@@ -232,7 +232,7 @@ def _grid_step(counts: Counts) -> float:
 
 
 def _tail(event: Event) -> float:
-    """A loss of one release that is hardly ever exceeded; large next to the deviation for rare samples."""
+    """Loss that one release hardly ever exceeds; for rare samples it is large against the deviation."""
     if not isinstance(event, SubsampledGaussian):
         return 0.0
     unsampled = 10.0 / event.noise_multiplier + 0.5 / event.noise_multiplier**2

@@ -1,4 +1,4 @@
-"""The arithmetic of Sarpatwar 2019, to reproduce its figures; it proves nothing.
+"""The arithmetic of Sarpatwar 2019, to reproduce the paper's figures; these figures are no guarantee.
 
 The paper counts one release of cost e for an iteration of h2 with parameter e, and composes with theorem 7
 (Kairouz, Oh, Viswanath 2017). With the releases' epsilons e_l and  S = sum of e_l^2  the theorem gives the
@@ -8,8 +8,9 @@ least of
     middle form    sum e_l (exp(e_l) - 1)/(exp(e_l) + 1)  +  sqrt(2 S log(1/delta))
     last form      sum e_l (exp(e_l) - 1)/(exp(e_l) + 1)  +  sqrt(2 S log(exp(1) + sqrt(2 S)/delta))
 
-(the last as the paper prints it; Kairouz et al. have sqrt(S) in it). Its figures 1.4 and 0.043 are the
-middle form with S in place of the first sum, which is twice as large. The auction has what theorem 6 claims.
+(the last form as the paper prints it; Kairouz et al. have sqrt(S) inside the logarithm). The paper's figures
+1.4 and 0.043 are the middle form with S in place of the first sum, which makes that term twice as large. The
+auction has the figure that theorem 6 claims.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ _LARGEST_DELTA = math.exp(-1.0)  # theorem 7 is stated up to here
 
 
 class Published(Accountant):
-    """Accountant with the paper's claims for its own mechanisms, h2 and PRIVAUCTION; no others have any."""
+    """Accountant with the paper's claims for its two mechanisms, h2 and PRIVAUCTION."""
 
     name: ClassVar[str] = "published"
 
     def supports(self, event: Event) -> Support:
-        """The two mechanisms of the paper."""
+        """Support the two mechanisms of the paper and no others."""
         strange = sorted({leaf.kind for leaf in leaves([event]) if type(leaf) not in (MwemCall, PrivAuction)})
         return Support(f"the paper has no arithmetic for {', '.join(strange)}" if strange else "")
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The middle form for h2, or the plain sum where it is smaller, plus the claim for the auction.
 
-        The auction's own delta is part of `delta`; what is left is theorem 7's.
+        The auction spends its own delta out of `delta`; theorem 7 gets the rest.
         """
         check_delta(delta)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return Bound(math.inf, delta, "none", support.reason)
-        calls, auctions = _sorted(whole)
-        left = delta - sum(auction.delta for auction in auctions)
-        if left < 0:
+        calls, auctions = _calls_and_auctions(whole)
+        unspent = delta - sum(auction.delta for auction in auctions)
+        if unspent < 0:
             reason = f"theorem 6 is claimed at a larger delta than {delta:g}"
             return Bound(math.inf, delta, "none", reason)
-        epsilon = _h2(calls, left) + sum(auction.epsilon for auction in auctions)
+        epsilon = _h2(calls, unspent) + sum(auction.epsilon for auction in auctions)
         return Bound(epsilon, delta, "theorems 6 and 7 as published")
 
     def delta(self, events: Iterable[Event], epsilon: float) -> Bound:
@@ -58,9 +59,9 @@ class Published(Accountant):
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return Bound(epsilon, 1.0, "none", support.reason)
-        calls, auctions = _sorted(whole)
-        left = epsilon - sum(auction.epsilon for auction in auctions)
-        delta = _h2_delta(calls, left) + sum(auction.delta for auction in auctions)
+        calls, auctions = _calls_and_auctions(whole)
+        unspent = epsilon - sum(auction.epsilon for auction in auctions)
+        delta = _h2_delta(calls, unspent) + sum(auction.delta for auction in auctions)
         return Bound(epsilon, min(delta, 1.0), "theorems 6 and 7 as published")
 
     def steps(self, events: Iterable[Event], delta: float) -> list[str]:
@@ -69,21 +70,21 @@ class Published(Accountant):
         figure = self.epsilon(listed, delta)
         if math.isinf(figure.epsilon):
             return [f"no figure: {figure.reason}"]
-        calls, auctions = _sorted(Composed(listed))
-        left = delta - sum(auction.delta for auction in auctions)
-        lines = [*_h2_steps(calls, left)] if calls else []
+        calls, auctions = _calls_and_auctions(Composed(listed))
+        unspent = delta - sum(auction.delta for auction in auctions)
+        lines = [*_h2_steps(calls, unspent)] if calls else []
         for auction in auctions:
             lines.append(f"theorem 6 claims ({auction.epsilon:g}, {auction.delta:g}) for PRIVAUCTION: added")
         return [*lines, f"published: epsilon = {figure.epsilon:.5g} at delta = {delta:g}"]
 
 
-def _sorted(whole: Composed) -> tuple[list[MwemCall], list[PrivAuction]]:
+def _calls_and_auctions(whole: Composed) -> tuple[list[MwemCall], list[PrivAuction]]:
     parts = list(leaves([whole]))
     calls = [part for part in parts if isinstance(part, MwemCall)]
     return calls, [part for part in parts if isinstance(part, PrivAuction)]
 
 
-def _squares(calls: Iterable[MwemCall]) -> float:
+def _sum_of_squares(calls: Iterable[MwemCall]) -> float:
     return sum(call.iterations * call.epsilon**2 for call in calls)
 
 
@@ -94,12 +95,12 @@ def _plain_sum(calls: Iterable[MwemCall]) -> float:
 def _h2(calls: list[MwemCall], delta: float) -> float:
     if not delta > 0 or not calls:
         return _plain_sum(calls)
-    middle = published_epsilon(math.sqrt(_squares(calls)), 1, min(delta, _LARGEST_DELTA))
+    middle = published_epsilon(math.sqrt(_sum_of_squares(calls)), 1, min(delta, _LARGEST_DELTA))
     return min(_plain_sum(calls), middle)
 
 
 def _h2_delta(calls: list[MwemCall], epsilon: float) -> float:
-    squares = _squares(calls)
+    squares = _sum_of_squares(calls)
     if epsilon >= _plain_sum(calls):
         return 0.0
     delta = math.exp(-((epsilon - squares) ** 2) / (2.0 * squares)) if epsilon > squares else 1.0
@@ -108,7 +109,7 @@ def _h2_delta(calls: list[MwemCall], epsilon: float) -> float:
 
 def _h2_steps(calls: list[MwemCall], delta: float) -> list[str]:
     releases = sum(call.iterations for call in calls)
-    squares, plain = _squares(calls), _plain_sum(calls)
+    squares, plain = _sum_of_squares(calls), _plain_sum(calls)
     lines = [
         f"h2 makes {releases} iterations (calls: {len(calls)}): the paper counts one release for each, "
         "though an iteration releases a selection and a value",

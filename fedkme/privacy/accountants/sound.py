@@ -1,6 +1,6 @@
-"""Accountant of what can be proven for what the code does; only its figures are called a guarantee.
+"""Accountant of proven bounds for the code as it is; only its figures are called a guarantee.
 
-Every method below bounds adaptive composition, and the smallest bound that exists is reported:
+Every method below bounds adaptive composition. The accountant reports the smallest of their bounds:
 
 | method               | events                                        | source                    |
 |----------------------|-----------------------------------------------|---------------------------|
@@ -11,8 +11,8 @@ Every method below bounds adaptive composition, and the smallest bound that exis
 | RDP                  | with a subsampled Gaussian                    | dp_accounting.rdp         |
 | PLD                  | all; delta >= 1e-11, up to 100,000 releases   | accountants.pld           |
 
-h2 is accounted as its selections and values, the clock as one pure release a run. What is released without
-noise, and a mechanism without a proof, has epsilon = inf with the reason.
+h2 counts as its selections and its values, the clock as one pure release a run. A release without noise and a
+mechanism without a proof have epsilon = inf, with the reason.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from fedkme.privacy.gaussian import (
 )
 
 _PROVEN = {Gaussian, Laplace, BoundedRange, PureDp, MwemCall, SubsampledGaussian, Clock, SealedRows}
-"""Exact types: a kind derived from one of these may mean something else."""
+"""Types of events with a proof. A type derived from one of them may mean something else."""
 _MOST_LOSSES = 256
-"""Different losses of randomised responses that are told apart."""
+"""Largest number of different losses of randomised responses that is computed."""
 _NAMED = 3
-"""Figures without noise that a reason names."""
+"""Number of figures without noise that a reason names."""
 
 
 class Sound(Accountant):
@@ -75,12 +75,13 @@ class Sound(Accountant):
         reasons = dict.fromkeys(_refusal(leaf) for leaf in leaves([event]) if type(leaf) not in _PROVEN)
         if len(event.assumes) > 1:
             reasons["the events assume different neighbouring relations"] = None
-        return Support("; ".join(_together(reasons)))
+        return Support("; ".join(_merged_reasons(reasons)))
 
     def epsilon(self, events: Iterable[Event], delta: float) -> Bound:
         """The smallest valid epsilon at delta; inf with the reason where there is none.
 
-        It is within 1e-4 of the smallest, relatively, among `figures`: what is exact is computed in one way.
+        This epsilon is at most a part 1e-4 above the smallest of `figures`: once a method is known to be that
+        close, the other methods are not computed.
         """
         return min(self._figures(events, delta, lambda bound: bound.exact(delta)), key=lambda f: f.epsilon)
 
@@ -91,17 +92,17 @@ class Sound(Accountant):
     def _figures(
         self, events: Iterable[Event], delta: float, enough: Callable[[_Bound], bool]
     ) -> list[Bound]:
-        """Bounds at delta up to one that is enough."""
+        """Bounds at delta, method by method, until `enough` accepts one."""
         check_delta(delta)
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return [Bound(math.inf, delta, "none", support.reason)]
-        found = []
+        bounds = []
         for bound in _bounds(_counts(whole)):
-            found.append(Bound(bound.epsilon(delta), delta, bound.method))
+            bounds.append(Bound(bound.epsilon(delta), delta, bound.method))
             if enough(bound):
                 break
-        finite = [figure for figure in found if math.isfinite(figure.epsilon)]
+        finite = [figure for figure in bounds if math.isfinite(figure.epsilon)]
         reason = f"no method has a finite epsilon for these events at delta = {delta:g}"
         return finite or [Bound(math.inf, delta, "none", reason)]
 
@@ -111,19 +112,21 @@ class Sound(Accountant):
         whole = Composed(tuple(events))
         if not (support := self.supports(whole)):
             return Bound(epsilon, 1.0, "none", support.reason)
-        found = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
-        return Bound(epsilon, *min(found, key=lambda pair: pair[0]))
+        deltas = [(bound.delta(epsilon), bound.method) for bound in _bounds(_counts(whole))]
+        return Bound(epsilon, *min(deltas, key=lambda pair: pair[0]))
 
 
-def _together(reasons: Iterable[str]) -> list[str]:
-    """Reasons of which those that begin alike are one, which names the first few."""
+def _merged_reasons(reasons: Iterable[str]) -> list[str]:
+    """Merge reasons of the same kind into one, which names the first few figures."""
     groups: dict[str, list[str]] = {}
     for reason in reasons:
         kind, colon, what = reason.partition(": ")
         groups.setdefault(kind + colon, []).append(what)
     return [
-        kind + ", ".join(each[:_NAMED]) + (f" and {len(each) - _NAMED} more" if len(each) > _NAMED else "")
-        for kind, each in groups.items()
+        kind
+        + ", ".join(details[:_NAMED])
+        + (f" and {len(details) - _NAMED} more" if len(details) > _NAMED else "")
+        for kind, details in groups.items()
     ]
 
 
@@ -145,7 +148,7 @@ def _refusal(event: Event) -> str:
 
 
 def _counts(whole: Composed) -> Counts:
-    """Single releases and how often each was made; their order does not matter to any bound."""
+    """Count how often each single release was made; no bound depends on the order."""
     counter: Counter[Event] = Counter()
     for piece in _pieces(whole):
         counter[replace(piece, count=1)] += piece.count
@@ -156,20 +159,20 @@ def _pieces(whole: Composed) -> Iterator[Any]:
     for leaf in leaves([whole]):
         if isinstance(leaf, MwemCall | Clock):
             yield from leaf.pieces()
-        elif not isinstance(leaf, SealedRows):  # ciphertext alone; see there
+        elif not isinstance(leaf, SealedRows):  # ciphertext alone costs nothing: see `SealedRows`
             yield leaf
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """One way to bound the whole; inf or 1 where it says nothing.
+    """One method that bounds all events together.
 
     Attributes:
-        method: name of the way.
-        epsilon: of a delta.
-        delta: of an epsilon.
-        exact: of a delta, whether no other way has an epsilon that is smaller by more than 1e-4 of it; the
-            next ones import for a second and compute for another.
+        method: name of the method.
+        epsilon: computes epsilon at a delta; inf where the method gives no bound.
+        delta: computes delta at an epsilon; 1 where the method gives no bound.
+        exact: tells for a delta whether no other method has an epsilon smaller by more than a part 1e-4. The
+            later methods take a second to import and another to compute.
     """
 
     method: str
@@ -185,15 +188,15 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
     if all(isinstance(event, Gaussian) for event, _ in counts):
         yield _gaussian(2.0 * _rho(counts))
         return
-    pure = sum(count * _pure(event) for event, count in counts)
+    pure = sum(count * _pure_epsilon(event) for event, count in counts)
     if math.isfinite(pure):
         yield _Bound(
             "sum of pure epsilons",
             lambda _: pure,
             lambda epsilon: float(epsilon < pure),
-            lambda delta: delta <= _chance_of_all(counts) * -math.expm1(-1e-4 * pure),
+            lambda delta: delta <= _chance_of_largest_loss(counts) * -math.expm1(-1e-4 * pure),
         )
-    elif (responses := _with_responses(counts)) is not None:
+    elif (responses := _gaussian_and_pure(counts)) is not None:
         yield responses
     rho = _rho(counts)
     yield _Bound(
@@ -213,7 +216,10 @@ def _bounds(counts: Counts) -> Iterator[_Bound]:
 
 
 def _gaussian(precision: float) -> _Bound:
-    """Gaussians with this sum of 1/noise_multiplier^2 are exactly one with the same (Dong, Roth, Su 2019)."""
+    """Bound of Gaussians, which are exactly one Gaussian of the same sum of 1/noise_multiplier^2.
+
+    Dong, Roth, Su 2019. `precision` is that sum.
+    """
     sigma = 1.0 / math.sqrt(precision)
     return _Bound(
         "exact Gaussian",
@@ -222,18 +228,19 @@ def _gaussian(precision: float) -> _Bound:
     )
 
 
-def _with_responses(counts: Counts) -> _Bound | None:
-    """Gaussians as one, and what is pure as the randomised responses that dominate it; None for other events.
+def _gaussian_and_pure(counts: Counts) -> _Bound | None:
+    """Bound of Gaussians as one Gaussian, and of pure events as the randomised responses that dominate them.
 
-    What is pure costs at most its epsilon more beside a Gaussian: without this bound large epsilons would be
-    those of zCDP, which grow with the square.
+    None where there are other events, or no Gaussian. Next to a Gaussian a pure event costs at most its
+    epsilon more. Without this bound zCDP would decide where epsilons are large, and it grows with their
+    square.
     """
     gaussians = [(event, count) for event, count in counts if isinstance(event, Gaussian)]
-    pure = [(_pure(event), count) for event, count in counts if not isinstance(event, Gaussian)]
+    pure = [(_pure_epsilon(event), count) for event, count in counts if not isinstance(event, Gaussian)]
     if not gaussians or any(math.isinf(epsilon) for epsilon, _ in pure):
         return None
     sigma = 1.0 / math.sqrt(2.0 * _rho(tuple(gaussians)))
-    losses = _losses(pure)
+    losses = _response_losses(pure)
     return _Bound(
         "Gaussian and pure",
         lambda delta: responses_epsilon(sigma, losses, delta) if delta > 0 else math.inf,
@@ -243,38 +250,41 @@ def _with_responses(counts: Counts) -> _Bound | None:
 
 
 def _are_responses(counts: Counts) -> bool:
-    """Check whether all but Gaussians is pure and no more is known of it, so that responses are its worst."""
+    """Check that all events are Gaussian or `PureDp`, whose worst case is a randomised response."""
     return all(isinstance(event, Gaussian | PureDp) for event, _ in counts)
 
 
-def _chance_of_all(counts: Counts) -> float:
-    """Chance q that responses all lose their epsilon, 0 where no response is the worst of an event.
+def _chance_of_largest_loss(counts: Counts) -> float:
+    """Chance q that all randomised responses lose their whole epsilon; 0 unless all events are `PureDp`.
 
-    Their delta at epsilon e is q (1 - exp(e - sum)) at least, so where it is at most q (1 - exp(-x)) no bound
-    is below the sum less x.
+    The responses' delta at epsilon e is at least q (1 - exp(e - sum)), with the sum of their epsilons. So at
+    a delta of at most q (1 - exp(-x)) no bound is below sum - x.
     """
     if not all(isinstance(event, PureDp) for event, _ in counts):
         return 0.0
-    return math.prod((1.0 + math.exp(-_pure(event))) ** -count for event, count in counts)
+    return math.prod((1.0 + math.exp(-_pure_epsilon(event))) ** -count for event, count in counts)
 
 
-def _losses(pure: Sequence[tuple[float, int]]) -> Responses:
-    """Chances of all losses of responses by (epsilon, count); of too many, the largest loss with chance 1."""
+def _response_losses(pure: Sequence[tuple[float, int]]) -> Responses:
+    """Losses of randomised responses (epsilon, count) with their chances.
+
+    Where there are more than _MOST_LOSSES, the largest loss has chance 1.
+    """
     if math.prod(count + 1 for _, count in pure) > _MOST_LOSSES:
         return [(1.0, sum(epsilon * count for epsilon, count in pure))]
     losses = [(1.0, 0.0)]
     for epsilon, count in pure:
         up = 1.0 / (1.0 + math.exp(-epsilon))
         down = math.exp(-epsilon) * up
-        each = [
+        losses_of_event = [
             (math.comb(count, ups) * up**ups * down ** (count - ups), (2 * ups - count) * epsilon)
             for ups in range(count + 1)
         ]
-        losses = [(a * b, first + loss) for a, first in losses for b, loss in each]
+        losses = [(a * b, first + loss) for a, first in losses for b, loss in losses_of_event]
     return losses
 
 
-def _pure(event: Event) -> float:
+def _pure_epsilon(event: Event) -> float:
     match event:
         case BoundedRange(epsilon) | PureDp(epsilon):
             return epsilon
@@ -285,7 +295,7 @@ def _pure(event: Event) -> float:
 
 
 def _rho(counts: Counts) -> float:
-    """Zero-concentrated DP of everything.
+    """Parameter rho of zero-concentrated DP of all events together.
 
     Gaussian and pure DP: Bun and Steinke 2016, propositions 1.6 and 1.4; bounded range: Cesar and Rogers
     2021. A Gaussian on a sample costs at most what it costs on all rows.
@@ -306,7 +316,7 @@ def _single_rho(event: Event) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Delta at epsilon of anything that is rho-zCDP, the inverse of `zcdp_epsilon`.
+    """Delta at epsilon of any rho-zCDP mechanism, the inverse of `zcdp_epsilon`.
 
     The least over orders a > 1 of  exp((a - 1)(a rho - epsilon)) (1 - 1/a)^(a - 1) / a
     (Canonne, Kamath, Steinke 2020, proposition 12); every order gives a valid bound.
@@ -315,7 +325,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         rho: > 0.
         epsilon: >= 0.
     """
-    from scipy.optimize import minimize_scalar  # a fifth of a second that a start need not wait for
+    from scipy.optimize import minimize_scalar  # takes a fifth of a second: not at a party's start
 
     def log_bound(log_excess: float) -> float:
         excess = math.exp(log_excess)  # a - 1

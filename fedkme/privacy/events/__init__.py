@@ -1,12 +1,12 @@
-"""Events: descriptions of what a mechanism did, with all that an accountant needs and nothing it computes.
+"""Events: descriptions of what a mechanism did, with everything that an accountant needs and no figures.
 
-The meaning of a kind never changes and its fields are never renamed: a ledger holds them for years. A
+Ledgers hold events for years. So the meaning of a kind never changes, and no field is ever renamed; a
 mechanism that does something else gets another kind. Accountants (fedkme.privacy.accountants) turn events
-into figures; this package is light enough for an owner's round path.
+into figures. This package is light enough for the path of an owner's round.
 
-Noise multipliers are standard deviation (Gaussian) or scale (Laplace) over the sensitivity *under the
-relation of the disclosure*: a sensitivity under replace-one is the diameter, and nobody doubles it again.
-`count` is a number of releases, each of which may depend on those before it.
+A noise multiplier is the standard deviation (Gaussian) or scale (Laplace) over the sensitivity *under the
+relation of the disclosure*. Under replace-one the sensitivity is the diameter; no accountant doubles it
+again. `count` is a number of releases, each of which may depend on earlier releases.
 """
 
 from fedkme.privacy.events.disclosures import (

@@ -12,30 +12,30 @@ from fedkme.errors import ConfigError
 from fedkme.privacy.events.mechanisms import Event, Relation, event_from_json, unreadable
 
 CURATOR = "curator"
-"""Observer: the curator, whatever it is called."""
+"""Observer: the curator, whatever its name is."""
 CONSUMER = "consumer"
-"""Name of a consumer that has no other. As an observer, a consumer goes by its name."""
+"""Name of a consumer that has no other name. As an observer, a consumer goes by its name."""
 OWNERS = "owners"
 """Observer: every other owner. As a protected set: any one row of any owner."""
 VALIDATION = "D_v"
-"""The validation set; in a ledger it is somebody's, see `validation_of`."""
+"""The validation set; a ledger writes it with its consumer's name, see `validation_of`."""
 REQUEST = "request"
-"""Word in place of the run's name, for what a consumer discloses before the run has one."""
+"""Word in place of the run's name, for disclosures of a consumer before the run has a name."""
 PUBLIC = "public"
 """Observer: everybody."""
 RESERVED = frozenset({CURATOR, CONSUMER, "consumers", OWNERS, VALIDATION, REQUEST, PUBLIC})
-"""Words that do not stand for one party in a ledger: no party may have them as its name (fedkme/party.py)."""
+"""Words with a meaning of their own in a ledger: no party may have one as its name (fedkme/party.py)."""
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_quoted = json.encoder.encode_basestring_ascii
+_string_json = json.encoder.encode_basestring_ascii
 
 
 @functools.lru_cache(maxsize=256)
-def _spelled(event: Event) -> str:
+def _event_json(event: Event) -> str:
     return _ENCODER.encode(event.to_json())
 
 
-_number = functools.lru_cache(maxsize=256)(_ENCODER.encode)
+_number_json = functools.lru_cache(maxsize=256)(_ENCODER.encode)
 
 
 def validation_of(consumer: str) -> str:
@@ -53,7 +53,7 @@ _RELATIONS: frozenset[str] = frozenset(get_args(Relation))
 
 @dataclass(frozen=True)
 class Disclosure:
-    """Record of what left a party, about whom and for whom.
+    """Record of one release: the data set that it is about, the observer, and the event.
 
     Raises:
         ConfigError: on construction, for a value out of its range or an event under another relation.
@@ -61,40 +61,43 @@ class Disclosure:
 
     run: str
     round: int
-    """0 for what is disclosed before the first round."""
+    """Number of the round; 0 before the first round."""
     protected: str
-    """The data set: an owner by its name, OWNERS, or a consumer's as `validation_of` calls it."""
+    """The data set: an owner's name, OWNERS, or the name that `validation_of` gives a consumer's set."""
     observer: str
-    """Party that learns of it: CURATOR, OWNERS, or a consumer by its name."""
+    """Party that learns of the data set: CURATOR, OWNERS, or the name of a consumer."""
     event: Event
     relation: Relation
     sensitivity: float | None
     """Sensitivity of the query in its own units, under the relation; None where nothing is measured."""
     nonce: str
-    """Tells equal disclosures apart; a replay of the same bytes keeps it."""
+    """Tells equal disclosures apart; a replay of the same bytes has the same nonce."""
     certain: bool = field(default=True, compare=False)
-    """False where whoever wrote it cannot know whether the bytes left: it was killed while they might have.
+    """False where the writer cannot know whether the bytes left, since it was killed at that time.
 
-    It costs the same, and is the same event as the other side's line: only its absence there is no fault.
+    Such a disclosure costs the same and equals the other side's line. It is no fault if the other side has no
+    such line.
     """
     colluders: int | None = None
-    """T: the figure holds where at most so many owners tell the observer all they know, itself if it is one;
-    None: whoever tells, since none of the noise is owners' own."""
+    """T: the figure holds while at most T owners tell the observer all they know; an observing owner counts.
+
+    None: the figure holds for any number, since no noise comes from owners.
+    """
 
     def __post_init__(self) -> None:
         for name in (self.run, self.protected, self.observer, self.nonce):
             if not (isinstance(name, str) and name):
-                raise _wrong("without a name")
+                raise _invalid("without a name")
         if type(self.round) is not int or self.round < 0:
-            raise _wrong("with a round that is no count")
+            raise _invalid("with a round that is no count")
         if self.colluders is not None and (type(self.colluders) is not int or self.colluders < 0):
-            raise _wrong("with colluders that are no count")
+            raise _invalid("with colluders that are no count")
         if self.sensitivity is not None:
             if isinstance(self.sensitivity, str | bool) or not 0 < self.sensitivity < math.inf:
-                raise _wrong("with a sensitivity that bounds nothing")
+                raise _invalid("with a sensitivity that bounds nothing")
             object.__setattr__(self, "sensitivity", float(self.sensitivity))
         if self.relation not in _RELATIONS or not self.event.assumes <= {self.relation}:
-            raise _wrong(f"under a relation that its event '{self.event.kind}' was not described under")
+            raise _invalid(f"under a relation that its event '{self.event.kind}' was not described under")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `disclosure_from_json` reads them back."""
@@ -104,20 +107,21 @@ class Disclosure:
         return plain if self.certain else {"certain": False, **plain}
 
     def canonical(self) -> bytes:
-        """The one ASCII spelling of this entry, to hash: JSON with sorted keys and no spaces."""
-        # Spelled out, because a party writes one for every row that leaves: a third of what JSON would take.
+        """The one ASCII form of this entry, to hash: JSON with sorted keys and no spaces."""
+        # Written by hand: a party writes an entry for every row that leaves, and `json` takes three times as
+        # long.
         doubt = "" if self.certain else '"certain":false,'
-        told = "" if self.colluders is None else f'"colluders":{self.colluders},'
+        helpers = "" if self.colluders is None else f'"colluders":{self.colluders},'
         return (
-            f'{{{doubt}{told}"event":{_spelled(self.event)},"nonce":{_quoted(self.nonce)},"observer":{_quoted(self.observer)},'
-            f'"protected":{_quoted(self.protected)},"relation":"{self.relation}","round":{self.round},'
-            f'"run":{_quoted(self.run)},"sensitivity":{_number(self.sensitivity)}}}'
+            f'{{{doubt}{helpers}"event":{_event_json(self.event)},"nonce":{_string_json(self.nonce)},"observer":{_string_json(self.observer)},'
+            f'"protected":{_string_json(self.protected)},"relation":"{self.relation}","round":{self.round},'
+            f'"run":{_string_json(self.run)},"sensitivity":{_number_json(self.sensitivity)}}}'
         ).encode("ascii")
 
 
-_SELDOM = {"certain", "colluders"}
-_FIELDS = tuple(each.name for each in fields(Disclosure) if each.name not in _SELDOM)
-"""Fields that every line has; the others stand only where they say something."""
+_OPTIONAL = {"certain", "colluders"}
+_FIELDS = tuple(entry.name for entry in fields(Disclosure) if entry.name not in _OPTIONAL)
+"""Fields that every line has; the optional fields are left out at their defaults."""
 
 
 def disclosure_from_json(plain: object) -> Disclosure:
@@ -126,7 +130,7 @@ def disclosure_from_json(plain: object) -> Disclosure:
     Raises:
         ProtocolError: the entry is not one that `to_json` writes.
     """
-    if not isinstance(plain, dict) or plain.keys() - _SELDOM != set(_FIELDS):
+    if not isinstance(plain, dict) or plain.keys() - _OPTIONAL != set(_FIELDS):
         raise unreadable("a disclosure with other fields than it has")
     if plain.get("certain", False) is not False or plain.get("colluders", 0) is None:
         raise unreadable("a disclosure that is spelled otherwise than a ledger spells it")
@@ -137,7 +141,7 @@ def disclosure_from_json(plain: object) -> Disclosure:
         raise unreadable("a disclosure with a field out of its range") from error
 
 
-def _wrong(how: str) -> ConfigError:
+def _invalid(how: str) -> ConfigError:
     return ConfigError(
         f"a disclosure is entered {how}", "Describe the mechanism under the relation of the run, in full."
     )

@@ -1,4 +1,4 @@
-"""Kinds of events; see the head of this package."""
+"""Kinds of events; the package docstring says what an event is."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal, get_args
 from fedkme.errors import ConfigError, ProtocolError
 
 Relation = Literal["replace-one", "add-remove"]
-"""Neighbouring relation: one row is another row, or one row is there or not."""
+"""Neighbouring relation: one row is replaced by another, or one row is added or removed."""
 MwemRelation = Literal["replace-one", "add-remove, q counted", "add-remove, q public"]
-"""The relation, and for add-remove whether the size q that h2 uses is the true one or a public constant."""
+"""The relation; for add-remove also whether h2 uses the true number q of rows or a public constant."""
 
 MWEM_ITERATION_COST: Mapping[MwemRelation, tuple[float, float]] = {
     "replace-one": (4.0, 2.0),
@@ -26,8 +26,8 @@ The argument stands in the docstring of fedkme.privacy.mwem.
 """
 
 CHOICE_SLACK = 2.0**-30
-"""Range that a choice (fedkme.privacy.noise.choose) is charged beyond that of its scores: rounding
-of scores of at most 2^20 in size, a few times by at most 2^-52 of them, and of the exponential function."""
+"""Range that a choice (fedkme.privacy.noise.choose) is charged on top of the range of its scores. It covers
+rounding: of scores of size 2^20 at most, a few times by a part 2^-52, and of the exponential function."""
 
 _SMALLEST, _LARGEST = 1e-100, 1e100
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -48,11 +48,11 @@ class Event:
 
     kind: ClassVar[str] = ""
     whole_run: ClassVar[bool] = False
-    """The event covers everything of its kind in a run: written once a round, it is paid once a run."""
+    """True where an event covers all rounds of a run: ledgers have it once a round, it is paid once a run."""
 
     def __post_init__(self) -> None:
-        for name, type_name in _typed(type(self)).items():
-            value = _checked(type_name, getattr(self, name))
+        for name, type_name in _types(type(self)).items():
+            value = _field_value(type_name, getattr(self, name))
             if value is None:
                 raise ConfigError(
                     f"the event '{self.kind}' cannot have this {name}",
@@ -62,29 +62,29 @@ class Event:
 
     @property
     def assumes(self) -> frozenset[Relation]:
-        """Relations that the event's figures are tied to; empty where the sensitivity settles it."""
+        """Relations under which the event's figures hold; empty where the sensitivity states the relation."""
         return frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; `event_from_json` reads them back."""
         plain: dict[str, Any] = {"kind": self.kind}
-        for name in _typed(type(self)):
+        for name in _types(type(self)):
             value = getattr(self, name)
             plain[name] = [part.to_json() for part in value] if name == "events" else value
         return plain
 
 
 def _fields_of(kind: type[Event]) -> Mapping[str, str]:
-    """Fields of a kind, and their types as they are written."""
+    """Names of a kind's fields, with their type annotations as text."""
     return {field.name: str(field.type) for field in fields(kind)}
 
 
-_typed: Callable[[Any], Mapping[str, str]] = functools.cache(_fields_of)
+_types: Callable[[Any], Mapping[str, str]] = functools.cache(_fields_of)
 
 
 @dataclass(frozen=True)
 class Gaussian(Event):
-    """Gaussian noise on a query of bounded L2 sensitivity, by one party or by many and pooled."""
+    """Gaussian noise on a query of bounded L2 sensitivity; one party adds it, or many parties add shares."""
 
     kind: ClassVar[str] = "gaussian"
     noise_multiplier: float
@@ -115,7 +115,7 @@ class BoundedRange(Event):
 
 @dataclass(frozen=True)
 class PureDp(Event):
-    """Mechanism that is (epsilon, 0)-DP and of which no more is known."""
+    """Mechanism that is (epsilon, 0)-DP, without any tighter statement."""
 
     kind: ClassVar[str] = "pure-dp"
     epsilon: float
@@ -133,7 +133,7 @@ class MwemCall(Event):
 
     @property
     def assumes(self) -> frozenset[Relation]:
-        """The relation without its remark on q."""
+        """The relation without the remark on q."""
         return frozenset({"replace-one" if self.relation == "replace-one" else "add-remove"})
 
     def pieces(self) -> tuple[BoundedRange, Laplace]:
@@ -159,7 +159,7 @@ class SubsampledGaussian(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_most_one(self.kind, "rate", self.rate)
+        _check_probability(self.kind, "rate", self.rate)
 
     @property
     def assumes(self) -> frozenset[Relation]:
@@ -208,7 +208,7 @@ class PrivAuction(Event):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _at_most_one(self.kind, "delta", self.delta)
+        _check_probability(self.kind, "delta", self.delta)
 
 
 @dataclass(frozen=True)
@@ -231,10 +231,10 @@ class HashedRows(Event):
 class SealedRows(Event):
     """Rows in boxes that the observer carries and cannot open, all of one length, as many as were ordered.
 
-    Under fresh keys their bytes say nothing about rows to anybody who cannot break both X25519 and
-    ML-KEM-768, or ChaCha20-Poly1305; who reads them is in a disclosure to the holder of the keys. So this
-    costs the rows nothing towards the observer, while it has no keys and nobody who has them helps it. How
-    many there are must follow from what is accounted elsewhere.
+    Under fresh keys the bytes of boxes say nothing about rows to anybody who cannot break both X25519 and
+    ML-KEM-768, or ChaCha20-Poly1305. So boxes cost the rows nothing towards the observer, as long as it has
+    no keys and no holder of the keys helps it. The holder of the keys has a disclosure of its own. The number
+    of boxes must follow from disclosures that are accounted elsewhere.
     """
 
     kind: ClassVar[str] = "sealed-rows"
@@ -251,14 +251,14 @@ class ExactStatistic(Event):
 
 @dataclass(frozen=True)
 class Composed(Event):
-    """Events one after another, each of which may depend on what those before it released."""
+    """Events in sequence, each of which may depend on the releases of earlier events."""
 
     kind: ClassVar[str] = "composed"
     events: tuple[Event, ...]
 
     @property
     def assumes(self) -> frozenset[Relation]:
-        """Relations that its parts assume."""
+        """Relations that the parts assume."""
         return frozenset().union(*(event.assumes for event in self.events))
 
 
@@ -278,9 +278,9 @@ def leaves(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def repeated(event: Event, times: int) -> Event:
-    """An event that happened so often, each time perhaps depending on the times before; `times` >= 1.
+    """The event of `times` >= 1 releases, each of which may depend on earlier releases.
 
-    What is released without noise is as known after once.
+    An exact statistic stays one event: repeating it tells nothing new.
     """
     if times == 1 or isinstance(event, ExactStatistic):
         return event
@@ -295,7 +295,7 @@ def event_from_json(plain: object) -> Event:
     """Read what `Event.to_json` wrote.
 
     Raises:
-        ProtocolError: an unknown kind, a missing or a strange field, or a value out of its range.
+        ProtocolError: an unknown kind, a missing or an unknown field, or a value out of its range.
     """
     if not isinstance(plain, dict):
         raise unreadable("an event that is no object")
@@ -304,7 +304,7 @@ def event_from_json(plain: object) -> Event:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise unreadable("an event of an unknown kind")
-    if values.keys() != _typed(kind).keys():
+    if values.keys() != _types(kind).keys():
         raise unreadable(f"the event '{kind.kind}' with other fields than it has")
     if isinstance(values.get("events"), list):
         values["events"] = tuple(event_from_json(part) for part in values["events"])
@@ -314,8 +314,8 @@ def event_from_json(plain: object) -> Event:
         raise unreadable(f"an entry in which {error.cause}") from error
 
 
-def _checked(type_name: str, value: Any) -> Any:
-    """The value in its one spelling, or None where the type does not allow it."""
+def _field_value(type_name: str, value: Any) -> Any:
+    """The value in the type of its field, or None where the type does not allow the value."""
     if type_name == "str":
         return value if isinstance(value, str) and value else None
     if type_name in _CHOICES:
@@ -331,11 +331,11 @@ def _checked(type_name: str, value: Any) -> Any:
     return number if _SMALLEST <= number <= _LARGEST else None
 
 
-def _at_most_one(kind: str, name: str, value: float) -> None:
+def _check_probability(kind: str, name: str, value: float) -> None:
     if value > 1:
         raise ConfigError(f"the event '{kind}' cannot have this {name}", "A probability is at most 1.")
 
 
 def unreadable(what: str) -> ProtocolError:
-    """The error for text that no ledger of this version writes."""
+    """Make the error for text that no ledger of this version writes."""
     return ProtocolError(f"a ledger holds {what}", "Read it with the version of fedkme that wrote it.")

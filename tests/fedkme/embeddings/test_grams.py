@@ -1,4 +1,4 @@
-"""fedkme.embeddings.grams: what 50,000 rows are chosen and weighed by (issue 13, item 3)."""
+"""fedkme.embeddings.grams: choosing and weighing 50,000 rows without their whole matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 10**6)
 
 
 def layout(seed: int, rows: int, whole: bool) -> tuple[FloatArray, FloatArray]:
-    """Rows and D_v; of whole numbers, kernel values of equal rows are equal bit for bit."""
+    """Rows and D_v; rows are whole numbers, so kernel values of equal rows are equal bit for bit."""
     random = np.random.default_rng(seed)
     pool, validation = random.normal(size=(rows, 3)), random.normal(size=(25, 3)) * 0.7 + 0.6
     return (np.rint(pool), np.rint(validation)) if whole else (pool, validation)
@@ -36,7 +36,7 @@ def columns(rows: FloatArray) -> KernelColumns:
 def greedy_of_matrix(
     gram: FloatArray, closeness: FloatArray, first: IntArray, p: int, again: bool
 ) -> IntArray:
-    """The greedy choice by J(S + x) of each row in turn, as before columns were read on demand."""
+    """The greedy choice by J(S + x) of each row in turn, from the whole matrix."""
     chosen = list(first)
     while len(chosen) < p:
         crowding = np.sum([gram[row] for row in chosen], axis=0) if chosen else np.zeros(len(gram))
@@ -47,28 +47,28 @@ def greedy_of_matrix(
     return np.array(chosen)
 
 
-def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, kept: IntArray, again: bool) -> IntArray:
-    """Exchanges, each the first best of all pairs, as before pairs were left out."""
-    kept, p = kept.copy(), len(kept)
-    sums = gram[:, kept].sum(axis=1)
+def swapped_of_matrix(gram: FloatArray, closeness: FloatArray, chosen: IntArray, again: bool) -> IntArray:
+    """Exchanges by the first best of all pairs, without leaving out any pair."""
+    chosen, p = chosen.copy(), len(chosen)
+    sums = gram[:, chosen].sum(axis=1)
     for _ in range(20 * p):
         leave = 2.0 * sums - 1.0 - 2.0 * p * closeness
         enter = 2.0 * p * closeness - 2.0 * sums - 1.0
-        outside = np.array([j for j in range(len(gram)) if again or j not in kept])
-        change = leave[kept][:, None] + enter[outside] + 2.0 * gram[np.ix_(kept, outside)]
+        outside = np.array([j for j in range(len(gram)) if again or j not in chosen])
+        change = leave[chosen][:, None] + enter[outside] + 2.0 * gram[np.ix_(chosen, outside)]
         place, other = np.unravel_index(int(change.argmax()), change.shape)
         if change[place, other] <= 1e-12 * p * p:
             break
-        sums += gram[outside[other]] - gram[kept[place]]
-        kept[place] = outside[other]
-    return kept
+        sums += gram[outside[other]] - gram[chosen[place]]
+        chosen[place] = outside[other]
+    return chosen
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     SEEDS, st.integers(4, 60), st.integers(1, 12), st.booleans(), st.booleans(), st.sampled_from([7, 2**20])
 )
-def test_picks_are_those_of_the_whole_matrix(
+def test_kernel_columns_give_the_choice_of_the_whole_matrix(
     seed: int, rows: int, p: int, whole: bool, again: bool, pairs: int
 ) -> None:
     # Ties included: of equal rows the first.
@@ -88,8 +88,10 @@ def test_picks_are_those_of_the_whole_matrix(
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(1, 200), st.booleans(), st.sampled_from([0.0, 0.01, 1.0]))
-def test_weights_are_those_of_the_whole_matrix(seed: int, rows: int, whole: bool, ridge: float) -> None:
-    # The gap is of all rows, and is here computed anew; forgotten columns come back.
+def test_kernel_columns_give_the_weights_of_the_whole_matrix(
+    seed: int, rows: int, whole: bool, ridge: float
+) -> None:
+    # The gap over all rows is computed here again; dropped columns are computed again, too.
     pool, validation = layout(seed, rows, whole)
     matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
     with pytest.MonkeyPatch.context() as patch:
@@ -106,17 +108,17 @@ def test_weights_are_those_of_the_whole_matrix(seed: int, rows: int, whole: bool
 
 @settings(max_examples=40, deadline=None)
 @given(SEEDS, st.integers(2, 120), st.integers(1, 30), st.sampled_from([0.01, 1.0]))
-def test_equal_rows_are_one_to_whoever_chooses_and_weighs(seed: int, rows: int, p: int, ridge: float) -> None:
-    # Merged, they are kept as often as row by row, and the weight of n copies costs a ridge W^2 / n.
+def test_equal_rows_are_chosen_and_weighed_as_one_row(seed: int, rows: int, p: int, ridge: float) -> None:
+    # Merged rows are chosen as often as single rows, and the weight W of n copies costs a ridge W^2 / n.
     pool, validation = layout(seed, rows, True)
     merged, apart = candidates(pool, validation, GAMMA), np.arange(rows)
     matrix, closeness = rbf(pool, pool, GAMMA), kernel_mean_at(pool, validation, GAMMA)
     p = min(p, rows - 1)
-    kept = pruned(merged, p)
+    pruned_rows = pruned(merged, p)
     single = Candidates(WholeGram(matrix), closeness, apart)
-    assert len(set(kept.tolist())) == p
-    found, expected = (mmd2(pool[some], validation, GAMMA) for some in (kept, pruned(single, p)))
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert len(set(pruned_rows.tolist())) == p
+    mmd2_merged, expected = (mmd2(pool[some], validation, GAMMA) for some in (pruned_rows, pruned(single, p)))
+    assert mmd2_merged == pytest.approx(expected, abs=1e-12)
     fit = fit_simplex(merged.gram, merged.closeness, ridge / merged.copies)
     weights = (fit.weights / merged.copies)[merged.groups]
     slope = matrix @ weights + ridge * weights - closeness
@@ -125,23 +127,27 @@ def test_equal_rows_are_one_to_whoever_chooses_and_weighs(seed: int, rows: int, 
 
 
 def test_copies_of_few_distinct_rows_share_weight() -> None:
-    # 64 kinds of rows, 20 of each: as good as many rows alike, where one copy of each was as good as 30.
+    # 64 distinct rows with 20 copies each: the effective size is that of many rows, not of one copy of each.
     random = np.random.default_rng(5)
     kinds = np.stack(np.meshgrid(*[range(4)] * 3), axis=-1).reshape(-1, 3) / 3.0
     pool = random.permutation(np.repeat(kinds, 20, axis=0))
     validation = kinds[random.choice(64, 300, p=kinds.sum(axis=1) / kinds.sum())]
     about = received(pool, ReferenceRows(validation, GAMMA))
-    found = weigh(about, 300, pruned(about.seen, 300))
-    assert len(found) <= 300
-    assert found.effective > 250
-    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
-    shares = {(row.tobytes(), weight) for row, weight in zip(pool[found.indices], found.weights, strict=True)}
+    weighted = weigh(about, 300, pruned(about.seen, 300))
+    assert len(weighted) <= 300
+    assert weighted.effective > 250
+    assert weighted.mmd2 == pytest.approx(
+        mmd2(pool[weighted.indices], validation, GAMMA, weighted.weights), abs=1e-9
+    )
+    shares = {
+        (row.tobytes(), weight) for row, weight in zip(pool[weighted.indices], weighted.weights, strict=True)
+    }
     assert len(shares) <= 64  # copies weigh alike
     counts = repeat(about, 300)
     assert counts.max() <= 2  # copies take turns
 
 
-def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_exact_and_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, _ = layout(1, 50, False)
     monkeypatch.setattr(grams_module, "KEPT_VALUES", 50 * 6)
     monkeypatch.setattr(grams_module, "_BATCH", 4)
@@ -150,26 +156,28 @@ def test_columns_are_those_of_the_kernel_and_few_are_kept(monkeypatch: pytest.Mo
     np.testing.assert_allclose(gram.applied(some, weights), weights @ matrix[some], atol=1e-13)
     np.testing.assert_allclose(gram.column(9), matrix[9], atol=1e-13)
     np.testing.assert_allclose(gram.among(some, some[:2]), matrix[np.ix_(some, some[:2])], atol=1e-13)
-    assert len(gram._kept) == 6
+    assert len(gram._cache) == 6
     monkeypatch.setattr(grams_module, "WHOLE_ROWS", 8)
     assert isinstance(gram_of(pool[:8], GAMMA), WholeGram)
     np.testing.assert_allclose(gram.some(some).column(1), matrix[9, some], atol=1e-13)
 
 
-def test_more_rows_than_a_ridge_spreads_over_are_all_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_the_limit_of_a_ridge_are_weighed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, validation = layout(4, 300, False)
-    about, kept = received(pool, ReferenceRows(validation, GAMMA)), np.arange(20)
+    about, pruned_rows = received(pool, ReferenceRows(validation, GAMMA)), np.arange(20)
     monkeypatch.setattr(weights_module, "SPREAD_ROWS", 60)
     assert len(about.near) == 60
     assert set(np.flatnonzero(about.nearest.weights)) <= set(about.near)
-    found = weigh(about, 20, kept)
-    assert len(found) <= 20
-    assert found.ridge > 0.0
-    assert found.mmd2 == pytest.approx(mmd2(pool[found.indices], validation, GAMMA, found.weights), abs=1e-9)
-    assert found.mmd2 <= mmd2(pool[kept], validation, GAMMA)
+    weighted = weigh(about, 20, pruned_rows)
+    assert len(weighted) <= 20
+    assert weighted.ridge > 0.0
+    assert weighted.mmd2 == pytest.approx(
+        mmd2(pool[weighted.indices], validation, GAMMA, weighted.weights), abs=1e-9
+    )
+    assert weighted.mmd2 <= mmd2(pool[pruned_rows], validation, GAMMA)
 
 
-def test_rows_beyond_a_whole_matrix_make_the_same_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_by_columns_gives_the_same_forms_of_a_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, validation = layout(6, 200, False)
     whole = received(pool, ReferenceRows(validation, GAMMA))
     monkeypatch.setattr(grams_module, "WHOLE_ROWS", 10)

@@ -1,4 +1,4 @@
-"""fedkme.embeddings.kernels: the exact kernel of every MMD in a report (issue 2, items 8 and 9)."""
+"""fedkme.embeddings.kernels: the exact kernel of every MMD in a report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def naive(x: FloatArray, y: FloatArray, gamma: float) -> FloatArray:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(1, 7), st.floats(0.01, 10))
-def test_rbf_is_the_definition(seed: int, m: int, k: int, gamma: float) -> None:
+def test_rbf_matches_its_definition(seed: int, m: int, k: int, gamma: float) -> None:
     # MATH.md, section 1: k(x,y) = exp(-gamma ||x-y||^2).
     random = np.random.default_rng(seed)
     x, y = random.normal(size=(m, 3)), random.normal(size=(k, 3))
@@ -65,7 +65,7 @@ def test_the_mean_over_no_rows_is_an_error() -> None:
 
 
 def test_median_gamma_is_one_over_the_median_squared_distance() -> None:
-    # Issue 2, item 9: the median heuristic. Distances of 0, 1 and 3: 1, 4, 9.
+    # Squared distances of 0, 1 and 3 are 1, 4 and 9.
     assert median_gamma(np.array([[0.0], [1.0], [3.0]])) == pytest.approx(1 / 4)
 
 

@@ -38,15 +38,14 @@ def objectives(validation: FloatArray, summary: FloatArray, candidates: FloatArr
     return np.array([objective(np.vstack([summary, x]), validation, GAMMA) for x in candidates])
 
 
-def test_the_bid_picks_the_row_that_the_exact_argmax_of_j_picks() -> None:
-    # Issue 2, Done: the bid picks the same point as the exact argmax of J with exact features.
+def test_the_best_bid_is_the_exact_argmax_of_j() -> None:
     for seed in range(INSTANCES):
         (validation, summary, candidates), (f_validation, f_summary, f_candidates) = instance(seed)
         bids = marginal_gain(f_candidates @ mean(f_validation), f_candidates @ mean(f_summary), len(summary))
         assert np.argmax(bids) == np.argmax(objectives(validation, summary, candidates))
 
 
-def test_the_misprinted_sign_never_does() -> None:
+def test_the_misprinted_sign_never_gives_the_argmax_of_j() -> None:
     # Errata 1: g_l . h1 - g~ . h1 l/(l+1) maximises distance from the target (0 of 1000 in SARPATWAR.md).
     agreements = 0
     for seed in range(INSTANCES):
@@ -58,7 +57,7 @@ def test_the_misprinted_sign_never_does() -> None:
     assert agreements == 0
 
 
-def test_the_whole_gain_is_the_corrected_equation_12() -> None:
+def test_the_gain_matches_the_corrected_equation_12() -> None:
     # SARPATWAR.md, section 2, and errata 4 (factor 2 and the third sign), to 1e-12.
     for seed in range(INSTANCES):
         (validation, summary, candidates), _ = instance(seed)
@@ -100,7 +99,7 @@ def test_mmd2_is_a_squared_distance(seed: int, m: int, k: int) -> None:
 
 
 def test_feature_mmd2_is_mmd2_when_features_are_exact() -> None:
-    # Issue 2, item 8: the estimate shown per round is the distance of the broadcast means.
+    # Rounds show the distance of the broadcast means as the estimate of MMD^2.
     (validation, summary, _), (f_validation, f_summary, _) = instance(11)
     estimate = feature_mmd2(mean(f_validation), mean(f_summary))
     assert estimate == pytest.approx(mmd2(summary, validation, GAMMA), abs=1e-12)

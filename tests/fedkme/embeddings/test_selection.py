@@ -1,4 +1,4 @@
-"""Selection of one's own rows: against brute force, and against what each step promises."""
+"""Selection of a party's own rows, compared with brute force and with the properties of each step."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def alike(all_rows: NDArray[np.float64], indices: NDArray[np.int64]) -> float:
     return mmd2(all_rows, Selected(indices, np.full(len(indices), 1.0 / len(indices)), 0.0))
 
 
-def test_both_forms_say_their_own_mmd2() -> None:
+def test_both_forms_state_their_mmd2() -> None:
     data = rows(400)
-    found = select_rows(data, 12, GAMMA)
-    for form in (found.alike, found.weighted):
+    selection = select_rows(data, 12, GAMMA)
+    for form in (selection.alike, selection.weighted):
         assert form.mmd2 == pytest.approx(mmd2(data, form), abs=2e-6)
         assert len(set(form.indices.tolist())) == 12
         assert form.weights.sum() == pytest.approx(1.0)
@@ -52,7 +52,7 @@ def test_without_sweeps_the_choice_is_the_exact_greedy_one() -> None:
     assert choose(short, short.means(), 15, 0).tolist() == wanted.tolist()
 
 
-def test_exchanges_end_where_no_single_one_helps() -> None:
+def test_exchanges_end_where_no_exchange_helps() -> None:
     data = rows(60)
     short = shorten(data, GAMMA)
     indices = choose(short, short.means(), 6, 50)
@@ -67,22 +67,22 @@ def test_exchanges_end_where_no_single_one_helps() -> None:
 
 def test_few_rows_are_near_the_best_of_all_choices() -> None:
     data = rows(16, 8)
-    least = min(alike(data, np.array(each)) for each in combinations(range(16), 4))
+    least = min(alike(data, np.array(choice)) for choice in combinations(range(16), 4))
     assert select_rows(data, 4, GAMMA, 20).alike.mmd2 < 1.3 * least
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_weights_are_never_worse_than_on_rows_alike(seed: int) -> None:
     data = rows(600, seed)
-    found = select_rows(data, 15, GAMMA)
+    selection = select_rows(data, 15, GAMMA)
     short = shorten(data, GAMMA)
-    indices = found.alike.indices
+    indices = selection.alike.indices
     fit = fit_simplex(rbf(data[indices], data[indices], GAMMA), short.means()[indices])
-    assert found.weighted.mmd2 <= mmd2(data, Selected(indices, fit.weights, 0.0)) + 2e-6
-    assert found.weighted.mmd2 < found.alike.mmd2
+    assert selection.weighted.mmd2 <= mmd2(data, Selected(indices, fit.weights, 0.0)) + 2e-6
+    assert selection.weighted.mmd2 < selection.alike.mmd2
 
 
-def test_a_pursuit_goes_where_most_is_missing() -> None:
+def test_a_pursuit_takes_the_row_of_the_largest_residual() -> None:
     data = rows(200)
     short = shorten(data, GAMMA)
     means = short.means()
@@ -94,24 +94,24 @@ def test_a_pursuit_goes_where_most_is_missing() -> None:
     assert chosen[1] == np.argmax(short_of)
 
 
-def test_all_rows_are_all_rows() -> None:
-    found = select_rows(rows(9), 9, GAMMA)
-    assert sorted(found.alike.indices.tolist()) == list(range(9))
-    assert found.alike.mmd2 < 1e-6
+def test_choosing_all_rows_gives_every_row_once() -> None:
+    selection = select_rows(rows(9), 9, GAMMA)
+    assert sorted(selection.alike.indices.tolist()) == list(range(9))
+    assert selection.alike.mmd2 < 1e-6
     with pytest.raises(NotEnoughRowsError):
         select_rows(rows(9), 10, GAMMA)
 
 
 def test_equal_rows_are_chosen_once_each() -> None:
     data = np.repeat(rows(4), 5, axis=0)
-    found = select_rows(data, 8, GAMMA)
-    assert len(set(found.alike.indices.tolist())) == 8
-    assert found.alike.mmd2 < 1e-5
+    selection = select_rows(data, 8, GAMMA)
+    assert len(set(selection.alike.indices.tolist())) == 8
+    assert selection.alike.mmd2 < 1e-5
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("p", [1, 2, 9])
-def test_exchanges_of_weighted_rows_gain(seed: int, p: int) -> None:
+def test_exchanges_of_weighted_rows_lower_mmd2(seed: int, p: int) -> None:
     data = rows(300, seed)
     gram, short = rbf(data, data, GAMMA), shorten(data, GAMMA)
     first = np.random.default_rng(seed).choice(300, p, replace=False)
@@ -120,28 +120,28 @@ def test_exchanges_of_weighted_rows_gain(seed: int, p: int) -> None:
         means = gram.mean(axis=1)[indices]
         return mmd2(data, Selected(indices, fit_simplex(gram[np.ix_(indices, indices)], means).weights, 0.0))
 
-    found = exchange(short, short.means(), first, 1)
-    assert len(set(found.tolist())) == p
-    assert value(found) < value(first)
-    assert value(exchange(short, short.means(), found, 9)) <= value(found) + 1e-7
+    selection = exchange(short, short.means(), first, 1)
+    assert len(set(selection.tolist())) == p
+    assert value(selection) < value(first)
+    assert value(exchange(short, short.means(), selection, 9)) <= value(selection) + 1e-7
 
 
 def test_a_sample_is_near_the_choice_among_all() -> None:
-    # fedkme/embeddings/selection.py: mu is "off by (1 - |mu|^2) (1 / Q - 1 / N) in mean square".
+    # fedkme/embeddings/selection.py: mu has a mean square error of (1 - |mu|^2) (1 / Q - 1 / N).
     data, p, sample = rows(4000), 12, 60 * 12
-    everything, found = select_rows(data, p, GAMMA), select_rows(data, p, GAMMA, sample=sample)
+    everything, selection = select_rows(data, p, GAMMA), select_rows(data, p, GAMMA, sample=sample)
     off = (1.0 - rbf(data, data, GAMMA).mean()) * (1.0 / sample - 1.0 / len(data))
-    for form, best in ((found.alike, everything.alike), (found.weighted, everything.weighted)):
+    for form, best in ((selection.alike, everything.alike), (selection.weighted, everything.weighted)):
         assert len(set(form.indices.tolist())) == p
         assert np.isnan(form.mmd2)
         assert form.weights.sum() == pytest.approx(1.0)
         assert best.mmd2 < mmd2(data, form) < 1.5 * best.mmd2 + 2.0 * off
-    assert mmd2(data, found.weighted) < mmd2(data, found.alike)
+    assert mmd2(data, selection.weighted) < mmd2(data, selection.alike)
 
 
-def test_a_sample_of_more_than_all_is_all() -> None:
+def test_a_sample_larger_than_the_table_changes_nothing() -> None:
     data = rows(90)
-    found, wanted = (select_rows(data, 3, GAMMA, sample=size).alike.indices for size in (500, 90))
-    assert found.tolist() == wanted.tolist()
+    selection, wanted = (select_rows(data, 3, GAMMA, sample=size).alike.indices for size in (500, 90))
+    assert selection.tolist() == wanted.tolist()
     with pytest.raises(NotEnoughRowsError, match="4 rows was asked for and there are 3"):
         select_rows(data, 4, GAMMA, sample=3)

@@ -1,4 +1,4 @@
-"""Rows in few coordinates against the kernel itself."""
+"""Kernels of rows in few coordinates, compared with the exact kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def exponents(short: ShortRows) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("width", [1, 7, NARROW])
-def test_narrow_rows_have_their_own_kernel(width: int) -> None:
+def test_narrow_rows_have_their_exact_kernel(width: int) -> None:
     rows = curved(300, width)
     gamma = median_gamma(rows)
     short = shorten(rows, gamma)
@@ -31,7 +31,7 @@ def test_narrow_rows_have_their_own_kernel(width: int) -> None:
 
 
 @pytest.mark.parametrize("count", [40, 1500, 2100])
-def test_first_rows_have_their_own_kernel_and_the_means_of_all(count: int) -> None:
+def test_first_rows_have_their_exact_kernel_and_means_over_all_rows(count: int) -> None:
     rows = curved(2100, NARROW + 6)
     gamma = median_gamma(rows)
     candidates, means = shorten(rows, gamma, whole=True).first(count)
@@ -41,7 +41,7 @@ def test_first_rows_have_their_own_kernel_and_the_means_of_all(count: int) -> No
     assert np.abs(means - kernel_mean_at(first, rows, gamma)).max() < 1e-6
 
 
-def test_wide_rows_lose_no_more_than_they_may_in_the_root_mean_square() -> None:
+def test_wide_rows_stay_within_the_allowed_root_mean_square_error() -> None:
     rows = curved(3000, 200)
     gamma = median_gamma(rows)
     short = shorten(rows, gamma)
@@ -54,14 +54,14 @@ def test_wide_rows_lose_no_more_than_they_may_in_the_root_mean_square() -> None:
     assert abs(means.mean() - wanted.mean()) < DROPPED**2
 
 
-def test_a_row_is_itself() -> None:
+def test_a_row_has_kernel_one_with_itself() -> None:
     short = shorten(curved(900, 100), 3.0)
     for row in (0, 899):
         assert short.column(row)[row] == 1.0
     assert (short.means() >= 1.0 / 900).all()
 
 
-def test_more_columns_than_rows_stay() -> None:
+def test_rows_with_more_columns_than_rows_keep_all_coordinates() -> None:
     rows = curved(20, 100)
     gamma = median_gamma(rows)
     assert np.abs(np.exp(exponents(shorten(rows, gamma))) - rbf(rows, rows, gamma)).max() < 1e-5

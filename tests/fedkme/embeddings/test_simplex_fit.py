@@ -1,4 +1,4 @@
-"""fedkme.embeddings.simplex_fit: weights on the simplex, with a proof of optimality (issue 13, item 3)."""
+"""fedkme.embeddings.simplex_fit: weights on the simplex, with a proof of optimality."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RIDGES = st.sampled_from([0.0, 0.01, 1.0])
 
 
 def problem(seed: int, size: int, distinct: int, gamma: float) -> tuple[FloatArray, FloatArray]:
-    """G and c of `size` rows, of which so many are distinct, and 20 rows to match."""
+    """G and c of `size` rows with repetition of `distinct` rows, and of 20 rows to match."""
     random = np.random.default_rng(seed)
     rows = random.normal(size=(distinct, 2))[random.integers(0, distinct, size)]
     return rbf(rows, rows, gamma), kernel_mean_at(rows, random.normal(size=(20, 2)) + 0.5, gamma)
@@ -56,7 +56,7 @@ def test_the_conditions_of_optimality_hold(
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), RIDGES)
-def test_another_solver_finds_the_same(seed: int, size: int, ridge: float) -> None:
+def test_another_solver_gives_the_same_weights(seed: int, size: int, ridge: float) -> None:
     gram, target = problem(seed, size, size, 0.3)
     fit = fit_simplex(gram, target, ridge)
     other = minimize(
@@ -88,7 +88,7 @@ def test_no_weights_gain_more_than_the_gap(
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
-def test_equal_rows_together_have_the_weight_of_one(ridge: float) -> None:
+def test_equal_rows_together_have_the_weight_of_one_row(ridge: float) -> None:
     gram, target = problem(3, 10, 10, 0.3)
     alone = fit_simplex(gram, target, ridge / 2.0).weights
     twice = np.repeat(np.arange(10), 2)
@@ -98,7 +98,7 @@ def test_equal_rows_together_have_the_weight_of_one(ridge: float) -> None:
         np.testing.assert_allclose(shared[::2], shared[1::2], atol=1e-9)
 
 
-def test_a_support_to_begin_with_changes_nothing() -> None:
+def test_a_first_support_does_not_change_the_answer() -> None:
     gram, target = problem(5, 300, 300, 5.0)
     fit = fit_simplex(gram, target, 0.01)
     for support in (np.array([7]), np.arange(300)):

@@ -1,4 +1,4 @@
-"""Constants that break ties: their law, and that they are a row's own for the whole of a run."""
+"""Constants that break ties: their law, and one constant a row for a whole run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fedkme.embeddings.tie_breaks import MOST_TIE_BREAK, constants_of
 from owner.consent.pools import tie_breaks
 
 
-def test_of_many_rows_half_as_many_have_each_constant_more() -> None:
-    # The module's law, over evenly spread keys: no chance in it. The largest constant is a row's in 4,096.
+def test_half_as_many_rows_reach_each_larger_constant() -> None:
+    # The module's law over evenly spread keys, without chance. One row in 4,096 is near the largest constant.
     constants = constants_of(np.arange(2**20, dtype=np.uint64) << np.uint64(44))
     assert constants.min() >= 0.0
     assert constants.max() == MOST_TIE_BREAK
@@ -20,8 +20,8 @@ def test_of_many_rows_half_as_many_have_each_constant_more() -> None:
 
 
 def test_constants_are_a_function_of_secret_run_and_place_alone() -> None:
-    # The clock's proof: a neighbour with the same coins has the same constants, whatever its rows hold, and a
-    # row that is added changes no other's.
+    # The clock's proof needs this: neighbours with the same coins have the same constants, whatever their
+    # rows hold, and an added row changes no other row's constant.
     constants = tie_breaks(b"secret", "run-1", 9)
     np.testing.assert_array_equal(constants, tie_breaks(b"secret", "run-1", 12)[:9])
     for other in (tie_breaks(b"other", "run-1", 9), tie_breaks(b"secret", "run-2", 9)):

@@ -1,4 +1,4 @@
-"""Exact arithmetic: DESIGN.md, decision 1 ("bitwise the same summary"), and issue 2 on what a bid costs."""
+"""Exact arithmetic of bids: the same bits everywhere (DESIGN.md, decision 1), and the cost of a bid."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scored(features: Features, target: MeanVector, capacity: int = 64) -> Scored
 
 
 def bids_by_integers(features: Features, target: MeanVector, mean: MeanVector, size: int) -> FloatArray:
-    """The bid with inner products of Python's integers, which have no width."""
+    """The bid with inner products in Python's integers, which cannot overflow."""
     rows = features.astype(object)
     to_target, to_mean = rows @ target.astype(object), rows @ mean.astype(object)
     unit = 2.0 / features.shape[1] * FEATURE_UNIT * MEAN_UNIT
@@ -72,7 +72,7 @@ def test_bids_are_integer_arithmetic(
     assert np.array_equal(bids, bids_by_integers(features, target, mean, size))
 
 
-def test_the_largest_inner_product_there_can_be_is_exact() -> None:
+def test_the_largest_possible_inner_product_is_exact() -> None:
     # MEAN_LIMIT and MAX_DIMENSION: every sum stays at or below 2^53. One odd term shows lost bits.
     features = np.full((2, MAX_DIMENSION), ONE, dtype=np.int16)
     features[1, 0] -= 1
@@ -94,27 +94,27 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 5))
-def test_updated_bids_are_those_computed_afresh(todo: list[Step], capacity: int) -> None:
-    # Issue 2: a bid costs only the changed coordinates of g; that must not change a bit of it, whether few
-    # or many of them change, and whatever rows come in between (the curator's pool grows).
+def test_updated_bids_equal_bids_computed_afresh(todo: list[Step], capacity: int) -> None:
+    # A bid reads only the changed coordinates of g. Its bits are the same whether few or many coordinates
+    # change, and whatever rows are appended in between (the curator's pool grows).
     target, mean = random_mean(0), np.zeros(D, dtype=np.int32)
     rows = random_features(0, 0)
-    kept = ScoredFeatures(D, target, capacity)
+    scored_rows = ScoredFeatures(D, target, capacity)
     for size, (what, count, seed) in enumerate(todo):
         if what == "append":
             rows = np.concatenate([rows, random_features(count, seed)])
-            kept.append(rows[len(kept) :])
+            scored_rows.append(rows[len(scored_rows) :])
         else:
             changed = np.random.default_rng(seed).permutation(D)[:count]
             mean[changed] = random_mean(seed)[changed]
-        assert np.array_equal(kept.bids(mean, size), scored(rows, target).bids(mean, size))
-    assert len(kept) == len(rows)
-    assert all(np.array_equal(kept.features(row), rows[row]) for row in range(len(rows)))
+        assert np.array_equal(scored_rows.bids(mean, size), scored(rows, target).bids(mean, size))
+    assert len(scored_rows) == len(rows)
+    assert all(np.array_equal(scored_rows.features(row), rows[row]) for row in range(len(rows)))
 
 
 @settings(max_examples=10)
 @given(st.lists(st.integers(1, 9000), max_size=4), st.integers(0, 64))
-def test_blocks_make_no_difference(cuts: list[int], capacity: int) -> None:
+def test_the_size_of_blocks_changes_no_bid(cuts: list[int], capacity: int) -> None:
     # fixed_point, head: exact in any order of summation, so blocks of any size and BLAS are free to choose.
     rows, target, mean = random_features(9000, 1), random_mean(2), random_mean(3)
     pieces = ScoredFeatures(D, target, capacity)
@@ -142,8 +142,7 @@ def counted(features: Features, monkeypatch: pytest.MonkeyPatch) -> tuple[Scored
 def test_a_bid_costs_at_most_one_pass_and_less_for_few_changes(
     changes: int, whole_passes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 2, "what it must reach": no more than one pass over the feature matrix; where h2 changes only a
-    # few coordinates of g, only those.
+    # At most one pass over the feature matrix; where h2 changes only a few coordinates of g, only those.
     rows, passes = counted(random_features(50, 1), monkeypatch)
     mean = np.zeros(D, dtype=np.int32)
     mean[:changes] = 7
@@ -165,29 +164,28 @@ def near_ties(count: int, seed: int) -> Features:
 
 @given(st.lists(st.tuples(st.integers(0, D), st.integers(0, 20), st.integers(0, 99)), max_size=12))
 @settings(max_examples=25, deadline=None)
-def test_the_best_bid_is_that_of_all_bids(todo: list[tuple[int, int, int]]) -> None:
-    # Issue 15, item 7: "bounds that skip rows which cannot win. Same bits as today, property-tested", among
-    # rows that are nearly alike, alike, sold, or come later; coordinates of g change by little and by much.
+def test_the_best_bid_is_the_largest_of_all_bids(todo: list[tuple[int, int, int]]) -> None:
+    # Rows are nearly equal, equal, sold, or appended later; coordinates of g change by little and by much.
     rows, mean = near_ties(MANY, 0), np.zeros(D, dtype=np.int32)
     target = quantize_mean(normalised_features(rows[0]))  # rows that are nearly alike bid most at first
     target[:3] = 1, -1, 2
-    kept, every = scored(rows, target), scored(rows, target)
+    by_best, by_bids = scored(rows, target), scored(rows, target)
     for size, (changes, bits, seed) in enumerate(todo):
         changed = np.random.default_rng(seed).permutation(D)[:changes]
         mean[changed] = random_mean(seed)[changed] >> bits
         mean[:3] >>= 20
         if seed % 3 == 0:
-            for each in (kept, every):
-                each.append(near_ties(20 + seed, seed))
-        bids = every.bids(mean, size)
-        best, value = kept.best(mean, size)
+            for scored_rows in (by_best, by_bids):
+                scored_rows.append(near_ties(20 + seed, seed))
+        bids = by_bids.bids(mean, size)
+        best, value = by_best.best(mean, size)
         assert (best, value) == (int(bids.argmax()), float(bids.max()))
-        for each in (kept, every):
-            each.retire(best)
+        for scored_rows in (by_best, by_bids):
+            scored_rows.retire(best)
 
 
-def test_float32_alone_would_choose_another_row_and_is_off_by_no_more_than_said() -> None:
-    # Otherwise the test above would pass without any bound.
+def test_float32_scores_stay_within_their_error_and_alone_choose_another_row() -> None:
+    # Otherwise the test of the best bid would pass without any bound.
     rows, near, wrong = near_ties(MANY, 0), NearScores(D), 0
     mean = np.zeros(D, dtype=np.int32)
     near.follow(np.ascontiguousarray(rows.T), mean.astype(np.float64))
@@ -203,15 +201,18 @@ def test_float32_alone_would_choose_another_row_and_is_off_by_no_more_than_said(
     assert wrong
 
 
-def test_rows_that_are_all_alike_are_scored_exactly() -> None:
+def test_equal_rows_are_scored_exactly() -> None:
     rows, target = np.repeat(random_features(1, 3), MANY, axis=0), random_mean(4)
-    kept = scored(rows, target)
+    scored_rows = scored(rows, target)
     for sold in range(3):
-        assert kept.best(random_mean(5), 7) == (sold, scored(rows[:1], target).bids(random_mean(5), 7)[0])
-        kept.retire(sold)
+        assert scored_rows.best(random_mean(5), 7) == (
+            sold,
+            scored(rows[:1], target).bids(random_mean(5), 7)[0],
+        )
+        scored_rows.retire(sold)
     for row in range(MANY):
-        kept.retire(row)
-    assert kept.best(random_mean(5), 7) == (0, -math.inf)
+        scored_rows.retire(row)
+    assert scored_rows.best(random_mean(5), 7) == (0, -math.inf)
 
 
 def test_bids_are_the_marginal_gain_of_the_unrounded_features() -> None:
@@ -231,14 +232,14 @@ def test_the_tolerance_covers_one_unit_in_every_coordinate(
 ) -> None:
     # Two hosts may round a cosine to neighbouring units: that must never read as a mismatch (step 8).
     off = data.draw(npst.arrays(np.int16, features.shape, elements=st.integers(-1, 1)))
-    here, there = scored(features, target), scored(features + off, target)
-    difference = np.abs(here.bids(mean, size) - there.bids(mean, size))
-    rounding = 1e-12 * here.tolerance(size)  # of the two float64 bids themselves
-    assert np.all(difference <= here.tolerance(size) + rounding)
+    unshifted, shifted = scored(features, target), scored(features + off, target)
+    difference = np.abs(unshifted.bids(mean, size) - shifted.bids(mean, size))
+    rounding = 1e-12 * unshifted.tolerance(size)  # of the two float64 bids themselves
+    assert np.all(difference <= unshifted.tolerance(size) + rounding)
 
 
-def test_the_tolerance_is_no_larger_than_that() -> None:
-    # What an owner may add to its bid unseen: with q = 0, the worst change of one unit each, exactly.
+def test_the_tolerance_is_reached() -> None:
+    # An owner can change its bid by so much unseen: with q = 0, exactly the worst change of one unit each.
     target, nothing = random_mean(1), np.zeros(D, dtype=np.int32)
     worst = scored(np.sign(target)[np.newaxis].astype(np.int16), target)
     assert worst.bids(nothing, 0)[0] == worst.tolerance(0)
@@ -246,7 +247,8 @@ def test_the_tolerance_is_no_larger_than_that() -> None:
 
 @given(npst.arrays(np.float64, (2, D), elements=st.floats(-1, 1)))
 def test_features_are_rounded_towards_zero(u: FloatArray) -> None:
-    # Head of fixed_point: ||h1(x)|| never grows by it, by less than a unit a coordinate, and 2^-14 is exact.
+    # Rounding never lengthens h1(x) and changes a coordinate by less than a unit; multiples of 2^-14 are
+    # exact.
     back = normalised_features(quantize_features(u))
     assert np.all(np.abs(back) <= np.abs(u))
     assert np.all(np.abs(u - back) < FEATURE_UNIT)
@@ -276,8 +278,8 @@ def test_the_mean_is_an_integer_sum_in_any_order(features: Features, random: Ran
     assert together.normalised().tolist() == expected
 
 
-def test_the_distance_is_that_of_two_means_of_h1() -> None:
-    # Issue 2, item 10: the current MMD estimate that progress shows.
+def test_distance2_is_the_squared_distance_of_two_means_of_h1() -> None:
+    # Progress shows this estimate of MMD.
     rows, target = random_features(7, 8), quantize_mean(np.linspace(-1, 1, D))
     mean = FeatureMean(D)
     mean.add(rows)

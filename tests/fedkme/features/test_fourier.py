@@ -1,4 +1,4 @@
-"""h1: issue 2, item 1, and MATH.md section 1 on the two forms."""
+"""h1: its two forms, their error and their norms (MATH.md, section 1)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ def draw(kind: Kind, dimension: int = 140, seed: int = 0) -> RandomFourier:
 
 
 def fixed_point_h1(h1: RandomFourier, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """h1 as the parties compute with it, in units of the kernel."""
+    """h1 in fixed point, as the parties use it, in units of the kernel."""
     scale = math.sqrt(2 / h1.spec.dimension)
     return np.asarray(scale * normalised_features(h1.fixed_point(rows)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kernel_error_obeys_its_bound(kind: Kind) -> None:
-    # Issue 2, Done: h1's kernel error against the bound. For each d the bound fails with probability
-    # 1e-9, over all 780 pairs at once.
+    # For each d the bound fails with probability 1e-9, over all 780 pairs at once.
     pairs = len(ROWS) * (len(ROWS) - 1) // 2
     for dimension in (16, 140, 1024, 8192):
         features = fixed_point_h1(draw(kind, dimension), ROWS)
@@ -45,7 +44,7 @@ def test_the_kernel_error_obeys_its_bound(kind: Kind) -> None:
         assert error <= kernel_error_bound(dimension, pairs, 1e-9)
 
 
-def test_the_bound_shrinks_as_the_root_of_d_and_grows_with_what_is_claimed() -> None:
+def test_the_kernel_error_bound_scales_with_dimension_pairs_and_failure() -> None:
     # Rahimi & Recht 2008: four times the dimension, half the error (but for the rounding's 2^-12).
     rounding = 2.0**-12
     small, large = (kernel_error_bound(d, 10, 1e-3) - rounding for d in (100, 400))
@@ -55,7 +54,7 @@ def test_the_bound_shrinks_as_the_root_of_d_and_grows_with_what_is_claimed() -> 
 
 
 def test_both_forms_are_unbiased_and_the_paired_one_varies_less() -> None:
-    # Issue 2, item 1, "lower variance". With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2; to that the
+    # With z = omega . (x - y), Var cos z = (1 - k^2)^2 / 2. To this the
     # printed form adds the variance 1/2 of a cosine of random phase, d times; the paired one has d/2 terms
     # and no such addition. 2000 draws: means within 6 and variances within 8 standard errors (of about
     # 1/31), for 24 pairs and two forms wrong with probability below 2e-7.
@@ -72,7 +71,7 @@ def test_both_forms_are_unbiased_and_the_paired_one_varies_less() -> None:
 
 
 @given(st.lists(st.floats(-50, 50), min_size=WIDTH, max_size=WIDTH), st.integers(0, 2**64 - 1))
-def test_no_norm_is_over_the_bound_that_sensitivities_use(row: list[float], seed: int) -> None:
+def test_no_norm_exceeds_the_bound_of_sensitivities(row: list[float], seed: int) -> None:
     # MATH.md, h1: norm exactly 1 in the paired form; up to sqrt 2 in the printed one. Fixed point rounds
     # towards zero, so the bound holds for what is computed (fixed_point, head).
     rows = np.array([row])
@@ -92,15 +91,14 @@ def test_the_printed_form_needs_its_larger_bound() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_seed_is_a_draw(kind: Kind) -> None:
-    # Issue 2, item 1: one draw per run, from the run's public seed.
+def test_equal_seeds_give_equal_draws(kind: Kind) -> None:
     first, again, other = (draw(kind, seed=seed).fixed_point(ROWS) for seed in (7, 7, 8))
     assert np.array_equal(first, again)
     assert np.mean(first == other) < 0.01
 
 
 def test_every_party_of_a_run_makes_the_same_draw() -> None:
-    # Issue 2, item 1, "identical in every party": what owners are told is enough to bid by the curator's h1.
+    # Owners get enough from the curator to bid by its h1.
     task = make_task(3)
     listeners = [Listener(bidder(name, rows)) for name, rows in owners(4, 4).items()]
     run(task, make_settings(), listeners)
@@ -123,6 +121,5 @@ def test_every_party_of_a_run_makes_the_same_draw() -> None:
     ],
 )
 def test_an_impossible_map_is_refused_in_one_line(kind: Kind, dimension: int, gamma: float) -> None:
-    # Issue 2, Bad input: one clear line with cause and remedy.
     with pytest.raises(ConfigError, match="error 10"):
         FourierSpec(kind, dimension, gamma, WIDTH, 0)

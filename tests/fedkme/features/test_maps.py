@@ -68,14 +68,14 @@ class TestEveryMap(FeatureMapContract):
     pass
 
 
-def test_every_kind_is_held_to_the_contract() -> None:
+def test_the_specs_of_these_tests_cover_every_kind_of_map() -> None:
     assert {spec.kind for spec in SPECS} == set(MAPS.table())
 
 
 # Fourier
 
 
-def test_the_draw_is_that_of_h1() -> None:
+def test_fourier_maps_draw_as_h1_does() -> None:
     # One draw per seed in the whole project: the map is h1 of fedkme.features.fourier in float64.
     points = model_points(9, 1)
     h1 = RandomFourier(FourierSpec("paired", 10, 2.0, SCHEMA.encoded_width, 3))
@@ -95,7 +95,7 @@ def test_fourier_estimates_the_kernel_in_table_units() -> None:
     np.testing.assert_allclose(phi @ phi.T, rbf(rows, rows, 5e-5), atol=0.04)
 
 
-def test_scales_weigh_columns() -> None:
+def test_scales_multiply_columns() -> None:
     # A column of scale 0 takes no part; a block of like numbers has one scale.
     phi = FourierMapSpec(dimension=8, gamma=2.0, seed=1, scales=(1, 1, 0, 1)).make(SCHEMA)
     rows = random_rows(4)
@@ -184,7 +184,7 @@ def test_rho_is_the_root_in_the_unit_interval(length: float) -> None:
 
 
 @pytest.mark.parametrize("length", [0.25, 0.7, 3.0])
-def test_mehler(length: float) -> None:
+def test_mehlers_formula_holds(length: float) -> None:
     # sum of phi_k(x) phi_k(y) -> exp(-(x-y)^2/(2 l^2)), not the printed normalisation of eq. 5.
     x = np.linspace(-0.5, 0.5, 21)
     phi = hermite_functions(x, 400, rho_of_length(length))
@@ -202,7 +202,7 @@ def test_a_truncation_is_never_longer_than_one(x: float, length: float, order: i
     assert (phi**2).sum() <= 1 + 1e-9
 
 
-def test_sum_kernel() -> None:
+def test_the_hermite_sum_has_the_sum_kernel() -> None:
     # DP-HP eq. 9: the mean over dimensions of their kernels; a category's kernel is [x = y].
     rows = random_rows(30)
     phi = HermiteSumSpec(order=300, length=0.3).make(SCHEMA).features(rows)
@@ -212,7 +212,7 @@ def test_sum_kernel() -> None:
     np.testing.assert_allclose(phi @ phi.T, sum(kernels) / 5, atol=1e-9)
 
 
-def test_product_kernel() -> None:
+def test_the_hermite_product_has_the_product_kernel() -> None:
     # DP-HP eq. 7 and 8, over the columns of the draw only.
     rows = random_rows(30)
     phi = HermiteProductSpec(order=60, length=0.6, columns=(0, 3, 4)).make(SCHEMA)
@@ -260,7 +260,7 @@ def test_draws_of_dimensions_are_public_and_new_each_epoch() -> None:
     assert draw_dimensions(2, 5, 7, 0) == (0, 1)
 
 
-def test_products_that_do_not_fit_are_refused() -> None:
+def test_products_of_unknown_or_too_many_columns_are_refused() -> None:
     with pytest.raises(ConfigError, match="column 5"):
         HermiteProductSpec(order=3, length=0.3, columns=(0, 5)).make(SCHEMA)
     with pytest.raises(ConfigError, match="larger"):
@@ -283,15 +283,15 @@ def test_points_embed_orthonormally() -> None:
     np.testing.assert_allclose(phi.of_model(x), np.linalg.solve(factor, rbf(z, x, 0.7)).T, atol=1e-9)
 
 
-def test_an_eigenbasis_has_norm_one_and_another_basis_its_own() -> None:
-    # A curator that sends a basis twice too long gets twice the noise: the bound is computed, not believed.
+def test_an_eigenbasis_has_norm_one_and_another_basis_its_computed_norm() -> None:
+    # A curator that sends a basis of twice the length gets twice the noise: parties compute the bound.
     z = model_points(40, 4)
     values, vectors = np.linalg.eigh(rbf(z, z, 0.7))
-    kept = values > 1e-6
-    basis = (vectors[:, kept] / np.sqrt(values[kept])).T
+    large = values > 1e-6
+    basis = (vectors[:, large] / np.sqrt(values[large])).T
     phi = PointsSpec.of(z, 0.7, basis).make(SCHEMA)
     assert phi.norm_bound == 1.0
-    assert phi.dimension == kept.sum()
+    assert phi.dimension == large.sum()
     twice = PointsSpec.of(z, 0.7, 2 * basis).make(SCHEMA)
     assert twice.norm_bound == pytest.approx(2.0, rel=1e-6)
     assert twice.spread == pytest.approx(2 * phi.spread, rel=1e-6)
@@ -335,13 +335,13 @@ def test_points_of_another_space_are_refused() -> None:
         ({"kind": "points", "gamma": 1.0, "count": 3, "points": "AAAAAAAA8D8="}, "points"),
     ],
 )
-def test_a_wrong_spec_names_what_is_wrong(plain: object, word: str) -> None:
-    # No spec can claim a norm bound: "never typed by hand".
+def test_the_error_of_a_wrong_spec_names_the_field(plain: object, word: str) -> None:
+    # No spec can claim a norm bound: every party computes it.
     with pytest.raises(ConfigError, match=word):
         spec_from_json(plain)
 
 
-def test_every_map_keeps_the_protocol() -> None:
+def test_every_map_has_its_spec_and_schema() -> None:
     maps: list[EmbeddingMap] = [spec.make(SCHEMA) for spec in SPECS]
     for phi, spec in zip(maps, SPECS, strict=True):
         assert phi.spec == spec
@@ -357,14 +357,14 @@ def test_every_map_keeps_the_protocol() -> None:
 def test_features_by_table_are_phi_to_half_a_step_of_a_turn(spec: FourierMapSpec | MixedSpec) -> None:
     phi = spec.make(SCHEMA)
     points = model_points(400, 3)
-    found = phi.arranged(phi.steps(points).T).T
-    assert (found == np.rint(found)).all()
-    off = np.linalg.norm(found * ROW_UNIT - phi.of_model(points), axis=1)
+    step_features = phi.arranged(phi.steps(points).T).T
+    assert (step_features == np.rint(step_features)).all()
+    off = np.linalg.norm(step_features * ROW_UNIT - phi.of_model(points), axis=1)
     longest = np.abs(phi.omega).sum(axis=0).max()
     assert off.max() <= math.pi / STEPS + longest * 2.0**-19 + 1e-6
-    # The rounding that `counted` has is all that lengthens a row.
+    # Nothing lengthens a row more than the rounding that `counted` counts.
     most = phi.norm_bound / ROW_UNIT + math.sqrt(phi.dimension) / 2
-    assert np.linalg.norm(found, axis=1).max() <= most
+    assert np.linalg.norm(step_features, axis=1).max() <= most
 
 
 def test_cosines_are_right_to_the_last_bit_and_lie_on_the_circle() -> None:
@@ -388,5 +388,5 @@ def test_the_order_of_additions_changes_no_bit_of_an_angle(seed: int, width: int
     assert (whole[3:4] == Turns(omega).steps(points[3:4])).all()
 
 
-def test_angles_that_are_none_are_no_features() -> None:
+def test_frequencies_that_are_not_finite_give_nan() -> None:
     assert np.isnan(Turns(np.array([[1e308, 1.0], [1e308, 1.0]])).steps(np.ones((2, 2)))).all()

@@ -1,4 +1,4 @@
-"""Pooled sums: the same whatever the partition, bounded memory, and diameters that a search confirms."""
+"""Pooled sums: equal for any partition, in bounded memory, with diameters that a search confirms."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def table(rows: int, seed: int = 0) -> Table:
 
 
 def parts(whole: Table, owners: int, seed: int) -> list[Table]:
-    """The rows dealt at random to owners of unequal sizes, none empty."""
+    """Deal the rows at random to owners of unequal sizes, none empty."""
     g = np.random.default_rng(seed)
     order = g.permutation(len(whole))
     cuts = np.sort(g.choice(np.arange(1, len(whole)), owners - 1, replace=False))
@@ -69,9 +69,8 @@ def parts(whole: Table, owners: int, seed: int) -> list[Table]:
 
 @maps
 @pytest.mark.parametrize("owners", [5, 20, 100])
-def test_pooling_over_owners_is_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
-    # Issue 5: "Pooling over 5, 20 or 100 owners gives the same release as one owner holding everything
-    # (same seed; to float64 rounding)". Sums of integers: not only to rounding, and in any order.
+def test_pooling_over_owners_equals_one_owner_to_the_last_bit(spec: MapSpec, owners: int) -> None:
+    # Sums of integers are exact in any order, and not only up to rounding.
     phi = spec.make(SCHEMA)
     whole = table(700)
     alone = pooled_sum(whole, phi, BY_CLASS)
@@ -113,7 +112,6 @@ def test_a_sum_is_the_sum_of_features_by_class(spec: MapSpec) -> None:
 
 
 def test_memory_is_bounded_whatever_the_number_of_rows() -> None:
-    # Issue 5: "in one pass over its rows in blocks (memory bounded whatever N is)".
     phi = FourierMapSpec(dimension=512, gamma=1.0, seed=0).make(SCHEMA)
 
     def peak(rows: int) -> int:
@@ -130,7 +128,7 @@ def test_memory_is_bounded_whatever_the_number_of_rows() -> None:
 
 
 class Stretched:
-    """A map with a bug: its features are longer than it says."""
+    """A map with a bug: its features are longer than its norm bound."""
 
     def __init__(self, inner: EmbeddingMap, factor: float) -> None:
         self._inner, self._factor = inner, factor
@@ -146,20 +144,20 @@ class Stretched:
 
 
 @pytest.mark.parametrize("factor", [1.1, 1e300, math.nan, math.inf])
-def test_a_row_over_the_norm_bound_is_shortened_and_nobody_hears_of_it(factor: float) -> None:
-    # Issue 33: a curator names the map, and an error with the number of such rows told their number.
+def test_a_row_over_the_norm_bound_is_shortened_silently(factor: float) -> None:
+    # A curator names the map: an error would tell it the number of such rows.
     rows = table(500)
     phi: Any = SPECS[1].make(SCHEMA)
     wrong = rows.values[:, 0] > 2.5
     longest = phi.norm_bound * SLACK + math.sqrt(phi.dimension) * ROW_UNIT
     stretched: Any = Stretched(phi, factor)
     with np.errstate(over="ignore"):
-        found = [
+        embeddings = [
             pooled_sum(Table(rows.values[at : at + 1]), stretched, Layout()).sum
             for at in np.flatnonzero(wrong)
         ]
         total = pooled_sum(rows, stretched, BY_CLASS, block_rows=50)
-    lengths = np.array([np.linalg.norm(each) for each in found])
+    lengths = np.array([np.linalg.norm(embedding) for embedding in embeddings])
     assert lengths.max() <= longest
     assert bool((lengths == 0.0).all()) is (factor != 1.1)  # squares of 1e300 are not finite
     assert total.rows == 500
@@ -167,7 +165,7 @@ def test_a_row_over_the_norm_bound_is_shortened_and_nobody_hears_of_it(factor: f
     assert np.linalg.norm(total.sum - right.sum) <= wrong.sum() * longest
 
 
-def test_bad_tables_are_refused() -> None:
+def test_tables_without_rows_or_with_wrong_labels_are_refused() -> None:
     phi = SPECS[0].make(SCHEMA)
     with pytest.raises(DataError, match="no rows"):
         pooled_sum(table(0), phi, BY_CLASS)
@@ -182,7 +180,7 @@ def test_bad_tables_are_refused() -> None:
         Layout(0)
 
 
-def test_bad_answers_are_refused() -> None:
+def test_impossible_sums_of_owners_are_refused() -> None:
     phi = SPECS[0].make(SCHEMA)
     good = pooled_sum(table(30), phi, BY_CLASS)
     short = PooledSum(good.steps[:1], good.count)
@@ -223,9 +221,9 @@ def diameter(features: EmbeddingMap, layout: Layout) -> float:
 
 @maps
 @pytest.mark.parametrize("layout", [Layout(), BY_CLASS], ids=["single", "by-class"])
-def test_search_over_neighbours_finds_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
-    # Replace-one, N public: every row of a table replaced by every row of a grid of the domain, in every
-    # class. Nothing moves the sum further than declared, and something moves it that far.
+def test_a_search_over_neighbours_reaches_the_declared_diameter(spec: MapSpec, layout: Layout) -> None:
+    # Replace-one, N public: every row of a table is replaced by every row of a grid of the domain, in every
+    # class. No replacement moves the sum further than declared, and one replacement moves it that far.
     phi = spec.make(SCHEMA)
     features = phi.features(CORNERS)
     gram = features @ features.T
@@ -240,7 +238,7 @@ def test_search_over_neighbours_finds_the_declared_diameter(spec: MapSpec, layou
 
 @maps
 def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> None:
-    # The same on what is computed, sums in fixed point: every neighbour of one table, rows and labels.
+    # The same for the computed sums in fixed point: every neighbour of one table, rows and labels.
     phi = spec.make(SCHEMA)
     base = Table(np.array([[-2.0, 0.0], [0.5, 1.0], [3.0, 1.0]]), np.array([0, 1, 2]))
     whole = pooled_sum(base, phi, BY_CLASS)
@@ -257,7 +255,7 @@ def test_neighbouring_tables_give_sums_within_the_diameter(spec: MapSpec) -> Non
     assert furthest <= bound
 
 
-def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
+def test_declared_diameters_are_at_most_those_of_the_papers() -> None:
     # MATH.md 3: 2/m for the whole matrix and not C queries; sqrt(5)/m for 0/1 codes. MATH.md 2: 2/N; the
     # projections reach less: at most sqrt(2).
     fourier, mixed, hermite_sum, product, points = (spec.make(SCHEMA) for spec in SPECS)
@@ -269,7 +267,7 @@ def test_declared_diameters_are_those_of_the_papers_or_smaller() -> None:
         assert phi.norm_bound == 1.0  # under add-remove
 
 
-def test_rounding_is_counted() -> None:
+def test_the_counted_distance_covers_rounding() -> None:
     # Two rows that round in opposite directions in every coordinate stay within `counted`.
     phi = HermiteSumSpec(order=200, length=0.5).make(SCHEMA)
     assert counted(1.0, phi) >= 1.0 + math.sqrt(phi.dimension) * ROW_UNIT
@@ -337,11 +335,11 @@ def hostile(draw: st.DrawFn) -> tuple[MapSpec, Schema, FloatArray]:
 
 @given(hostile())
 @settings(max_examples=100, deadline=None)
-def test_no_two_rows_of_a_hostile_domain_are_further_apart_than_is_counted(
+def test_rows_of_a_hostile_domain_stay_within_the_counted_distance(
     drawn: tuple[MapSpec, Schema, FloatArray],
 ) -> None:
-    # Issue 33, item 7: what noise is calibrated to holds for the whole numbers that are added up, in tables
-    # far from 0 with tiny ranges, for any width of the kernel and whatever points or basis a curator names.
+    # The distance of the calibration holds for the computed whole numbers, in tables far from 0 with tiny
+    # ranges, for any width of the kernel, and for any points or basis that a curator names.
     spec, schema, rows = drawn
     try:
         phi = spec.make(schema)

@@ -1,4 +1,4 @@
-"""Formulas of MATH.md as they stand there: accountants compute the same by other ways."""
+"""Formulas of MATH.md as printed: accountants compute the same figures in other ways."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fedkme.privacy.events import CHOICE_SLACK, MWEM_ITERATION_COST, MwemRelatio
 
 
 def mwem_zcdp(epsilon: float, iterations: int, relation: MwemRelation) -> float:
-    """Parameter rho of the zero-concentrated DP that h2 has.
+    """Parameter rho of the zero-concentrated DP of h2.
 
     The selection has a bounded range r, which is r^2/8-zCDP (Cesar and Rogers 2021, after Durfee and
     Rogers 2019); the value is l-DP, which is l^2/2-zCDP (Bun and Steinke 2016, proposition 1.4). rho

@@ -19,7 +19,7 @@ from fedkme.privacy.gaussian import gaussian_epsilon
 from tests.fedkme.privacy.formulas import mwem_zcdp
 
 
-def test_the_papers_figures_for_h2() -> None:
+def test_published_epsilon_gives_the_papers_figures_for_h2() -> None:
     # Section 4: "the total differential privacy measure epsilon = 1.4", "a total ... of 0.043".
     assert published_epsilon(0.01, 1656, 0.01) == pytest.approx(1.4006, abs=5e-5)
     assert published_epsilon(0.01 / math.sqrt(500), 500, 1e-4) == pytest.approx(0.04302, abs=5e-6)
@@ -34,7 +34,7 @@ def test_the_papers_figures_for_h2() -> None:
         (0.01 / math.sqrt(500), 500, "replace-one", 1e-4, 3, 0.0762),
     ],
 )
-def test_what_h2_provably_costs(
+def test_zcdp_of_h2_gives_its_proven_epsilon(
     epsilon: float, iterations: int, relation: MwemRelation, delta: float, digits: int, expected: float
 ) -> None:
     # What 1.4 and 0.043 are under each relation: zCDP figures of an independent implementation, to all
@@ -60,7 +60,7 @@ def test_the_conversion_is_valid_and_near_its_optimum(rho: float, delta: float) 
     assert epsilon == pytest.approx(max(0.0, bounds.min()), rel=1e-5)
 
 
-def test_nothing_released_costs_nothing() -> None:
+def test_no_release_costs_nothing() -> None:
     assert zcdp_epsilon(0.0, 1e-5) == 0
 
 
@@ -77,7 +77,7 @@ def test_nothing_released_costs_nothing() -> None:
         (10, 125, 4131),
     ],
 )
-def test_lemma_5_corrected(epsilon: float, owners: int, bound: int) -> None:
+def test_lemma_5_bound_holds_with_its_correction(epsilon: float, owners: int, bound: int) -> None:
     # p (K/tau + 1 + 1/eps_auc) at p = 200, delta = 1e-3, to the four digits of the reference table.
     rate = privauction_rate(epsilon, 1e-3, owners)
     expected = lemma5_bound(200, owners, rate, privauction_patience(owners))
@@ -87,7 +87,7 @@ def test_lemma_5_corrected(epsilon: float, owners: int, bound: int) -> None:
 @pytest.mark.parametrize(
     ("owners", "rate", "patience"), [(5, 0.0200, 2.9), (27, 0.0114, 9), (125, 0.0068, 25)]
 )
-def test_parameters_of_privauction(owners: int, rate: float, patience: float) -> None:
+def test_privauction_parameters_follow_the_paper(owners: int, rate: float, patience: float) -> None:
     # Algorithm 3 at epsilon 1, delta 1e-3.
     assert privauction_rate(1.0, 1e-3, owners) == pytest.approx(rate, abs=1e-4)
     assert privauction_patience(owners) == pytest.approx(patience, abs=0.05)

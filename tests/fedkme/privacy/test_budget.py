@@ -1,4 +1,4 @@
-"""Budgets: over them nothing is computed (issue 3, item 3)."""
+"""Budgets: a plan that exceeds a budget is refused before anything is computed."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def spent(*events: Event, protected: str = "D_v") -> list[Disclosure]:
     ]
 
 
-def test_a_release_within_the_budget_is_none_of_our_business() -> None:
+def test_a_release_within_the_budget_is_allowed() -> None:
     budget = WindowBudget(epsilon=1.0 + 1e-9, delta=1e-5)
     check_budget(budget, "D_v", "curator", [], [ONE])
     check_budget(budget, "D_v", "curator", spent(ONE, protected="owner-1"), [ONE])  # another data set's
 
 
 @pytest.mark.parametrize("planned", [ONE, ExactStatistic("x"), RawRows(3), MwemCall(0.01, 1656)])
-def test_what_was_spent_counts(planned: Event) -> None:
+def test_past_disclosures_count_towards_the_budget(planned: Event) -> None:
     # The whole of the ledger and the plan together, by the sound accountant; inf is over every budget.
     with pytest.raises(BudgetError, match=r"epsilon 1 is spent of 1\.3 at delta 1e-05"):
         check_budget(WindowBudget(epsilon=1.3, delta=1e-5), "D_v", "curator", spent(ONE), [planned])
 
 
-def test_a_plan_is_what_the_mechanisms_will_say() -> None:
+def test_planned_events_equal_the_events_of_the_mechanisms() -> None:
     # Before anything is computed: the same events as the gates write, for the whole run.
     assert target_event(GaussianSettings()) == ONE
     assert target_event(MwemTargetSettings()) == MwemCall(0.01, 1656)

@@ -1,4 +1,4 @@
-"""Events and disclosures: immutable descriptions that survive a ledger."""
+"""Events and disclosures: immutable descriptions that a ledger writes and reads."""
 
 import dataclasses
 import json
@@ -72,8 +72,7 @@ DISCLOSURE = st.builds(
 
 
 @given(EVENT)
-def test_an_event_survives_json(event: Event) -> None:
-    # Issue 3, item 1: the ledger is exported as JSON lines; reading one back gives the same event.
+def test_an_event_is_equal_after_json(event: Event) -> None:
     text = json.dumps(event.to_json(), allow_nan=False)
     again = event_from_json(json.loads(text))
     assert again == event
@@ -81,7 +80,7 @@ def test_an_event_survives_json(event: Event) -> None:
 
 
 @given(DISCLOSURE)
-def test_a_disclosure_survives_json_and_has_one_spelling(disclosure: Disclosure) -> None:
+def test_a_disclosure_is_equal_after_json_and_has_one_canonical_form(disclosure: Disclosure) -> None:
     # Chains hash these bytes on both sides of an exchange, so equal entries must have equal bytes.
     again = disclosure_from_json(json.loads(disclosure.canonical()))
     assert again == disclosure
@@ -91,7 +90,7 @@ def test_a_disclosure_survives_json_and_has_one_spelling(disclosure: Disclosure)
     disclosure.canonical().decode("ascii")
 
 
-def test_numbers_of_any_type_have_one_spelling() -> None:
+def test_numbers_of_any_type_have_one_canonical_form() -> None:
     import numpy as np
 
     count: Any = np.int64(1)
@@ -164,7 +163,7 @@ def test_kinds_are_frozen_public_names() -> None:
         {"kind": "composed", "events": [{"kind": "telepathy"}]},
     ],
 )
-def test_strange_events_are_refused_by_name(plain: Any) -> None:
+def test_malformed_events_are_refused_by_name(plain: Any) -> None:
     # An accountant must never read an unknown mechanism as one that it knows.
     with pytest.raises(ProtocolError, match="ledger"):
         event_from_json(plain)
@@ -187,7 +186,7 @@ def test_strange_events_are_refused_by_name(plain: Any) -> None:
         {"certain": 0},
     ],
 )
-def test_strange_disclosures_are_refused(change: dict[str, Any]) -> None:
+def test_malformed_disclosures_are_refused(change: dict[str, Any]) -> None:
     entry = Disclosure("r", 0, "D_v", "owner-1", MwemCall(0.01, 5), "replace-one", None, "n")
     with pytest.raises(ProtocolError):
         disclosure_from_json(entry.to_json() | change)
@@ -208,7 +207,7 @@ def test_probabilities_are_at_most_one(make: Any) -> None:
 
 
 def test_a_disclosure_states_the_relation_of_its_event() -> None:
-    # Issue 3: every figure names its relation; an event described under one cannot be entered under another.
+    # An event that was described under one relation cannot be entered under another.
     for event in (Clock(0.5, "add-remove"), SubsampledGaussian(1.0, 0.1), Composed((MwemCall(1.0, 1),))):
         other: Relation = "add-remove" if event.assumes == {"replace-one"} else "replace-one"
         with pytest.raises(ConfigError, match="relation"):
@@ -223,7 +222,7 @@ def test_pieces_of_h2_cost_what_accounting_says(relation: MwemRelation) -> None:
     assert rho == pytest.approx(mwem_zcdp(0.01, 7, relation), rel=1e-12)
 
 
-def test_a_clock_costs_its_epsilon_or_twice() -> None:
+def test_a_clock_costs_epsilon_under_add_remove_and_twice_under_replace_one() -> None:
     # SARPATWAR.md, section 6: pure eps-DP under add/remove; 2 eps for replace; for all clocks of the run.
     assert Clock(0.5, "add-remove").pieces() == (PureDp(0.5),)
     assert Clock(0.5, "replace-one").pieces() == (PureDp(1.0),)
@@ -234,8 +233,8 @@ def test_leaves_keep_the_order() -> None:
     assert list(leaves([tree, RawRows(4)])) == [RawRows(1), RawRows(2), RawRows(3), RawRows(4)]
 
 
-def test_events_are_light() -> None:
+def test_events_import_no_heavy_library() -> None:
     # An owner writes a ledger entry on its round path: no accounting library, not even scipy.
     code = "import sys, fedkme.privacy.events; print({'scipy', 'dp_accounting'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"

@@ -45,7 +45,7 @@ def test_delta_is_the_expected_excess_of_the_privacy_loss(sigma: float, epsilon:
 
 @given(st.floats(1e-3, 50), st.floats(-12, -0.5))
 @settings(max_examples=40, deadline=None)
-def test_sigma_is_the_least_that_keeps_the_bound(epsilon: float, log_delta: float) -> None:
+def test_sigma_is_the_smallest_noise_within_the_bound(epsilon: float, log_delta: float) -> None:
     delta = 10**log_delta
     sigma = gaussian_sigma(epsilon, delta)
     assert gaussian_delta(sigma, epsilon) <= delta
@@ -65,7 +65,7 @@ def test_epsilon_is_zero_where_delta_alone_covers_the_shift() -> None:
     assert gaussian_epsilon(1e6, 1e-3) == 0
 
 
-def test_no_privacy_asked_for_at_epsilon_zero_still_has_a_scale() -> None:
+def test_epsilon_zero_has_a_finite_sigma() -> None:
     sigma = gaussian_sigma(0.0, 1e-3)
     assert gaussian_delta(sigma, 0.0) <= 1e-3
     assert sigma == pytest.approx(1 / (math.sqrt(2 * math.pi) * 1e-3), rel=1e-5)
@@ -87,7 +87,7 @@ def test_impossible_targets_are_refused() -> None:
 def test_calibrated_noise_keeps_to_delta_where_floats_cannot_tell_the_terms_apart(
     epsilon: float, delta: float
 ) -> None:
-    # By 80 digits. At (0, 1e-18) delta was 111 times what was asked, at (1e-12, 1e-30) beyond all bounds.
+    # Against 80 digits. Plain floats give 111 times the delta at (0, 1e-18), and any delta at (1e-12, 1e-30).
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(80 + int(-math.log10(delta))):
         sigma, e = mpmath.mpf(gaussian_sigma(epsilon, delta)), mpmath.mpf(epsilon)

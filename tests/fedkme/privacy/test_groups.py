@@ -1,4 +1,4 @@
-"""Issue 12, item 11: "exact group accounting: k eps for pure, the Gaussian's own law, PLD for the rest"."""
+"""Group accounting: k epsilon for pure events, the Gaussian's own law, loss distributions for the rest."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def epsilon(events: list[Event], rows: int) -> float:
     return Sound().epsilon(for_group(events, rows), DELTA).epsilon
 
 
-def test_one_row_is_as_before() -> None:
+def test_a_group_of_one_row_changes_no_event() -> None:
     events: list[Event] = [Gaussian(2.0), Composed((PureDp(0.1), Clock(0.2)))]
     assert for_group(events, 1) == events
 
 
 @pytest.mark.parametrize("rows", [2, 5, 40])
-def test_pure_events_cost_so_many_times_as_much(rows: int) -> None:
+def test_pure_events_cost_a_group_of_g_rows_g_times_as_much(rows: int) -> None:
     assert Sound().epsilon(for_group([PureDp(0.01)], rows), 0.0).epsilon == pytest.approx(0.01 * rows)
     assert Sound().epsilon(for_group([Clock(0.01)], rows), 0.0).epsilon == pytest.approx(0.02 * rows)
 
 
 @pytest.mark.parametrize("rows", [2, 5, 40])
-def test_a_gaussian_keeps_its_own_law(rows: int) -> None:
+def test_a_gaussian_stays_a_gaussian_for_a_group(rows: int) -> None:
     # by hand: the query moves by `rows` sensitivities
     assert epsilon([Gaussian(30.0)], rows) == pytest.approx(gaussian_epsilon(30.0 / rows, DELTA), rel=1e-6)
     generic = rows * gaussian_epsilon(30.0, DELTA / (rows * math.exp(rows)))
     assert epsilon([Gaussian(30.0)], rows) < generic
 
 
-def test_a_histogram_of_a_group_is_what_its_noise_says() -> None:
+def test_a_histograms_group_epsilon_follows_from_its_noise() -> None:
     # All rows of a person go from one cell to another: two counts move by g each. Noise of scale b on a count
     # has loss (|x - g| - |x|) / b, a whole number of 1/b, so the law of both counts is a convolution.
     rows, scale = 5, 20.0
@@ -69,7 +69,7 @@ def test_a_histogram_of_a_group_is_what_its_noise_says() -> None:
     assert Sound().epsilon(event, 0.0).epsilon == pytest.approx(losses[-1])
 
 
-def test_choices_and_h2_are_taken_apart() -> None:
+def test_choices_and_the_pieces_of_h2_scale_with_the_group() -> None:
     assert for_group([BoundedRange(0.125, 7)], 4) == [BoundedRange(0.5, 7)]
     selection, value = for_group([MwemCall(0.01, 4)], 3)
     assert isinstance(selection, BoundedRange)
@@ -77,11 +77,11 @@ def test_choices_and_h2_are_taken_apart() -> None:
     assert value.to_json()["noise_multiplier"] == pytest.approx(1.0 / (3 * 0.02))
 
 
-def test_where_no_bound_is_known_there_is_none() -> None:
+def test_events_without_a_group_bound_have_no_figure() -> None:
     for event in (RawRows(3), SubsampledGaussian(1.0, 0.01)):
-        found = Sound().epsilon(for_group([event], 2), DELTA)
-        assert math.isinf(found.epsilon)
-        assert found.reason
+        figure = Sound().epsilon(for_group([event], 2), DELTA)
+        assert math.isinf(figure.epsilon)
+        assert figure.reason
     with pytest.raises(ConfigError):
         for_group([], 0)
 

@@ -1,4 +1,4 @@
-"""g~ by landmarks: its diameter, what it is without noise, and who names them (issue 12, B14)."""
+"""g~ by landmarks: its sensitivity, its value without noise, and the choice of landmarks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def h1(dimension: int = 4000) -> RandomFourier:
     return RandomFourier(FourierSpec("paired", dimension, GAMMA, 3, 5))
 
 
-def test_two_rows_are_at_most_the_sensitivity_apart_and_that_is_less_than_h1_counts() -> None:
+def test_landmarks_have_a_smaller_valid_sensitivity_than_h1() -> None:
     # The sum of MATH.md: 2 - 2 k(x, y) <= 2 where h1 has the diameter 2; rows at opposite corners reach it.
     marks = Landmarks(np.array([[0, 0, 0], [1, 1, 1]], np.float32), GAMMA, SCHEMA)
     corners = marks.features(marks.rows)
@@ -51,7 +51,7 @@ def test_two_rows_are_at_most_the_sensitivity_apart_and_that_is_less_than_h1_cou
     assert distances.max() <= Landmarks(rows(40, 1), 30.0, SCHEMA).sensitivity
 
 
-def test_the_noise_and_the_line_are_of_the_diameter() -> None:
+def test_noise_and_ledger_line_use_the_diameter() -> None:
     marks, validation = Landmarks(rows(20, 1), GAMMA, SCHEMA), rows(50, 2)
     drawn = []
 
@@ -75,23 +75,23 @@ def test_the_noise_and_the_line_are_of_the_diameter() -> None:
     assert size == marks.map.dimension
 
 
-def test_without_noise_it_is_the_mean_of_what_the_landmarks_span() -> None:
-    # D_v among the landmarks: all of it is in the span, and h1 estimates k.
+def test_without_noise_the_release_is_the_mean_in_the_landmarks_span() -> None:
+    # The landmarks contain D_v: its mean is in the span, and h1 estimates k.
     marks, validation = Landmarks(rows(30, 1), GAMMA, SCHEMA), rows(30, 1)[:10]
-    found, _ = release_by_landmarks(1e6, 1e-5, marks, h1(), validation, simulated(0, "consumer", "target"))
+    mean, _ = release_by_landmarks(1e6, 1e-5, marks, h1(), validation, simulated(0, "consumer", "target"))
     exact = h1().normalised(validation).mean(axis=0)
-    assert np.square(normalised_mean(found) - exact).mean() < 0.01 * np.square(exact).mean()
+    assert np.square(normalised_mean(mean) - exact).mean() < 0.01 * np.square(exact).mean()
 
 
-def test_noise_that_drowns_d_v_leaves_the_landmarks_mean() -> None:
+def test_large_noise_shrinks_the_release_to_the_landmarks_mean() -> None:
     marks = Landmarks(rows(30, 1), GAMMA, SCHEMA)
-    found, _ = release_by_landmarks(1e-3, 1e-5, marks, h1(), rows(5, 2), simulated(0, "consumer", "target"))
+    mean, _ = release_by_landmarks(1e-3, 1e-5, marks, h1(), rows(5, 2), simulated(0, "consumer", "target"))
     centre = h1().normalised(marks.rows).mean(axis=0)
-    assert np.square(normalised_mean(found) - centre).mean() < 0.1 * np.square(centre).mean()
+    assert np.square(normalised_mean(mean) - centre).mean() < 0.1 * np.square(centre).mean()
 
 
-def test_another_mechanism_keeps_to_h1() -> None:
-    # "The published variant stays as printed."
+def test_other_mechanisms_ignore_landmarks() -> None:
+    # The published preset releases h1 as printed.
     marks, validation = Landmarks(rows(20, 1), GAMMA, SCHEMA), rows(50, 2)
     published = MwemTargetSettings(iterations=20)
     with_marks, without = (
@@ -104,13 +104,13 @@ def test_another_mechanism_keeps_to_h1() -> None:
 @pytest.mark.parametrize(
     "data", [b"\0" * 13, np.full(3, np.nan, "<f4").tobytes(), b"", np.zeros(3 * (MOST + 1), "<f4").tobytes()]
 )
-def test_odd_landmarks_are_refused(data: bytes) -> None:
+def test_malformed_landmarks_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         landmarks_of(data, GAMMA, SCHEMA)
 
 
-def test_a_plan_names_rows_that_are_spread_over_the_seeds() -> None:
-    # Seeds sorted by class: the first ones would be of one class.
+def test_landmarks_of_a_plan_are_spread_over_the_seed_set() -> None:
+    # Seeds may be sorted by class: the first seeds would all be of one class.
     seeds = np.arange(100, dtype=np.float32)[:, None]
     assert some_of(seeds, 3)[:, 0].tolist() == [0.0, 50.0, 99.0]
     assert len(some_of(seeds, 200)) == 100
@@ -127,8 +127,9 @@ def test_a_plan_names_rows_that_are_spread_over_the_seeds() -> None:
         ({"landmarks": 9, "protocol": "cells", "cells": {"code_book": "seeds", "bits": 3}}, 0),
     ],
 )
-def test_a_run_has_the_landmarks_that_its_curator_names(values: dict[str, object], count: int) -> None:
-    # Over a whole run: plan, offer, and both ledgers' line of D_v. Where h1 is secret there are none.
+def test_a_run_uses_the_landmarks_of_its_curator(values: dict[str, object], count: int) -> None:
+    # Over a whole run: plan, offer, and the line of D_v in both ledgers. Runs with a secret h1 have no
+    # landmarks.
     world = make_world(1)
     opened = open_market(MARKET, world.owners, world.seeds, 1, {})
     settings = SummarySettings.model_validate({"protocol": "algorithm3", **values})
@@ -141,8 +142,8 @@ def test_a_run_has_the_landmarks_that_its_curator_names(values: dict[str, object
         return
     marks = landmarks_of(summary.plan.landmarks, 1.0, MARKET)
     for store in (opened.curator, opened.consumer):
-        lines = disclosures_in(kept.line for kept in store.ledger())
-        told = [line for line in lines if line.protected == validation_of("consumer")]
-        assert {line.observer for line in told} == {CURATOR, OWNERS}
-        assert {line.sensitivity for line in told} == {marks.sensitivity}
-        assert {line.event for line in told} == {Gaussian(gaussian_sigma(1.0, 1e-5))}
+        lines = disclosures_in(row.line for row in store.ledger())
+        about_validation = [line for line in lines if line.protected == validation_of("consumer")]
+        assert {line.observer for line in about_validation} == {CURATOR, OWNERS}
+        assert {line.sensitivity for line in about_validation} == {marks.sensitivity}
+        assert {line.event for line in about_validation} == {Gaussian(gaussian_sigma(1.0, 1e-5))}

@@ -1,4 +1,4 @@
-"""The ledger: append-only, hash-chained, and no byte of it can change unnoticed (issue 3, item 1)."""
+"""Ledgers are append-only and hash-chained: no byte of a ledger can change unnoticed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fault_of(path: Path, text: bytes) -> tuple[int, str]:
     return fault.line, fault.what
 
 
-def test_what_is_written_is_read_back(path: Path) -> None:
+def test_entries_are_equal_after_reading(path: Path) -> None:
     path.write_bytes(chain())
     entries = read_ledger(path)
     assert check_chain(path) is None
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_back(path: Path) -> None:
     assert [entry.previous for entry in entries] == [GENESIS, *(entry.hash for entry in entries[:-1])]
 
 
-def test_a_line_is_out_before_append_returns(tmp_path: Path) -> None:
+def test_append_returns_after_the_line_is_written(tmp_path: Path) -> None:
     # "Each disclosure is written before its bytes leave": another process sees it at once.
     with open_ledger("a", tmp_path / "a.jsonl") as ledger:
         entry = ledger.append(about(1))
@@ -74,7 +74,7 @@ def test_a_line_is_out_before_append_returns(tmp_path: Path) -> None:
 
 @given(st.data())
 def test_altering_one_byte_is_detected(path: Path, data: st.DataObject) -> None:
-    # Issue 3, "Done means": altering one byte of a ledger is detected; here, in the line where it is.
+    # The fault names the line of the altered byte.
     text = bytearray(chain())
     position = data.draw(st.integers(0, len(text) - 1))
     text[position] = data.draw(st.integers(0, 255).filter(lambda byte: byte != text[position]))
@@ -83,7 +83,7 @@ def test_altering_one_byte_is_detected(path: Path, data: st.DataObject) -> None:
 
 
 @given(st.integers(0, len(chain()) - 1))
-def test_a_byte_more_or_less_is_detected(path: Path, position: int) -> None:
+def test_an_added_or_removed_byte_is_detected(path: Path, position: int) -> None:
     text = chain()
     fault_of(path, text[:position] + text[position + 1 :])
     fault_of(path, text[:position] + text[position : position + 1] + text[position:])
@@ -99,12 +99,14 @@ def test_a_byte_more_or_less_is_detected(path: Path, position: int) -> None:
         ([1, 2, 3, 4, 1], 5, "entry 1 stands again"),
     ],
 )
-def test_removed_reordered_and_repeated_lines(path: Path, order: list[int], line: int, what: str) -> None:
+def test_removed_reordered_and_repeated_lines_are_detected(
+    path: Path, order: list[int], line: int, what: str
+) -> None:
     # "Detects a removed, reordered or altered line."
     lines = chain().splitlines(keepends=True)
-    found = fault_of(path, b"".join(lines[number - 1] for number in order))
-    assert found[0] == line
-    assert what in found[1]
+    chain_fault = fault_of(path, b"".join(lines[number - 1] for number in order))
+    assert chain_fault[0] == line
+    assert what in chain_fault[1]
 
 
 def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
@@ -125,15 +127,16 @@ def test_a_line_of_another_chain_does_not_fit(path: Path) -> None:
     assert "an entry of b" in fault_of(path, lines[0] + second)[1]
 
 
-def test_lines_that_hash_well_and_say_nothing(path: Path) -> None:
-    # A whole chain of what no ledger writes is no ledger either.
+def test_lines_with_a_right_hash_and_no_disclosure_are_refused(path: Path) -> None:
+    # A whole chain of lines that no ledger writes is no ledger.
     for body in (b'{"a":1', b'{"disclosure":{},"party":"a","previous":"","seq":1', b"{" + b"[" * 10**5):
         digest = hashlib.sha256(body + b"}").hexdigest().encode()
         assert "no disclosure" in fault_of(path, body + b',"hash":"' + digest + b'"}\n')[1]
 
 
-def test_a_chain_goes_on_over_runs(tmp_path: Path) -> None:
-    # Continuing a file is as if it was never closed; nobody writes in another's, nor after a fault.
+def test_a_chain_continues_over_runs(tmp_path: Path) -> None:
+    # A continued file equals one that was never closed. No party writes into another's ledger or after a
+    # fault.
     path = tmp_path / "a.jsonl"
     for number in range(1, 6):
         with open_ledger("a", path) as ledger:
@@ -150,7 +153,7 @@ def test_a_chain_goes_on_over_runs(tmp_path: Path) -> None:
         check_chain(tmp_path / "none")
 
 
-def test_the_spelling_never_changes() -> None:
+def test_the_format_of_a_ledger_line_never_changes() -> None:
     # An old ledger must verify: this line was written by the first version.
     line = json.loads(chain(1))
     assert list(line) == ["disclosure", "party", "previous", "seq", "hash"]
@@ -158,17 +161,17 @@ def test_the_spelling_never_changes() -> None:
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.integers(0, 10**6), st.floats(1e-9, 1e9) | st.none())
-def test_the_canonical_spelling_is_json_with_sorted_keys(
+def test_the_canonical_form_is_json_with_sorted_keys(
     name: str, nonce: str, number: int, sensitivity: float | None
 ) -> None:
-    # `Disclosure.canonical` is spelled out for speed.
+    # `Disclosure.canonical` builds its text by hand, for speed.
     event = Gaussian(number + 0.1, 3)
     about = Disclosure(name, number, name, nonce, event, "add-remove", sensitivity, nonce)
     plain = json.dumps(about.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     assert about.canonical() == plain.encode("ascii")
 
 
-def test_nonces_of_vectors() -> None:
+def test_nonces_are_equal_for_equal_vectors_only() -> None:
     # The same bytes on every host and from every integer width.
     vector = np.array([1, -2, 3])
     assert nonce_of(vector.astype(np.int32)) == nonce_of(vector.astype(np.int64).astype(np.int32))

@@ -1,4 +1,4 @@
-"""Released means: the contract of every mechanism, then what is particular to each."""
+"""Released means: the contract of all mechanisms, then properties of each."""
 
 import math
 
@@ -68,7 +68,7 @@ def test_exact_sums_have_no_rounding(rows: list[list[int]]) -> None:
 
 
 class CountingNoise:
-    """Delegates, and writes down what was asked for."""
+    """A source that delegates its draws and records the requests."""
 
     def __init__(self) -> None:
         self.source = noise()
@@ -144,7 +144,7 @@ def test_mwem_passes_the_estimate_on() -> None:
 
 @pytest.mark.parametrize("releases", [1, 7])
 @pytest.mark.parametrize("norm_bound", [1.0, math.sqrt(2)])
-def test_gaussian_noise_is_what_the_plan_needs_and_no_more(norm_bound: float, releases: int) -> None:
+def test_gaussian_noise_is_the_least_for_the_plan(norm_bound: float, releases: int) -> None:
     # Replace-one: two rows of h1 differ by at most 2 B, in normalised units by 2 B sqrt(d/2). r releases
     # have the privacy loss of one with the noise divided by sqrt(r).
     d, epsilon, delta = 140, 1.0, 1e-5
@@ -156,7 +156,7 @@ def test_gaussian_noise_is_what_the_plan_needs_and_no_more(norm_bound: float, re
     assert gaussian_delta(0.9999 * together, epsilon) > delta
 
 
-def test_gaussian_noise_has_the_scale_it_states() -> None:
+def test_gaussian_noise_has_the_stated_scale() -> None:
     # 600 x 6 draws: the deviation is right to 10 % but for 1e-15; fixed seed.
     mean = gaussian(noise(), releases=600, epsilon=1.0)
     mean.add(np.zeros((50, D)))
@@ -164,7 +164,7 @@ def test_gaussian_noise_has_the_scale_it_states() -> None:
     assert draws.std() == pytest.approx(mean._scale, rel=0.1)
 
 
-def test_gaussian_refuses_a_release_more_than_planned() -> None:
+def test_gaussian_refuses_more_releases_than_planned() -> None:
     mean = gaussian(noise(), releases=2)
     mean.add(grid_rows(3))
     mean.release()

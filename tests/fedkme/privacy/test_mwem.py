@@ -1,4 +1,4 @@
-"""h2: the quantizer, the one-number state, the step, and what a step costs."""
+"""h2: the quantizer, the one-number state, the step, and the cost of a step."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ from fedkme.privacy.noise import choice_weights, simulated
 
 
 class ScriptedNoise:
-    """A noise source that hands out given uniform numbers and unit Laplace draws, in order."""
+    """A noise source of given uniform numbers and unit Laplace draws, in order."""
 
     def __init__(self, uniforms: FloatArray, laplaces: FloatArray) -> None:
         self._uniforms = iter(uniforms.tolist())
@@ -70,7 +70,7 @@ class FullDistributionMwem:
 
 @pytest.mark.parametrize(("dimension", "grid_step"), [(2, 1.0), (2, 0.5), (3, 0.5), (3, 2.0)])
 @pytest.mark.parametrize("epsilon", [0.05, 0.5])
-def test_one_number_per_coordinate_is_the_whole_distribution(
+def test_one_number_per_coordinate_determines_the_distribution(
     dimension: int, grid_step: float, epsilon: float
 ) -> None:
     # Lemma 1, sharpened: P_t is a product of exponential tilts. Both sides draw the same numbers.
@@ -124,7 +124,7 @@ def test_quantizer_moves_to_a_neighbouring_grid_point(value: float, grid_step: f
     assert abs(index * grid_step - 1 - value) <= grid_step * (1 + 1e-12)
 
 
-def test_grid_points_are_kept_whatever_the_coin() -> None:
+def test_values_on_the_grid_are_not_rounded() -> None:
     grid = np.linspace(-1, 1, 9)[:, None]
     for coin in (0.0, 1 - 2.0**-53):
         noise = ScriptedNoise(np.full(9, coin), np.array([]))
@@ -165,7 +165,7 @@ def test_warm_start_continues_where_the_last_call_ended(epsilon: float | None) -
     assert np.array_equal(warm, once)
 
 
-def test_infinite_epsilon_is_no_noise() -> None:
+def test_infinite_epsilon_adds_no_noise() -> None:
     index_sum = np.array([3, 17, 9])
     none, infinite = (
         Mwem(3, scripted(0, 0), grid_step=1.0).iterate(index_sum, 10, epsilon, 7)
@@ -174,7 +174,7 @@ def test_infinite_epsilon_is_no_noise() -> None:
     assert np.array_equal(none, infinite)
 
 
-def test_a_result_is_the_callers_own() -> None:
+def test_a_result_does_not_alias_the_state() -> None:
     mwem = Mwem(2, scripted(0, 0), grid_step=1.0)
     mwem.iterate(np.array([1, 5]), 3, None, 4)[:] = 9
     assert np.all(np.abs(mwem.iterate(np.array([1, 5]), 3, None, 1)) < 1)
@@ -214,9 +214,9 @@ def test_replacing_one_row_costs_four_epsilon_in_the_selection() -> None:
     # "Each of them is epsilon differentially private" does not hold for the selection: the worst pair of
     # neighbours at d = 140 has a log ratio of 3.97 epsilon; the bound of the module is 4 epsilon.
     d, epsilon = 140, 0.01
-    kept, ours, other = np.ones(d), -np.ones(d), np.ones(d)
+    seen, ours, other = np.ones(d), -np.ones(d), np.ones(d)
     ours[0], other[0] = 1, -1
-    worlds = [(kept + row + 2).astype(np.int64) for row in (ours, other)]
+    worlds = [(seen + row + 2).astype(np.int64) for row in (ours, other)]
     ratio = math.log(
         probability_of_first(worlds[0], 2, epsilon) / probability_of_first(worlds[1], 2, epsilon)
     )
@@ -224,7 +224,7 @@ def test_replacing_one_row_costs_four_epsilon_in_the_selection() -> None:
     assert ratio <= 4 * epsilon
 
 
-def test_how_far_the_paper_s_iterations_get() -> None:
+def test_the_papers_iterations_reach_a_known_part_of_the_mean() -> None:
     # T = d^1.5 = 1656 without noise: P_avg is about 0.63 of the truth and P_T 0.85 (features of a
     # clustered data set, eta = 0.01); loose, as the figures depend on the data.
     d, m = 140, 170
@@ -243,10 +243,10 @@ def test_how_far_the_paper_s_iterations_get() -> None:
     assert 0.80 < slopes["last"] < 0.93
 
 
-def test_a_selection_keeps_to_its_range_however_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 33, item 7: a replaced row moves e psi by 2 e at most, and rounding by CHOICE_SLACK in all: by a
-    # part of the scores, and not of the number of rows that they are a difference of. Sums of rows on both
-    # sides of 2^44, where a float64 changes its step from 2^-9 to 2^-8, are near what the state expects.
+def test_a_selections_range_holds_for_any_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A replaced row moves e psi by at most 2 e, and rounding by at most CHOICE_SLACK: rounding is relative to
+    # the scores, and not to the number of rows. The sums are close to the state's expectation, on both sides
+    # of 2^44, where the step of a float64 changes from 2^-9 to 2^-8.
     offered: list[FloatArray] = []
 
     def chosen(scores: FloatArray, coin: float, noise: object) -> int:
@@ -259,9 +259,9 @@ def test_a_selection_keeps_to_its_range_however_many_rows(monkeypatch: pytest.Mo
     for _ in range(200):
         index_sum = turn + generator.integers(-20, 0, 6)
         means = (turn + 45.0) * (2.0 / intervals) / rows - 1.0 + np.zeros(6)
-        for each in (index_sum, index_sum + generator.choice([-20, 20], 6)):
+        for index_sums in (index_sum, index_sum + generator.choice([-20, 20], 6)):
             algorithm = Mwem(6, scripted(2, 1), grid_step=2 / intervals)
             algorithm._mean = means.copy()
-            algorithm.iterate(each, rows, epsilon, 1)
+            algorithm.iterate(index_sums, rows, epsilon, 1)
         ratio = np.log(offered[-1]) - np.log(offered[-2])
         assert ratio.max() - ratio.min() <= 4 * epsilon + CHOICE_SLACK

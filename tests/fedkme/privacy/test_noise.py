@@ -1,4 +1,4 @@
-"""Noise sources: laws, streams by name, and what a deployment may use."""
+"""Noise sources: laws, streams by name, and the source for deployments."""
 
 import math
 import re
@@ -46,7 +46,7 @@ def test_uniform_has_its_law(make: Callable[[], NoiseSource]) -> None:
 
 
 @pytest.mark.parametrize("make", SOURCES)
-def test_draws_are_float64_of_the_size_asked_for(make: Callable[[], NoiseSource]) -> None:
+def test_draws_are_float64_of_the_requested_size(make: Callable[[], NoiseSource]) -> None:
     noise = make()
     for size in (0, 1, 5):
         for draws in (noise.uniform(size), noise.laplace(2.0, size), noise.gaussian(2.0, size)):
@@ -70,7 +70,7 @@ def test_a_stream_depends_on_the_seed_and_the_names_only() -> None:
         assert not np.intersect1d(first, simulated(seed, party, purpose).uniform(4)).size
 
 
-def test_two_secure_sources_share_nothing() -> None:
+def test_two_secure_sources_draw_different_numbers() -> None:
     # A collision of 53-bit numbers by chance: below 1e-13.
     assert not np.intersect1d(SecureNoise().uniform(16), SecureNoise().uniform(16)).size
 
@@ -93,7 +93,7 @@ def test_secure_noise_adds_exactly_to_a_whole_number(scale: float) -> None:
 
 
 class Bits(SimulatedNoise):
-    """Uniform numbers that are given."""
+    """A source of given uniform numbers."""
 
     def __init__(self, *numbers: float) -> None:
         self._left = list(numbers)
@@ -103,28 +103,28 @@ class Bits(SimulatedNoise):
 
 
 def test_a_choice_is_proportional_to_the_exponential_of_its_score() -> None:
-    # Issue 12, item 14: selection without an additive error that no figure counts.
+    # The selection has no additive error, which no figure would count.
     scores = np.array([0.0, 1.0, -3.0, 0.5])
     shares = np.exp(scores) / np.exp(scores).sum()
     source = simulated(0, "a", "choices")
     drawn = [choose(scores, float(coin), source) for coin in source.uniform(20_000)]
-    found = np.bincount(drawn, minlength=4) / len(drawn)
-    assert np.abs(found - shares).max() < 5 * np.sqrt(0.25 / len(drawn))
+    shares_drawn = np.bincount(drawn, minlength=4) / len(drawn)
+    assert np.abs(shares_drawn - shares).max() < 5 * np.sqrt(0.25 / len(drawn))
 
 
 def test_a_coin_at_the_edge_of_two_outcomes_gets_more_bits() -> None:
-    # Two equal scores: the coin 1/2 - 2^-53 is below the edge, and all that it stands for; 1/2 is above.
+    # Two equal scores: the coin 1/2 - 2^-53, with all its further bits, is below the edge; 1/2 is above.
     equal = np.zeros(2)
     assert choose(equal, 0.5 - 2.0**-53, Bits()) == 0
     assert choose(equal, 0.5, Bits()) == 1
-    # Three: the edge at 1/3 lies within the numbers that one coin stands for; the next bits decide.
+    # Three equal scores: the edge at 1/3 lies within the interval of one coin; the next bits decide.
     coin = np.floor(2.0**53 / 3.0) * 2.0**-53
     assert choose(np.zeros(3), float(coin), Bits(0.0)) == 0
     assert choose(np.zeros(3), float(coin), Bits(1.0 - 2.0**-53)) == 1
 
 
 def test_no_outcome_is_impossible() -> None:
-    # Next to a score that is larger by 10^5 there is still a chance of e^-700, and the sum stays exact.
+    # A score that is smaller by 10^5 still has a chance of e^-700, and the sum stays exact.
     scores = np.array([0.0, -1e5, 0.0])
     assert choose(scores, 0.5, Bits(*[0.0] * 30)) == 1
     assert choose(scores, 0.5, Bits(0.5)) == 2
@@ -132,12 +132,12 @@ def test_no_outcome_is_impossible() -> None:
 
 
 EXTREME = [0.0, 5e-324, 1.0, 700.0, 2.0**20, 2.0**53 + 2.0, 1e154, 1e300, 1.8e308, math.nan]
-"""And their negatives: scores that no caller should have."""
+"""Extreme scores that no caller should have; tests also use their negatives."""
 
 
-@given(st.lists(st.sampled_from([*EXTREME, *(-each for each in EXTREME)]), min_size=1, max_size=5))
-def test_a_choice_is_made_of_any_scores(scores: list[float]) -> None:
-    # Issue 33, item 7: what `choose` needs of scores is not its callers' to hold, and never an error.
+@given(st.lists(st.sampled_from([*EXTREME, *(-value for value in EXTREME)]), min_size=1, max_size=5))
+def test_any_scores_give_a_choice_without_an_error(scores: list[float]) -> None:
+    # `choose` takes any scores, NaN and infinities included, and never raises an error.
     assert 0 <= choose(np.array(scores), 0.3, simulated(0, "a", "bits")) < len(scores)
 
 
@@ -149,19 +149,19 @@ def test_a_choice_is_made_of_any_scores(scores: list[float]) -> None:
     ),
     st.sampled_from([Fraction(0), Fraction(2**20), Fraction(10**15), Fraction(-(2**45))]),
 )
-def test_a_choice_has_the_range_that_is_charged_however_large_its_scores(
+def test_a_choice_of_large_scores_stays_within_its_charged_range(
     rows: list[tuple[Fraction, int]], base: Fraction
 ) -> None:
     # Scores move by 1 at most, so the log ratios of two neighbours' chances lie in an interval of length 2,
     # and CHOICE_SLACK for rounding: of scores at 2^45 alone it would be 2^-8.
     scores, moved = ([float(base + a + side * b) for a, b in rows] for side in (0, 1))
-    before, after = (choice_weights(np.array(each)) for each in (scores, moved))
+    before, after = (choice_weights(np.array(value)) for value in (scores, moved))
     ratios = np.log(after) - np.log(before)
     assert ratios.max() - ratios.min() <= 2.0 + CHOICE_SLACK
 
 
-def test_no_draw_is_rounded_but_by_whole() -> None:
-    # Issue 33, item 7: other roundings are no function of a count and its noise.
+def test_noise_is_rounded_only_by_whole() -> None:
+    # Only `whole` gives the same result for a rounded noisy count and a count with rounded noise.
     rounds = re.compile(r"(rint|round|around|trunc|ceil)\((?=.*(gaussian|laplace)\()")
     roles = [Path(__file__).parents[3] / name for name in ("fedkme", "owner", "curator", "consumer")]
     sources = [path for role in roles for path in role.rglob("*.py")]

@@ -1,4 +1,4 @@
-"""Exact samplers: their laws, and what decides where floating-point numbers cannot."""
+"""Exact samplers: their laws, and exact decisions where floating-point numbers cannot decide."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -13,7 +13,7 @@ from fedkme.privacy import samplers
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE, Words, discrete_gaussian, discrete_laplace
 
 FALSE_ALARM = 1e-9
-"""Chance that a test of a law fails by itself, were its bits not seeded."""
+"""Chance of a false alarm of a test of a law, if its bits were not seeded."""
 SAMPLERS = [discrete_laplace, discrete_gaussian]
 Sampler = Callable[[float, int, Words], NDArray[np.int64]]
 
@@ -25,7 +25,7 @@ def seeded(seed: int) -> Words:
 
 
 def given(*words: int) -> Words:
-    """Words that are given, one after another, the last for ever."""
+    """A source of given words, one after another; the last word repeats."""
 
     def said() -> Iterator[int]:
         yield from words
@@ -47,15 +47,15 @@ def law(sampler: Sampler, scale: float, numbers: NDArray[np.int64]) -> NDArray[n
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 40.0])
-def test_draws_have_the_law_that_is_written(sampler: Sampler, scale: float) -> None:
+def test_draws_have_the_stated_law(sampler: Sampler, scale: float) -> None:
     drawn = sampler(scale, 40_000, seeded(1))
 
     def surprise(of: float) -> float:
         numbers = np.arange(-int(6 * scale) - 2, int(6 * scale) + 3)
         expected = 40_000 * law(sampler, of, numbers)
         common = expected >= 20
-        found = np.array([np.count_nonzero(drawn == number) for number in numbers[common]])
-        seen = np.append(found, 40_000 - found.sum())
+        counts = np.array([np.count_nonzero(drawn == number) for number in numbers[common]])
+        seen = np.append(counts, 40_000 - counts.sum())
         wanted = np.append(expected[common], 40_000 - expected[common].sum())
         return float(stats.chisquare(seen, np.maximum(wanted, 1e-9), sum_check=False).pvalue)
 
@@ -77,14 +77,14 @@ def test_large_scales_look_continuous(sampler: Sampler, scale: float) -> None:
 def test_floats_decide_as_exact_arithmetic_does(
     sampler: Sampler, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With an error of 1 granted to each logarithm nearly every draw is decided by decimal arithmetic.
+    # With an allowed error of 1 in each logarithm, decimal arithmetic decides nearly every draw.
     by_floats = sampler(scale, 400, seeded(3))
     monkeypatch.setattr(samplers, "_LOG_ERROR", 1.0)
     assert np.array_equal(sampler(scale, 400, seeded(3)), by_floats)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_law_is_that_of_opendp(sampler: Sampler) -> None:
+def test_the_law_agrees_with_opendp(sampler: Sampler) -> None:
     dp = pytest.importorskip("opendp.prelude", reason="opendp is not installed")
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
@@ -115,13 +115,13 @@ def test_extreme_bits_give_finite_draws() -> None:
     assert second == 0
 
 
-def test_bounds_of_a_logarithm_hold_it() -> None:
+def test_bounds_of_a_logarithm_contain_it() -> None:
     uniform = samplers.UniformReal(123_456_789, given(99))
     for _ in range(3):
         least, most = uniform.minus_log()
         with mpmath.workprec(2_000):
-            known = [Fraction(uniform._known + step, 1 << uniform._bits) for step in (1, 0)]
-            inner, outer = (-mpmath.log(mpmath.mpf(x.numerator) / x.denominator) for x in known)
+            bounds = [Fraction(uniform._prefix + step, 1 << uniform._bits) for step in (1, 0)]
+            inner, outer = (-mpmath.log(mpmath.mpf(x.numerator) / x.denominator) for x in bounds)
             assert mpmath.mpf(least.numerator) / least.denominator <= inner
             assert mpmath.mpf(most.numerator) / most.denominator >= outer
         uniform.refine()
@@ -129,7 +129,7 @@ def test_bounds_of_a_logarithm_hold_it() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_draws_come_as_asked_for(sampler: Sampler) -> None:
+def test_draws_have_the_requested_size_and_type(sampler: Sampler) -> None:
     for size in (0, 1, 7):
         drawn = sampler(2.5, size, seeded(5))
         assert drawn.shape == (size,)

@@ -1,4 +1,4 @@
-"""Noise of pooled embeddings: joint calibration, its event, and the noise that is added."""
+"""Noise of pooled embeddings: joint calibration, its event, and the added noise."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_reference_values(
 ) -> None:
     # MATH.md 2 and 3, ANCHORS.md D (a), column "exact": noise per unit of sensitivity.
     release = PooledRelease(tuple(Query(diameter, diameter) for diameter in diameters), epsilon, delta)
-    found = tuple(float(f"{s / d:.5g}") for s, d in zip(release.sigmas, diameters, strict=True))
-    assert found == multipliers
+    figures = tuple(float(f"{s / d:.5g}") for s, d in zip(release.sigmas, diameters, strict=True))
+    assert figures == multipliers
 
 
 queries = st.builds(Query, st.floats(0.1, 3), st.floats(0.1, 3), st.floats(0.01, 10))
@@ -68,12 +68,12 @@ queries = st.builds(Query, st.floats(0.1, 3), st.floats(0.1, 3), st.floats(0.01,
 @given(st.lists(queries, min_size=1, max_size=6), st.floats(0.05, 8), st.integers(3, 8))
 @settings(max_examples=80, deadline=None)
 def test_both_kinds_of_neighbours_keep_the_bound_and_one_spends_it(
-    asked: list[Query], epsilon: float, digits: int
+    release_queries: list[Query], epsilon: float, digits: int
 ) -> None:
     # The proof in the module: mu^2 = sum of (d_q/sigma_q)^2 for the pair, delta(1/mu) <= delta; tight.
     delta = 10.0**-digits
-    release = PooledRelease(tuple(asked), epsilon, delta)
-    noise = list(zip(asked, release.sigmas, strict=True))
+    release = PooledRelease(tuple(release_queries), epsilon, delta)
+    noise = list(zip(release_queries, release.sigmas, strict=True))
     moves = [
         math.sqrt(sum((q.within / s) ** 2 for q, s in noise)),
         math.sqrt(sum((q.across / s) ** 2 for q, s in noise)),
@@ -114,7 +114,6 @@ def test_class_counts_come_free_with_fourier_features() -> None:
 
 
 def test_sensitivity_comes_from_the_map() -> None:
-    # Issue 5: "computed from the feature map's norm bound, never typed by hand".
     assert embedding_query(FOURIER, TWO).diameter == pytest.approx(2.0, rel=1e-5)
     query = embedding_query(HERMITE, TWO)
     assert query.across == pytest.approx(math.sqrt(2), rel=1e-5)
@@ -124,7 +123,6 @@ def test_sensitivity_comes_from_the_map() -> None:
 
 
 def test_the_event_states_its_relation_and_enters_a_ledger() -> None:
-    # Issue 5: "the neighbouring relation (replace-one, N public) is stated in the event".
     release = PooledRelease((embedding_query(FOURIER, TWO), count_query()), 1.0, 1e-5)
     entry = Disclosure(
         "r", 1, "owners", "curator", release.event, release.relation, release.sensitivity, nonce="n"
@@ -188,10 +186,10 @@ def test_an_attack_on_the_worst_neighbours_finds_the_claim_and_no_more(other_cla
         error = math.sqrt((p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q)) / trials)
         return p - math.exp(epsilon) * q, error
 
-    found, error = excess(1.0)
-    assert abs(found - delta) < 5 * error
-    found, error = excess(0.5)
-    assert found > delta + 5 * error
+    estimate, error = excess(1.0)
+    assert abs(estimate - delta) < 5 * error
+    estimate, error = excess(0.5)
+    assert estimate > delta + 5 * error
 
 
 def test_without_noise_the_mean_is_exact() -> None:
@@ -203,7 +201,7 @@ def test_without_noise_the_mean_is_exact() -> None:
 
 
 def test_too_few_rows_say_which_epsilon_would_do() -> None:
-    # Issue 5: "N too small for the asked epsilon (say what epsilon would be usable)": the one named is.
+    # The epsilon that the message names is indeed usable.
     def release(epsilon: float) -> PooledRelease:
         return PooledRelease((embedding_query(FOURIER, TWO), count_query()), epsilon, 1e-5)
 
@@ -215,7 +213,7 @@ def test_too_few_rows_say_which_epsilon_would_do() -> None:
 
 
 def test_impossible_releases_are_refused() -> None:
-    with pytest.raises(ConfigError, match="nothing"):
+    with pytest.raises(ConfigError, match="no queries"):
         PooledRelease((), 1.0, 1e-5)
     with pytest.raises(ConfigError, match="epsilon"):
         PooledRelease((count_query(),), 0.0, 1e-5)

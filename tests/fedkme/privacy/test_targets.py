@@ -1,4 +1,4 @@
-"""Issue 12, A5: the target is a bound: plans keep to it at any size, and what is over it is refused."""
+"""Privacy targets are bounds: plans of presets keep to them, and plans beyond them are refused."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     group=st.integers(1, 5),
     paid=st.sampled_from([0.0, 0.01, 0.3, 0.5]),
 )
-def test_what_the_presets_plan_costs_no_more_than_the_target(
+def test_plans_of_presets_cost_no_more_than_the_target(
     name: str, epsilon: float, rows: int, group: int, paid: float
 ) -> None:
-    # An epsilon of 200 was 5,534 by the accountant, and one of 1,000 was 127,780.
+    # Large epsilons too: by zCDP alone the accountant would give 5,534 for 200, and 127,780 for 1,000.
     target = PrivacyTarget(epsilon=epsilon, group=group)
     allowance = {"payouts": paid * epsilon} if paid and name == "algorithm 3" else {}
-    made = SummarySettings.model_validate({"privacy": target, **SETTINGS[name], **allowance})
-    check_target(target, "owners", made.between_owners(rows, 5))
+    summary_settings = SummarySettings.model_validate({"privacy": target, **SETTINGS[name], **allowance})
+    check_target(target, "owners", summary_settings.between_owners(rows, 5))
 
 
 @pytest.mark.parametrize(
@@ -61,23 +61,23 @@ def test_what_the_presets_plan_costs_no_more_than_the_target(
         {"broadcast": {"mechanism": "mwem", "epsilon": 1.0}},
     ],
 )
-def test_mechanisms_that_are_written_down_are_held_to_the_target_too(written: dict[str, object]) -> None:
-    made = SummarySettings.model_validate(written)
-    planned = made.between_owners(20, 3)
+def test_named_mechanisms_must_keep_to_the_target_too(written: dict[str, object]) -> None:
+    summary_settings = SummarySettings.model_validate(written)
+    planned = summary_settings.between_owners(20, 3)
     with pytest.raises(
         BudgetError, match=r"owners: epsilon .* is planned at delta 1e-05, and the target is 1\. Give"
     ):
-        check_target(made.privacy, "owners", planned)
+        check_target(summary_settings.privacy, "owners", planned)
     check_target(PrivacyTarget(epsilon=2000.0), "owners", planned)
 
 
-def test_a_mechanism_without_a_proof_has_no_target_and_one_line_says_so() -> None:
-    said: list[str] = []
+def test_a_mechanism_without_a_proof_passes_the_target_with_a_warning() -> None:
+    warnings: list[str] = []
     for planned in ([ExactStatistic("best marginal gain"), Gaussian(9.0)], [Gaussian(9.0)], []):
         check_target(PrivacyTarget(), "owners", planned)
-        warn_of_unbounded(PrivacyTarget(), "owners", planned, said.append)
-    assert said == [
-        "owners: the target of epsilon 1 bounds nothing of this: released without noise: best marginal gain"
+        warn_of_unbounded(PrivacyTarget(), "owners", planned, warnings.append)
+    assert warnings == [
+        "owners: the target of epsilon 1 does not bound this plan: released without noise: best marginal gain"
     ]
 
 
@@ -92,22 +92,22 @@ def test_a_mechanism_without_a_proof_has_no_target_and_one_line_says_so() -> Non
         ({"protocol": "cells"}, {"target": {"mechanism": "exact"}}, []),
     ],
 )
-def test_a_run_says_once_what_its_target_does_not_bound(
+def test_a_run_warns_once_of_mechanisms_without_a_bound(
     summary: dict[str, Any], request_: dict[str, Any], whose: list[str]
 ) -> None:
     # Each party warns of its own settings: the curator of owners' rows, the consumer of D_v.
     heard: list[str] = []
 
     def hear(event: str, **fields: Any) -> None:
-        if event == "warning" and "bounds nothing" in fields["line"]:
+        if event == "warning" and "does not bound" in fields["line"]:
             heard.append(fields["line"].partition(":")[0])
 
-    made = SummarySettings.model_validate(
+    summary_settings = SummarySettings.model_validate(
         {"protocol": "algorithm3", "features": {"dimension": 16}, **summary}
     )
-    asked = RequestSettings.model_validate({"p": 3, "kernel": {"gamma": 1.0}, **request_})
+    request = RequestSettings.model_validate({"p": 3, "kernel": {"gamma": 1.0}, **request_})
     market = small_market(owners(8, 8))
-    asyncio.run(run_in_process(market, table(8, 900), made, asked, KeptRecords(), hear))
+    asyncio.run(run_in_process(market, table(8, 900), summary_settings, request, KeptRecords(), hear))
     assert heard == whose
 
 
@@ -117,7 +117,7 @@ def test_a_run_says_once_what_its_target_does_not_bound(
     pure=st.lists(st.tuples(st.floats(0.01, 2.0), st.integers(1, 5)), min_size=1, max_size=3),
     delta=st.sampled_from([1e-9, 1e-5, 1e-2]),
 )
-def test_gaussians_beside_pure_mechanisms_cost_what_loss_distributions_say(
+def test_gaussians_with_pure_mechanisms_agree_with_loss_distributions(
     sigma: float, pure: list[tuple[float, int]], delta: float
 ) -> None:
     # The grid only raises what it approximates: the exact sum is below it, and close.
@@ -130,7 +130,7 @@ def test_gaussians_beside_pure_mechanisms_cost_what_loss_distributions_say(
     assert Sound().delta(events, exact.epsilon).delta <= delta * (1.0 + 1e-6)
 
 
-def test_so_many_losses_that_they_are_added_up() -> None:
+def test_too_many_losses_are_bounded_by_their_sum() -> None:
     events = [Gaussian(5.0), Clock(0.01), Laplace(100.0, count=5_000)]
     (figure,) = (f for f in Sound().figures(events, 1e-5) if f.method.startswith("Gaussian"))
     gaussian = Sound().epsilon([Gaussian(5.0)], 1e-5).epsilon
@@ -138,7 +138,7 @@ def test_so_many_losses_that_they_are_added_up() -> None:
     assert math.isinf(Sound().epsilon(events, 0.0).epsilon)
 
 
-def test_a_party_says_at_its_start_which_epsilons_are_large(
+def test_a_party_warns_of_large_epsilons_at_its_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     budgets = (PeriodBudget(epsilon=12.0, delta=1e-5),)
@@ -148,38 +148,38 @@ def test_a_party_says_at_its_start_which_epsilons_are_large(
         pass
 
     assert run_party(lambda: OwnerSettings(**values), False, nothing) == 0
-    said = capsys.readouterr().err
-    assert "an epsilon over 10 promises next to nothing: policy.budgets.epsilon = 12" in said
+    warnings = capsys.readouterr().err
+    assert "an epsilon over 10 promises next to nothing: policy.budgets.epsilon = 12" in warnings
 
 
 def test_large_epsilons_are_named_with_their_keys() -> None:
     assert large_epsilons(PartySettings()) == []
     assert large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=10.0))) == []
-    found = large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=200.0)))
-    assert found[0] == "privacy.epsilon = 200"
+    lines = large_epsilons(SummarySettings(privacy=PrivacyTarget(epsilon=200.0)))
+    assert lines[0] == "privacy.epsilon = 200"
     policy = PolicySettings(budgets=(PeriodBudget(epsilon=11.0, delta=1e-5),))
     assert large_epsilons(policy) == ["budgets.epsilon = 11"]
 
 
 def test_the_published_preset_has_the_papers_features_and_averages_as_printed() -> None:
-    # Issue 13, item 10: h1 is cos(w.x + b), and Algorithm 2 returns P_avg, line 8.
-    made = SummaryTable.model_validate({"p": 5, "preset": "published"})
-    assert (made.features.kind, made.features.dimension) == ("offset", 140)
-    assert made.target == MwemTargetSettings(estimate="average")
-    assert made.broadcast == MwemSettings(estimate="average")
+    # As printed, h1 is cos(w.x + b), and Algorithm 2 returns P_avg, line 8.
+    summary_settings = SummaryTable.model_validate({"p": 5, "preset": "published"})
+    assert (summary_settings.features.kind, summary_settings.features.dimension) == ("offset", 140)
+    assert summary_settings.target == MwemTargetSettings(estimate="average")
+    assert summary_settings.broadcast == MwemSettings(estimate="average")
     smaller = SummaryTable.model_validate({"p": 5, "preset": "published", "features": {"dimension": 16}})
     assert (smaller.features.kind, smaller.features.dimension) == ("offset", 16)
 
 
-def test_the_published_preset_leaves_what_is_named() -> None:
+def test_the_published_preset_leaves_named_settings() -> None:
     named = {
         "features": {"kind": "paired"},
         "target": {"estimate": "last"},
         "broadcast": {"mechanism": "mwem", "estimate": "last", "iterations": 7},
     }
-    made = SummaryTable.model_validate({"p": 5, "preset": "published", **named})
-    assert made.features.kind == "paired"
-    assert made.target == MwemTargetSettings()
-    assert made.broadcast == MwemSettings(iterations=7)
+    summary_settings = SummaryTable.model_validate({"p": 5, "preset": "published", **named})
+    assert summary_settings.features.kind == "paired"
+    assert summary_settings.target == MwemTargetSettings()
+    assert summary_settings.broadcast == MwemSettings(iterations=7)
     sound = SummaryTable.model_validate({"p": 5})
     assert sound.features.kind == "paired"

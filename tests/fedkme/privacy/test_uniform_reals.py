@@ -1,4 +1,4 @@
-"""Comparisons of uniform reals are those of all their bits (issue 12, item 14: float-free selection)."""
+"""Comparisons of uniform reals use all their bits, without floating-point error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=2)
 
 
 class Bits(SimulatedNoise):
-    """Uniform numbers that are given, in units of 2^-53, then zeros."""
+    """A source of given uniform numbers in units of 2^-53, then of zeros."""
 
     def __init__(self, *words: int) -> None:
         self.left = list(words)
@@ -30,14 +30,16 @@ class Bits(SimulatedNoise):
 
 
 def number(first: int, words: list[int]) -> Fraction:
-    """The number whose bits these are, followed by zeros."""
+    """The number with these bits, followed by zeros."""
     return Fraction((first << 128) + (words[0] << 64) + words[1], 1 << 181)
 
 
 def real(first: int, words: list[int], last: int = 0) -> UniformReal:
-    """Make the same, drawn as needed; `last` is below all bits compared, so that no two are equal."""
-    left = [*words, last, *[0] * 8]
-    return UniformReal(first, lambda size: np.array([left.pop(0) for _ in range(size)], dtype=np.uint64))
+    """The number of `number`, drawn as needed; `last` is below all compared bits, so no two are equal."""
+    words_left = [*words, last, *[0] * 8]
+    return UniformReal(
+        first, lambda size: np.array([words_left.pop(0) for _ in range(size)], dtype=np.uint64)
+    )
 
 
 def below(one: Fraction, other: Fraction, exponent: Fraction) -> bool:
@@ -49,18 +51,18 @@ def below(one: Fraction, other: Fraction, exponent: Fraction) -> bool:
 
 
 @given(FIRST, WORDS, FIRST, WORDS, st.fractions(-30, 30, max_denominator=2**60), st.integers(-2, 2))
-def test_what_is_below_is_so_by_all_bits(
+def test_comparisons_of_uniform_reals_use_all_bits(
     one: int, ones: list[int], other: int, others: list[int], exponent: Fraction, off: int
 ) -> None:
-    # Also next to the edge, where 53 bits do not tell: the first bits are the edge's, but for `off`.
+    # Also next to the edge, where 53 bits do not decide: the first bits are the edge's bits, plus `off`.
     edge = number(other, others) * Fraction(Decimal(float(exponent)).exp())
     for first in (one, min(max(int(edge * 2**53) + off, 1), 2**53 - 1)):
-        found = is_below(real(first, ones, 1), real(other, others), exponent)
-        assert found == below(number(first, ones), number(other, others), exponent)
+        is_less = is_below(real(first, ones, 1), real(other, others), exponent)
+        assert is_less == below(number(first, ones), number(other, others), exponent)
 
 
 @pytest.mark.parametrize(("further", "stops"), [((0, 0, 2**52, 0), 0), ((2**52, 0, 0, 0), 2)])
-def test_a_clock_asks_for_more_bits_where_its_coins_do_not_tell(further: tuple[int, ...], stops: int) -> None:
+def test_a_clock_draws_more_bits_where_its_coins_do_not_decide(further: tuple[int, ...], stops: int) -> None:
     # N = T at the first price: it stops there where U < V, whose first 53 bits are the same.
     settings = ClockSettings(epsilon=0.25, block=1)  # T = 20
     start = 3 * 2**50

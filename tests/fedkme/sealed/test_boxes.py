@@ -1,4 +1,4 @@
-"""Issue 6, item 2: "sealed boxes (..) that it cannot open"; issue 12, item 14: "keep for decades"."""
+"""Sealed boxes, which a curator may keep for decades and cannot open."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_a_box_opens_to_what_was_sealed(plain: bytes, about: bytes, shared: byte
 
 
 @pytest.mark.parametrize("size", [0, 1, 2**16 - 1, 2**16, 2**16 + 1, 3 * 2**16 + 5])
-def test_long_payloads_go_in_chunks(size: int) -> None:
+def test_long_payloads_are_sealed_in_chunks(size: int) -> None:
     box = seal(LONG[:size], PUBLIC, ABOUT)
     assert KEY.open(box, ABOUT) == LONG[:size]
     assert len(box) == box_bytes(size)
 
 
-def test_two_boxes_of_one_payload_share_nothing() -> None:
+def test_two_boxes_of_one_payload_differ_in_every_part() -> None:
     first, second = (seal(b"the same", PUBLIC, ABOUT) for _ in range(2))
     for part in (slice(0, 32), slice(32, HEAD), slice(HEAD, None)):
         assert first[part] != second[part]
@@ -86,7 +86,7 @@ def test_every_byte_of_a_box_is_protected() -> None:
         KEY.open(bytes(altered), ABOUT)
 
 
-def test_a_long_box_cannot_be_cut_or_put_together_anew() -> None:
+def test_a_long_box_that_is_cut_or_reordered_does_not_open() -> None:
     box = seal(LONG, PUBLIC, ABOUT)
     head, step = box[:HEAD], 2**16 + 16
     chunks = [box[HEAD + i * step : HEAD + (i + 1) * step] for i in range(4)]
@@ -113,18 +113,18 @@ def test_a_key_of_another_kind_is_refused(key: bytes) -> None:
         seal(b"secret", key, ABOUT)
 
 
-def test_a_private_key_of_the_release_before_opens_nothing() -> None:
+def test_a_private_key_of_the_previous_format_opens_nothing() -> None:
     with pytest.raises(SealedBoxError):
         BoxKey(PRIVATE[:32])
 
 
-def test_a_box_stays_shut_for_who_breaks_one_of_the_two_exchanges() -> None:
+def test_a_box_stays_shut_if_one_of_the_two_exchanges_is_broken() -> None:
     box = seal(b"secret", PUBLIC, ABOUT)
     assert len(PUBLIC) == PUBLIC_BYTES
     for broken in (PRIVATE[:32] + OTHER[32:], OTHER[:32] + PRIVATE[32:]):
         with pytest.raises(SealedBoxError):  # the key is bound as well: that alone would keep it shut
             BoxKey(broken).open(box, ABOUT)
-    classical, quantum_safe = boxes._exchanged(KEY._classical, box[:32]), _decapsulated(box)
+    classical, quantum_safe = boxes._exchange(KEY._classical, box[:32]), _decapsulated(box)
     about = framed(box[:HEAD], PUBLIC, ABOUT)
     assert _opened(box, classical, quantum_safe, about) == b"secret"
     for secrets in ((classical, bytes(32)), (bytes(32), quantum_safe)):
@@ -132,7 +132,7 @@ def test_a_box_stays_shut_for_who_breaks_one_of_the_two_exchanges() -> None:
             _opened(box, *secrets, about)
 
 
-def test_the_format_does_not_change_unseen() -> None:
+def test_the_format_equals_the_recorded_box() -> None:
     # A golden box: two versions of the software that disagree could not read each other's rows.
     assert (
         BoxKey(bytes(range(PRIVATE_BYTES))).open(bytes.fromhex(GOLDEN.read_text()), ABOUT, b"shared")

@@ -1,4 +1,4 @@
-"""Issue 6, item 2: "the draw (omega, b) is a group secret of owners and consumer"."""
+"""Draws (omega, b) of h1 that are a secret of owners and consumer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_parties_with_one_secret_have_one_map_bit_for_bit(kind: Kind) -> None:
-    # "maps built by different parties are bit-equal": from what travels and each party's copy of the secret.
+    # Each party builds its map from the public spec and its own copy of the secret.
     travelled = SecretFourierSpec(**dataclasses.asdict(spec(kind)))
     there = SecretFourier(travelled, GroupSecret("run-1", SECRET.exposed()))
     assert np.array_equal(there(ROWS), secret_map(kind)(ROWS))
     assert np.array_equal(there.fixed_point(ROWS), secret_map(kind).fixed_point(ROWS))
 
 
-def test_the_draw_does_not_change_unseen() -> None:
+def test_the_draw_equals_its_recorded_values() -> None:
     # A golden draw. It must not depend on the machine, nor on numpy's generators or anybody's libm:
     # only IEEE 754's basic operations are used.
     h1 = secret_map("offset", dimension=50, width=40)
@@ -101,7 +101,7 @@ def test_nothing_that_travels_or_is_shown_holds_the_secret() -> None:
     assert not hasattr(h1.spec, "seed")
 
 
-def test_a_public_draw_is_as_it_was() -> None:
+def test_a_public_draw_equals_its_recorded_values() -> None:
     # Runs with a public draw keep their bids: same numbers as drawn by hand.
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([5])))
     omega = math.sqrt(2 * GAMMA) * rng.standard_normal((WIDTH, 8))
@@ -121,9 +121,7 @@ def test_a_public_draw_is_as_it_was() -> None:
         ("offset", 2**29, 1.0, bytes(32)),
     ],
 )
-def test_a_spec_that_cannot_be_is_refused(
-    kind: Kind, dimension: int, gamma: float, commitment: bytes
-) -> None:
+def test_an_impossible_spec_is_refused(kind: Kind, dimension: int, gamma: float, commitment: bytes) -> None:
     with pytest.raises(ConfigError):
         SecretFourierSpec(kind, dimension, gamma, 1, commitment)
 

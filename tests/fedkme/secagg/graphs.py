@@ -1,4 +1,4 @@
-"""Graphs of few owners: tests let them begin earlier than thousands need them."""
+"""Graphs of few owners, for tests; real aggregations use a graph from 100 owners on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DROPOUTS, COLLUDERS = 2, 1
 
 @pytest.fixture
 def graphs_from_20(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let a graph be planned from 20 owners on."""
+    """Plan graphs from 20 owners on."""
     neighbours.plan_neighbours.cache_clear()
     monkeypatch.setattr(neighbours, "GRAPH_FROM", 20)
     yield
@@ -25,7 +25,7 @@ def graphs_from_20(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def hasty_graphs(graphs_from_20: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plans fail with probability 1/4, so that D of few owners can be too many of one circle."""
+    """Allow plans to fail with probability 1/4, so that D lost owners can be too many for one circle."""
     monkeypatch.setattr(neighbours, "FAILURE_BITS", 2)
     monkeypatch.setattr(neighbours, "TRIES_BITS", 0)
 
@@ -34,5 +34,5 @@ def on_a_graph(
     owners: int = 30, dropouts: int = DROPOUTS, colluders: int = COLLUDERS, **more: Any
 ) -> Parameters:
     degree, threshold = sharing(owners, dropouts, colluders)
-    assert degree, "the test is about a graph"
+    assert degree, "no graph is planned for these parameters"
     return parameters(owners, dropouts, colluders, neighbours=degree, threshold=threshold, **more)

@@ -21,7 +21,7 @@ from fedkme.secagg.ring import Steps
 from tests.silence import Silence
 
 Lost = Mapping[str, Collection[str]]
-"""Members lost before they answer, by phase (advertise, share, mask, endorse, unmask)."""
+"""Owners lost before they answer, by phase (advertise, share, mask, endorse, unmask)."""
 
 
 @functools.lru_cache
@@ -41,7 +41,7 @@ def public_keys(names: Collection[str]) -> dict[str, Ed25519PublicKey]:
 def parameters(
     owners: int = 5, dropouts: int = 1, colluders: int = 0, length: int = 8, bits: int = 32, **more: Any
 ) -> Parameters:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "run": "run-1",
         "owners": tuple(f"o{number:03d}" for number in range(owners)),
         "threshold": least_threshold(owners, colluders),
@@ -53,7 +53,7 @@ def parameters(
         "step": 2.0**-6,
         "noise": 2.0**24,
     }
-    return Parameters(**(given | more))
+    return Parameters(**(defaults | more))
 
 
 def vectors(agreed: Parameters, seed: int = 1) -> dict[str, Steps]:
@@ -72,7 +72,7 @@ def party(agreed: Parameters, name: str, seed: int = 1) -> OwnerAggregator:
 
 @dataclass
 class Run:
-    """One aggregation, phase by phase; a test may look at or change what travels between."""
+    """One aggregation, phase by phase; a test may look at or change the messages in between."""
 
     agreed: Parameters
     inputs: dict[str, NDArray[np.int64]]
@@ -121,7 +121,7 @@ class Run:
             self.curator.unmasked(message)
 
     def until(self, phase: str) -> Run:
-        """Run up to and with a phase."""
+        """Run all phases up to this one, itself included."""
         for step in ("advertise", "share", "mask", "endorse", "unmask"):
             getattr(self, step)()
             if step == phase:

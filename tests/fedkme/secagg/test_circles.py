@@ -1,4 +1,4 @@
-"""Issue 15, item 3: aggregations on a graph of neighbours: the plain sum, losses, curators that lie."""
+"""Aggregations on a graph of neighbours: the plain sum, losses, curators that lie."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def test_losses_anywhere_leave_the_sum_of_the_others(
     np.testing.assert_array_equal(total.steps, sum(run.inputs[name] for name in total.owners))
     assert set(agreed.owners) - set(total.owners) == {*lost["advertise"], *lost["share"], *lost["mask"]}
     for message in run.unmaskings.values():
-        seeds, keys = ({each.about for each in shares} for shares in (message.self_masks, message.mask_keys))
+        seeds, keys = ({peer.about for peer in shares} for shares in (message.self_masks, message.mask_keys))
         assert not seeds & keys
         assert seeds | keys <= set(run.curator._graph.circle(message.sender))
 
 
 @pytest.mark.usefixtures(hasty_graphs.__name__)
 @pytest.mark.parametrize("phase", PHASES)
-def test_more_lost_in_a_circle_than_planned_open_nothing(phase: str) -> None:
-    # No more than D of all, but of o000's circle fewer than t are left, where the curator shows who is lost.
+def test_a_circle_with_more_losses_than_planned_opens_nothing(phase: str) -> None:
+    # At most D owners are lost in all, but fewer than t owners of o000's circle are left.
     agreed = on_a_graph(40, 10, 0)
     run = started("advertise", agreed)
     run.curator.roster()
@@ -71,7 +71,7 @@ def test_more_lost_in_a_circle_than_planned_open_nothing(phase: str) -> None:
     if phase == "advertise":  # who is not there moves the order
         run.until("endorse")
     else:
-        with pytest.raises(SecureAggregationError, match=r"owners sent .* must"):
+        with pytest.raises(SecureAggregationError, match=r"owners (sent|of one circle) .* must"):
             run.total()
 
 
@@ -111,10 +111,10 @@ def test_a_curator_that_lies_about_the_graph_is_refused(lie: str) -> None:
     run = started("advertise")
     run.curator.roster()
     other = next(name for name in run.owners if name not in run.curator._graph.circle(NAME))
-    change, said = ROSTERS[lie]
+    change, message = ROSTERS[lie]
     roster = change(run.curator.roster_of(NAME), run.curator.roster_of(other))
     owner = run.owners[NAME]
-    with pytest.raises(SecureAggregationError, match=said):
+    with pytest.raises(SecureAggregationError, match=message):
         owner.share(roster, public_keys(run.agreed.owners))
     assert owner.phase is Phase.LEFT
 
@@ -128,31 +128,31 @@ def test_an_owner_that_lacks_a_signing_key_of_the_committee_leaves() -> None:
         run.owners[NAME].share(run.curator.roster_of(NAME), peers)
 
 
-def test_owners_that_were_shown_two_rosters_open_no_share_of_each_other() -> None:
-    # An order that suits the curator: o029 is not there for half of the owners. Their shares do not unseal.
+def test_owners_with_two_rosters_open_no_share_of_each_other() -> None:
+    # A curator that wants another order hides o029 from half of the owners. Their shares do not unseal.
     run = started("advertise")
     whole = run.curator.roster()
     marks = (*whole.fingerprints[:-1], b"")
     graph = graph_of(run.agreed, root_of(run.agreed.context, marks))
-    told = [name for name in run.agreed.owners if name != "o029"]
+    sharing_owners = [name for name in run.agreed.owners if name != "o029"]
     sent: dict[str, SealedShares] = {}
-    for name in told[:15]:
+    for name in sharing_owners[:15]:
         sent[name] = run.owners[name].share(run.curator.roster_of(name), public_keys(run.agreed.owners))
-    for name in told[15:]:
-        circle = [each for each in whole.advertisements if each.sender in set(graph.circle(name)) - {"o029"}]
+    for name in sharing_owners[15:]:
+        circle = [peer for peer in whole.advertisements if peer.sender in set(graph.circle(name)) - {"o029"}]
         roster = KeyRoster(run.agreed.context, tuple(circle), marks)
         sent[name] = run.owners[name].share(roster, public_keys(run.agreed.owners))
-    sharing = tuple(told)
-    for name in (told[0], told[-1]):
+    sharing = tuple(sharing_owners)
+    for name in (sharing_owners[0], sharing_owners[-1]):
         owner = run.owners[name]
         own = set(owner._keys) - {name, "o029"}
-        shares = tuple(part for each in own for part in sent[each].shares if part.recipient == name)
+        shares = tuple(part for peer in own for part in sent[peer].shares if part.recipient == name)
         with pytest.raises(SecureAggregationError, match=r"did not seal|other shares than"):
             owner.mask(Delivery(name, run.agreed.context, shares, sharing), run.inputs[name], Silence())
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"),
+    ("lie", "message"),
     [
         ("without a neighbour's share", "delivers other shares than those of its neighbours"),
         ("a neighbour that shared is said to have not", "delivers other shares than those of its neighbours"),
@@ -160,7 +160,7 @@ def test_owners_that_were_shown_two_rosters_open_no_share_of_each_other() -> Non
         ("nobody is said to have shared", "shared in 'run-1' and 28 must"),
     ],
 )
-def test_a_delivery_is_of_the_neighbours_that_shared(lie: str, said: str) -> None:
+def test_a_delivery_must_hold_the_shares_of_the_neighbours_that_shared(lie: str, message: str) -> None:
     run = started("share")
     mail = run.curator.deliveries()[NAME]
     gone, far = mail.shares[0].sender, sorted(set(mail.sharing) - set(run.curator._graph.circle(NAME)))
@@ -172,21 +172,24 @@ def test_a_delivery_is_of_the_neighbours_that_shared(lie: str, said: str) -> Non
         "too few shared": {"sharing": tuple(name for name in mail.sharing if name not in far[:3])},
         "nobody is said to have shared": {"sharing": ()},
     }
-    told: Delivery = dataclasses.replace(mail, **changes[lie])
-    with pytest.raises(SecureAggregationError, match=said):
-        run.owners[NAME].mask(told, run.inputs[NAME], Silence())
+    delivery: Delivery = dataclasses.replace(mail, **changes[lie])
+    with pytest.raises(SecureAggregationError, match=message):
+        run.owners[NAME].mask(delivery, run.inputs[NAME], Silence())
 
 
-def test_who_was_told_that_others_shared_masks_so_that_no_sum_comes_of_it() -> None:
-    # (b) of the proof: the digest of who shared is in the key of every mask. Circles are as they were.
+def test_an_owner_with_another_list_of_sharers_masks_so_that_no_sum_opens() -> None:
+    # (b) of the proof: the key of every mask depends on the list of owners that shared. Circles are
+    # unchanged.
     run = started("share")
     mail = run.curator.deliveries()
     far = next(name for name in run.owners if name not in run.curator._graph.circle(NAME))
     for name, owner in run.owners.items():
-        said = mail[name]
+        own_delivery = mail[name]
         if name == NAME:
-            said = dataclasses.replace(said, sharing=tuple(each for each in said.sharing if each != far))
-        run.curator.masked(owner.mask(said, run.inputs[name], Silence()))
+            own_delivery = dataclasses.replace(
+                own_delivery, sharing=tuple(peer for peer in own_delivery.sharing if peer != far)
+            )
+        run.curator.masked(owner.mask(own_delivery, run.inputs[name], Silence()))
     survivors = run.curator.survivors()
     with pytest.raises(SecureAggregationError, match="counts an owner as a survivor that shared no masks"):
         run.owners.pop(NAME).endorse(survivors)
@@ -198,7 +201,7 @@ def test_who_was_told_that_others_shared_masks_so_that_no_sum_comes_of_it() -> N
 
 
 @pytest.mark.usefixtures(hasty_graphs.__name__)
-def test_survivors_without_enough_of_their_circle_are_endorsed_by_nobody() -> None:
+def test_no_owner_endorses_survivors_without_enough_of_their_circle() -> None:
     # (d) of the proof: a curator that leaves one owner alone in the sum gets no signature of any owner.
     agreed = on_a_graph(40, 10, 0)
     run = started("mask", agreed)
@@ -207,11 +210,11 @@ def test_survivors_without_enough_of_their_circle_are_endorsed_by_nobody() -> No
     assert len(gone) <= agreed.dropouts
     claim = Survivors(agreed.context, tuple(name for name in agreed.owners if name not in gone))
     for name in claim.owners:
-        with pytest.raises(SecureAggregationError, match="are left, of the circle of one of them, in"):
+        with pytest.raises(SecureAggregationError, match="owners of one circle are left in"):
             run.owners[name].endorse(claim)
 
 
-def test_endorsements_count_of_the_committee_alone() -> None:
+def test_only_endorsements_of_the_committee_count() -> None:
     run = started("mask")
     survivors = run.curator.survivors()
     given = {name: owner.endorse(survivors) for name, owner in run.owners.items()}
@@ -219,31 +222,31 @@ def test_endorsements_count_of_the_committee_alone() -> None:
     outside = [given[name] for name in given if name not in committee][: run.agreed.threshold]
     inside = [given[name] for name in given if name in committee]
     context = run.agreed.context
-    with pytest.raises(SecureAggregationError, match="not of survivors, one each"):
+    with pytest.raises(SecureAggregationError, match="not one each of survivors"):
         run.owners["o000"].unmask(Endorsements(context, tuple(outside)))
     with pytest.raises(SecureAggregationError, match="endorse the survivors in 'run-1' and"):
         run.owners["o001"].unmask(Endorsements(context, tuple(inside[: run.agreed.threshold - 1])))
-    for each in [*outside, *inside[: run.agreed.threshold - 1]]:
-        run.curator.endorsed(each)
+    for peer in [*outside, *inside[: run.agreed.threshold - 1]]:
+        run.curator.endorsed(peer)
     with pytest.raises(SecureAggregationError, match="owners sent endorsements"):
         run.curator.endorsements()
 
 
 def test_a_second_list_of_survivors_is_not_endorsed() -> None:
-    # "a curator that asks for both kinds of shares of one owner is refused": once each, of one list.
+    # So a curator cannot get both kinds of shares of one owner: owners endorse one list, once.
     run = started("mask")
     everybody = run.curator.survivors()
     fewer = Survivors(run.agreed.context, tuple(name for name in everybody.owners if name != "o029"))
     owner = run.owners[NAME]
-    given = [each.endorse(everybody) for each in run.owners.values()]
-    shown = tuple(each for each in given if each.sender in run.curator._graph.committee)
+    given = [peer.endorse(everybody) for peer in run.owners.values()]
+    shown = tuple(peer for peer in given if peer.sender in run.curator._graph.committee)
     owner.unmask(Endorsements(run.agreed.context, shown))
     for step in (lambda: owner.endorse(fewer), lambda: owner.unmask(Endorsements(run.agreed.context, shown))):
         with pytest.raises(SecureAggregationError, match="when it is to be done"):
             step()
 
 
-def test_rosters_and_deliveries_go_over_the_wire_and_older_ones_are_read() -> None:
+def test_rosters_and_deliveries_are_equal_after_the_wire_and_older_bytes_are_read() -> None:
     run = started("share")
     roster = dataclasses.replace(run.curator.roster_of(NAME), keys=(KeyBinding(b"", bytes(32), b"", NAME),))
     mail = run.curator.deliveries()[NAME]
@@ -253,7 +256,7 @@ def test_rosters_and_deliveries_go_over_the_wire_and_older_ones_are_read() -> No
     )
     sent = wire.DELIVERY.to_wire(mail).SerializeToString()
     assert wire.DELIVERY.from_wire(pb.DeliveredParts.FromString(sent)) == mail
-    # The bytes without the new fields are those of the release before, of all with all.
+    # Bytes without the fields of neighbours are those of the previous release.
     older = started("share", parameters())
     plain = older.curator.deliveries()[NAME]
     as_sealed = pb.SealedParts.FromString(wire.DELIVERY.to_wire(plain).SerializeToString())

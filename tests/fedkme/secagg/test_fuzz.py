@@ -1,4 +1,4 @@
-""" "Fuzzed messages raise typed errors only", and never end in a wrong sum."""
+"""Fuzzed messages raise typed errors only, and never give a wrong sum."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ANYTHING = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(kind=st.sampled_from(KINDS), data=st.data())
-def test_a_message_is_well_formed_or_a_typed_error(kind: Any, data: st.DataObject) -> None:
+def test_a_decoded_message_is_well_formed_or_raises_a_typed_error(kind: Any, data: st.DataObject) -> None:
     fields = {field.name: data.draw(ANYTHING) for field in dataclasses.fields(kind)}
     try:
         message = kind(**fields)
@@ -63,7 +63,7 @@ def test_a_message_is_well_formed_or_a_typed_error(kind: Any, data: st.DataObjec
 
 
 def mutated(value: Any, draw: random.Random) -> Any:
-    """A value of the same kind with something changed: a bit, an item, a number."""
+    """A value of the same type with one change: a bit, an item, a number."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         field = draw.choice(dataclasses.fields(value))
         return dataclasses.replace(value, **{field.name: mutated(getattr(value, field.name), draw)})
@@ -109,8 +109,8 @@ def test_a_mangled_message_is_refused_or_harmless(step: str, seed: int) -> None:
         for name in list(run.owners):
             owner = run.owners[name]
             try:
-                said = before[name] if isinstance(before, dict) else before
-                arguments = () if said is None else (passed(name, there, said),)
+                original = before[name] if isinstance(before, dict) else before
+                arguments = () if original is None else (passed(name, there, original),)
                 inputs = (run.inputs[name], Silence()) if there == "mask" else ()
                 answer = getattr(owner, there)(*arguments, *inputs)
                 getattr(run.curator, back)(passed(name, back, answer))

@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "a curator that lies is caught where the protocol can catch it"."""
+"""Curators and owners that lie are caught where the protocol can catch them."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def started(until: str, seed: int = 1) -> Run:
 
 
 def forged(name: str, signer: str, context: bytes = CONTEXT, seed: int = 7) -> Advertisement:
-    """Keys that the curator made up for an owner, with whatever signature it can make."""
+    """Keys that the curator invents for an owner, with a signature that the curator can make."""
     draw = random.Random(seed).randbytes
     keys = public_bytes(draw(32)), public_bytes(draw(32)), draw(32)
     return Advertisement(name, context, *keys, signing_key(signer).sign(advertised(context, name, *keys)))
 
 
 def swap(advertisements: tuple[Advertisement, ...], other: Advertisement) -> tuple[Advertisement, ...]:
-    return tuple(other if each.sender == other.sender else each for each in advertisements)
+    return tuple(other if entry.sender == other.sender else entry for entry in advertisements)
 
 
-REPLAYED = next(each for each in [party(parameters(run="run-0"), "o001").advertise()])
+REPLAYED = next(entry for entry in [party(parameters(run="run-0"), "o001").advertise()])
 OWN = party(AGREED, "o000", seed=99).advertise()
 ROSTERS: dict[str, Callable[[KeyRoster], KeyRoster]] = {
     "replaced keys": lambda roster: KeyRoster(
@@ -68,7 +68,7 @@ ROSTERS: dict[str, Callable[[KeyRoster], KeyRoster]] = {
 
 
 @pytest.mark.parametrize("lie", ROSTERS)
-def test_a_roster_that_is_not_what_owners_advertised_is_refused(lie: str) -> None:
+def test_a_roster_that_differs_from_the_advertisements_is_refused(lie: str) -> None:
     run = started("advertise")
     owner = run.owners["o000"]
     with pytest.raises(SecureAggregationError):
@@ -76,7 +76,7 @@ def test_a_roster_that_is_not_what_owners_advertised_is_refused(lie: str) -> Non
     assert owner.phase is Phase.LEFT
 
 
-def test_a_key_that_is_there_twice_is_refused() -> None:
+def test_a_key_that_occurs_twice_is_refused() -> None:
     # A colluder that signs another's key as its own, or uses one key for both purposes.
     run = started("advertise")
     roster = run.curator.roster()
@@ -93,12 +93,12 @@ def test_a_key_that_is_there_twice_is_refused() -> None:
             owner.share(KeyRoster(CONTEXT, swap(roster.advertisements, copy)))
         fresh = Run(AGREED, vectors(AGREED))
         fresh.curator.advertised(honest)
-        with pytest.raises(SecureAggregationError, match="'o001' advertises a key that is taken"):
+        with pytest.raises(SecureAggregationError, match="'o001' advertises a key that is already in use"):
             fresh.curator.advertised(copy)
 
 
-def test_the_curator_takes_no_endorsement_of_something_else() -> None:
-    # It would make every honest owner leave in the next phase; the curator goes on without its sender.
+def test_the_curator_refuses_an_endorsement_of_another_statement() -> None:
+    # Such an endorsement would make every honest owner leave; the curator goes on without its sender.
     run = started("mask")
     survivors = run.curator.survivors()
     good = run.owners["o000"].endorse(survivors)
@@ -109,10 +109,10 @@ def test_the_curator_takes_no_endorsement_of_something_else() -> None:
 
 
 def other_run(name: str) -> SealedShare:
-    """Share that an owner sealed for o000 in a run of the same name, with other keys."""
+    """A share that an owner sealed for o000 in a run of the same name with other keys."""
     run = started("advertise", seed=5)
     sealed = run.owners[name].share(run.curator.roster())
-    return next(each for each in sealed.shares if each.recipient == "o000")
+    return next(entry for entry in sealed.shares if entry.recipient == "o000")
 
 
 DELIVERIES: dict[str, Callable[[Delivery, Delivery], tuple[SealedShare, ...]]] = {
@@ -138,7 +138,7 @@ DELIVERIES: dict[str, Callable[[Delivery, Delivery], tuple[SealedShare, ...]]] =
 
 
 @pytest.mark.parametrize("lie", DELIVERIES)
-def test_shares_that_their_owner_did_not_seal_for_this_one_are_refused(lie: str) -> None:
+def test_shares_sealed_by_or_for_another_owner_are_refused(lie: str) -> None:
     run = started("share")
     mail = run.curator.deliveries()
     owner = run.owners["o000"]
@@ -151,42 +151,42 @@ def test_shares_that_their_owner_did_not_seal_for_this_one_are_refused(lie: str)
     assert owner.phase is Phase.LEFT
 
 
-def test_a_curator_that_calls_a_live_owner_lost_hears_it_from_that_owner() -> None:
+def test_a_live_owner_that_the_curator_calls_lost_raises_an_error() -> None:
     run = started("mask")
     claim = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
     with pytest.raises(SecureAggregationError, match="counts this owner, which answered, as lost"):
         run.owners["o004"].endorse(claim)
 
 
-def test_a_live_owner_that_is_called_lost_stays_masked() -> None:
-    # "double-masking against a curator that claims a drop-out": the others cannot know, and give shares of
-    # its mask key; its vector is still under the self-mask, of whose seed no share leaves.
+def test_the_vector_of_a_live_owner_called_lost_stays_masked() -> None:
+    # Double masking: other owners cannot know that the claim is false, and reveal shares of the owner's mask
+    # key. The vector is still under the self-mask, and no share of its seed leaves.
     run = started("mask")
     claim = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
     others = [run.owners[name] for name in claim.owners]
     endorsements = Endorsements(CONTEXT, tuple(owner.endorse(claim) for owner in others))
     answers = [owner.unmask(endorsements) for owner in others]
-    about = {each.about for answer in answers for each in answer.self_masks}
+    about = {entry.about for answer in answers for entry in answer.self_masks}
     assert "o004" not in about
     shares = {AGREED.point(answer.sender): shamir.from_bytes(answer.mask_keys[0].share) for answer in answers}
     key = shamir.combine(shares).to_bytes(32, "big")  # the curator can open the pairwise masks,
     assert public_bytes(key) == run.curator._keys["o004"].mask_key
-    # and a second claim, that it is alive after all, gets no answer: everybody is done.
+    # A second claim, that the owner is alive after all, gets no answer: every owner is done.
     everybody = Survivors(CONTEXT, AGREED.owners)
     for owner in others:
         with pytest.raises(SecureAggregationError, match="when it is to be done"):
             owner.endorse(everybody)
 
 
-def test_owners_that_were_told_different_survivors_open_nothing() -> None:
-    # Bonawitz et al. 2017, consistency check: without it the curator would get o003's seed from some, its key
-    # from others.
+def test_owners_with_different_survivor_lists_open_nothing() -> None:
+    # Consistency check of Bonawitz et al. 2017: without it the curator would get o003's seed from some
+    # owners, and its key from others.
     run = started("mask")
-    told = {name: Survivors(CONTEXT, AGREED.owners) for name in ("o000", "o001")} | {
+    survivor_lists = {name: Survivors(CONTEXT, AGREED.owners) for name in ("o000", "o001")} | {
         name: Survivors(CONTEXT, ("o000", "o001", "o002", "o004")) for name in ("o002", "o004")
     }
-    given = {name: run.owners[name].endorse(said) for name, said in told.items()}
-    for name in told:
+    given = {name: run.owners[name].endorse(survivor_list) for name, survivor_list in survivor_lists.items()}
+    for name in survivor_lists:
         with pytest.raises(SecureAggregationError, match=r"told 'o00.' something else"):
             run.owners[name].unmask(Endorsements(CONTEXT, tuple(given.values())))
         assert run.owners[name].phase is Phase.LEFT
@@ -194,7 +194,7 @@ def test_owners_that_were_told_different_survivors_open_nothing() -> None:
 
 @pytest.mark.parametrize("colluders", [0, 1, 2])
 def test_no_two_sets_of_survivors_are_both_endorsed(colluders: int) -> None:
-    # Whatever honest owners are told what: 2 t > n + T leaves one of two sets without t signatures.
+    # However the curator splits honest owners: with 2 t > n + T one of two sets lacks t signatures.
     agreed = parameters(owners=7, dropouts=1, colluders=colluders)
     honest = agreed.owners[colluders:]
     for first in range(len(honest) + 1):
@@ -203,12 +203,12 @@ def test_no_two_sets_of_survivors_are_both_endorsed(colluders: int) -> None:
 
 
 @pytest.mark.parametrize("lie", ["who shared", "keys"])
-def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -> None:
+def test_owners_with_different_rosters_or_deliveries_open_nothing(lie: str) -> None:
     # The survivors are the same; one owner saw another roster, or other shares.
     run = started("advertise")
     roster = run.curator.roster()
     if lie == "keys":
-        short = KeyRoster(CONTEXT, tuple(each for each in roster.advertisements if each.sender != "o004"))
+        short = KeyRoster(CONTEXT, tuple(entry for entry in roster.advertisements if entry.sender != "o004"))
         for name, owner in run.owners.items():
             if name != "o004":
                 sent = owner.share(short if name == "o000" else roster)
@@ -222,8 +222,8 @@ def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -
         for owner in run.owners.values():
             run.curator.shared(owner.share(roster))
         mail = run.curator.deliveries()
-        kept = tuple(each for each in mail["o000"].shares if each.sender != "o004")
-        mail["o000"] = Delivery("o000", CONTEXT, kept)
+        kept_shares = tuple(entry for entry in mail["o000"].shares if entry.sender != "o004")
+        mail["o000"] = Delivery("o000", CONTEXT, kept_shares)
     for name, owner in run.owners.items():
         owner.mask(mail[name], run.inputs[name], Silence())
     survivors = Survivors(CONTEXT, ("o000", "o001", "o002", "o003"))
@@ -234,7 +234,7 @@ def test_owners_that_were_told_different_things_earlier_open_nothing(lie: str) -
         run.owners["o001"].unmask(Endorsements(CONTEXT, tuple(signed)))
 
 
-def test_endorsements_are_counted_once_and_of_survivors_alone() -> None:
+def test_endorsements_count_once_and_only_from_survivors() -> None:
     run = started("endorse")
     full = run.curator.endorsements().endorsements
     for name, shown in {
@@ -255,7 +255,7 @@ def test_survivors_that_never_shared_are_refused() -> None:
 
 
 @pytest.mark.parametrize("what", ["run", "dropouts", "bound", "length", "noise", "owners"])
-def test_owners_that_were_told_other_parameters_do_not_understand_each_other(what: str) -> None:
+def test_owners_with_other_parameters_refuse_each_others_messages(what: str) -> None:
     # Every message is bound to all parameters: a curator cannot tell one owner of less noise than another.
     values: dict[str, Any] = {"run": "run-2", "dropouts": 0, "bound": 999, "length": 9, "noise": 2.0**25}
     other = (
@@ -269,7 +269,7 @@ def test_owners_that_were_told_other_parameters_do_not_understand_each_other(wha
     sent = tuple(owner.advertise() for owner in owners.values())
     for name in ("o000", "o004"):
         for context in (agreed.context, other.context):
-            again = {each: party(other if each == "o004" else agreed, each) for each in owners}
+            again = {entry: party(other if entry == "o004" else agreed, entry) for entry in owners}
             again[name].advertise()
             with pytest.raises(SecureAggregationError):
                 again[name].share(KeyRoster(context, sent))
@@ -280,7 +280,7 @@ def test_owners_that_deviate_are_named_and_left_out() -> None:
     run = Run(AGREED, vectors(AGREED), lost={"share": ("o004",)})
     with pytest.raises(SecureAggregationError, match="'o001' did not sign"):
         run.curator.advertised(forged("o001", "somebody else"))
-    with pytest.raises(SecureAggregationError, match="is not among those"):
+    with pytest.raises(SecureAggregationError, match="is not among the owners that"):
         run.curator.advertised(forged("o999", "o999"))
     with pytest.raises(SecureAggregationError, match="another aggregation"):
         run.curator.advertised(REPLAYED)
@@ -291,7 +291,7 @@ def test_owners_that_deviate_are_named_and_left_out() -> None:
     run.mask()
     with pytest.raises(SecureAggregationError, match="'o001' sends masked vectors twice"):
         run.curator.masked(run.masked["o001"])
-    with pytest.raises(SecureAggregationError, match="'o004' is not among those"):
+    with pytest.raises(SecureAggregationError, match="'o004' is not among the owners that"):
         run.curator.masked(dataclasses.replace(run.masked["o001"], sender="o004"))
     run.endorse()
     run.unmask()
@@ -304,7 +304,7 @@ def test_owners_that_deviate_are_named_and_left_out() -> None:
 @pytest.mark.parametrize("secret", ["self_masks", "mask_keys"])
 @pytest.mark.parametrize("spare", [False, True])
 def test_a_wrong_share_never_gives_a_wrong_sum(secret: str, spare: bool) -> None:
-    # "tampered share": with one share to spare it is left out; without, the aggregation says so.
+    # With one share to spare a tampered share is left out; without, the aggregation raises an error.
     agreed = parameters(owners=5, dropouts=1)  # t = 3
     lost = {"mask": ("o004",), "unmask": () if spare else ("o003",)}
     run = Run(agreed, vectors(agreed), lost=lost).until("endorse")

@@ -1,4 +1,4 @@
-"""Issue 15, item 3: degree and threshold "with the proof of its parameters", chosen from n, D and T."""
+"""Degree and threshold of the graph meet the conditions of the proof for n, D and T."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def tail(owners: int, marked: int, drawn: int, over: int) -> Fraction:
 
 
 def matrix(owners: int, degree: int) -> NDArray[np.float64]:
-    found = np.zeros((owners, owners))
-    for place, each in itertools.product(range(owners), offsets(owners, degree)):
-        found[place, (place + each) % owners] = found[place, (place - each) % owners] = 1.0
-    return found
+    edges = np.zeros((owners, owners))
+    for place, distance in itertools.product(range(owners), offsets(owners, degree)):
+        edges[place, (place + distance) % owners] = edges[place, (place - distance) % owners] = 1.0
+    return edges
 
 
 @pytest.mark.parametrize(("owners", "dropouts", "colluders"), SIZES)
-def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: int, colluders: int) -> None:
+def test_a_plan_meets_the_four_conditions_of_its_proof(owners: int, dropouts: int, colluders: int) -> None:
     plan = planned(owners, dropouts, colluders)
     k, t, tau = plan.degree, plan.threshold, plan.colluders
     q, d = k + 1, k + 1 - t
@@ -65,18 +65,18 @@ def test_a_plan_holds_the_four_conditions_of_its_proof(owners: int, dropouts: in
     assert owners > 2 * dropouts + colluders
     if owners > 1000:
         return
-    # Condition 4 once more, over all sizes of sets and numbers of survivors, by eigenvalues of the matrix.
+    # Condition 4, checked over all sizes of sets and numbers of survivors, by eigenvalues of the matrix.
     values = np.linalg.eigvalsh(matrix(owners, k))[:-1]
     above, largest, least = values.max(), np.abs(values).max(), t - 1 - tau
-    for left in range(owners - dropouts - colluders, owners + 1):
-        sizes = np.arange(1, left // 2 + 1)
+    for survivors in range(owners - dropouts - colluders, owners + 1):
+        sizes = np.arange(1, survivors // 2 + 1)
         dense = least <= k * sizes / owners + above * (1 - sizes / owners)
-        pairs = sizes * (left - sizes)
-        apart = pairs / (owners * (owners - left) + pairs) <= (largest / k) ** 2
+        pairs = sizes * (survivors - sizes)
+        apart = pairs / (owners * (owners - survivors) + pairs) <= (largest / k) ** 2
         assert not np.any(dense & apart)
 
 
-def test_the_degree_is_small_and_no_smaller_one_holds() -> None:
+def test_the_degree_is_small_and_no_smaller_degree_meets_the_conditions() -> None:
     assert planned(1000, 100, 50).degree < 160
     assert planned(1000, 100, 0).degree < 80
     assert planned(10_000, 1000, 500).degree < 220
@@ -99,9 +99,9 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
     assert is_connected(owners, degree, least, honest)
     monkeypatch.setattr(neighbours, "offsets", lambda owners, degree: tuple(range(1, degree // 2 + 1)))
     assert not is_connected(owners, degree, least, honest)
-    # And it is cut: 30 owners at 0 and 30 at 500 leave two parts whose members keep 30 neighbours or more.
-    left = [place for place in range(owners) if place % 500 >= degree // 2]
-    reached, ahead = {left[0]}, [left[0]]
+    # It splits: 30 lost owners at 0 and 30 at 500 leave two parts, whose members have 30 neighbours or more.
+    survivors = [place for place in range(owners) if place % 500 >= degree // 2]
+    reached, ahead = {survivors[0]}, [survivors[0]]
     while ahead:
         place = ahead.pop()
         for step in (*range(-30, 0), *range(1, 31)):
@@ -109,27 +109,28 @@ def test_arcs_as_neighbours_are_refused_since_two_arcs_of_lost_owners_cut_them(
             if other % 500 >= 30 and other not in reached:
                 reached.add(other)
                 ahead.append(other)
-    assert len(reached) == len(left) / 2
+    assert len(reached) == len(survivors) / 2
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_choice_of_lost_owners_that_was_tried_cuts_the_graph(seed: int) -> None:
-    # Attack: around a few places all neighbours but the least that owners demand are lost, then any others.
+    # Attack: around a few places all neighbours are lost but the least number that owners demand, then
+    # others.
     owners, dropouts = 300, 30
     plan = planned(owners, dropouts, 0)
     joined = matrix(owners, plan.degree) > 0
     rng = np.random.default_rng(seed)
-    left = np.ones(owners, dtype=bool)
+    survivors = np.ones(owners, dtype=bool)
     for place in rng.permutation(owners):
-        around = np.flatnonzero(joined[place] & left)
-        spare = min(len(around) - (plan.threshold - 1), dropouts - int((~left).sum()))
-        left[rng.permutation(around)[: max(0, spare)]] = False
-    assert (~left).sum() == dropouts
-    demanded = left & (joined[:, left].sum(axis=1) >= plan.threshold - 1)
+        around = np.flatnonzero(joined[place] & survivors)
+        spare = min(len(around) - (plan.threshold - 1), dropouts - int((~survivors).sum()))
+        survivors[rng.permutation(around)[: max(0, spare)]] = False
+    assert (~survivors).sum() == dropouts
+    demanded = survivors & (joined[:, survivors].sum(axis=1) >= plan.threshold - 1)
     reached = np.zeros(owners, dtype=bool)
     reached[np.flatnonzero(demanded)[0]] = True
     for _ in range(owners):
-        reached |= left & joined[:, reached].any(axis=1)
+        reached |= survivors & joined[:, reached].any(axis=1)
     assert reached[demanded].all()
 
 
@@ -142,12 +143,12 @@ def test_parameters_take_no_other_degree_or_threshold_than_the_plan() -> None:
         parameters(100, 5, 5, threshold=threshold)
 
 
-def test_parameters_without_neighbours_have_the_context_that_they_had() -> None:
-    # Of the release before there were neighbours; signatures and keys are bound to it.
+def test_the_context_of_parameters_without_neighbours_never_changes() -> None:
+    # The context of the release before neighbours existed; signatures and keys are bound to it.
     assert parameters(100, 5, 5).context.hex().startswith("68fd8a9033c9ad97bf759fea00ed98e7")
 
 
-def test_the_order_is_that_of_hashes_under_the_root_and_circles_are_regular() -> None:
+def test_owners_are_ordered_by_hashes_and_circles_are_regular() -> None:
     degree, threshold = sharing(100, 5, 5)
     agreed = parameters(100, 5, 5, neighbours=degree, threshold=threshold)
     graph, other = Graph(agreed, b"root"), Graph(agreed, b"another")
@@ -162,11 +163,13 @@ def test_the_order_is_that_of_hashes_under_the_root_and_circles_are_regular() ->
     assert list(graph._order) == sorted(agreed.owners, key=draws.__getitem__)
 
 
-def test_the_fewest_of_a_circle_are_counted() -> None:
+def test_the_smallest_circle_is_counted() -> None:
     degree, threshold = sharing(100, 5, 5)
     graph = Graph(parameters(100, 5, 5, neighbours=degree, threshold=threshold), b"root")
     names = graph._owners
     for gone in (set(names[3:8]), set(graph.circle(names[0])) - {names[0]}):
-        left = frozenset(names) - gone
-        assert graph.fewest(left) == min(len(left.intersection(graph.circle(name))) for name in left)
-    assert graph.fewest(left) == 1
+        survivors = frozenset(names) - gone
+        assert graph.fewest(survivors) == min(
+            len(survivors.intersection(graph.circle(name))) for name in survivors
+        )
+    assert graph.fewest(survivors) == 1

@@ -1,4 +1,4 @@
-"""Issue 5, item 2, *distributed noise*: "accounted for in its discretised form", by exact convolution.
+"""Distributed noise: its accounting in discrete form, compared with exact convolutions.
 
 Laws of small shares are computed, not sampled: sums over 60 deviations of products of float64 numbers.
 """
@@ -122,7 +122,7 @@ def test_the_epsilon_of_a_plan_counts_the_excess() -> None:
 
 @pytest.mark.parametrize("share", [2.0, 3.0])
 def test_the_bound_is_near_the_exact_curve(share: float) -> None:
-    # Not only safe: with a few steps of deviation the exact delta is within a factor of the stated one.
+    # The bound is tight: with a deviation of a few steps the exact delta is within a factor of the bound.
     plan = NoisePlan(share, 3, 1, 2.0, smoothing=1.0)
     law = law_of_sum(share, 3)
     for epsilon in (0.5, 1.0):
@@ -130,7 +130,7 @@ def test_the_bound_is_near_the_exact_curve(share: float) -> None:
         assert stated / 3.0 <= exact_delta(law, 2, epsilon) <= stated
 
 
-def test_two_coordinates_and_two_releases_are_within_the_theorem() -> None:
+def test_the_theorem_holds_for_two_coordinates_and_two_releases() -> None:
     # A shift of (1, 1), seen twice, is four coordinates of shift 1: the privacy loss by convolution.
     share, count = 1.0, 2
     law = law_of_sum(share, count)
@@ -154,7 +154,7 @@ def test_two_coordinates_and_two_releases_are_within_the_theorem() -> None:
         assert exact > 1e-6
 
 
-def test_a_plan_reaches_what_was_asked_with_the_least_noise() -> None:
+def test_a_plan_reaches_its_epsilon_with_the_least_noise() -> None:
     plan = plan_noise(1.0, 1e-6, owners=10, dropouts=2, colluders=3, length=10**6, diameter=1e9, releases=4)
     assert plan.honest == 5
     assert plan.epsilon(1e-6) <= 1.0
@@ -164,7 +164,7 @@ def test_a_plan_reaches_what_was_asked_with_the_least_noise() -> None:
     assert gaussian_epsilon(sigma, 1e-6) == pytest.approx(1.0, abs=1e-9)
     assert plan.excess < 1e-120
     assert plan.event == Gaussian(plan.multiplier, 4)
-    # The accountant of the ledgers says the same of the event.
+    # The sound accountant gives the same epsilon for the event.
     assert Sound().epsilon([plan.event], 1e-6).epsilon == pytest.approx(1.0, abs=1e-3)
 
 
@@ -188,7 +188,7 @@ def test_fewer_survivors_and_more_colluders_need_larger_shares() -> None:
         {"dropouts": 10},
     ],
 )
-def test_noise_that_promises_nothing_is_refused(wrong: dict[str, float]) -> None:
+def test_noise_without_any_privacy_is_refused(wrong: dict[str, float]) -> None:
     given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "diameter": 2.0**30}
     given |= {"owners": 10, "dropouts": 1, "colluders": 1, "length": 10} | wrong
     with pytest.raises(ConfigError):
@@ -238,13 +238,13 @@ def test_the_sum_of_an_aggregation_has_the_noise_of_all_its_survivors() -> None:
     noise = (total.steps - 4 * inputs["o000"]) / (2.0 * plan.share)
     assert abs(noise.mean()) < 4.5 / math.sqrt(5000)
     assert abs(noise.var() - 1.0) < 4.5 * math.sqrt(2.0 / 5000)
-    # An owner finds in the parameters what the plan says, by itself.
+    # An owner computes the same plan from the parameters alone.
     assert plan_of(agreed, plan.diameter) == plan
     assert plan.epsilon(1e-6) <= 1.0
 
 
-def test_a_sum_wraps_with_a_probability_below_what_is_stated() -> None:
-    # "the modular wrap-around probability": the tail that the parameters reserve, against the normal law's.
+def test_a_sum_wraps_with_less_than_the_stated_probability() -> None:
+    # The tail that the parameters reserve for wrapping, against the normal law's tail.
     agreed = parameters(owners=10, dropouts=1, length=1000, bits=64, noise=2.0**30)
     deviation = math.sqrt(10) * agreed.noise
     exact = 2.0 * agreed.length * norm.sf(agreed.noise_tail / deviation)
@@ -255,12 +255,11 @@ def test_a_sum_wraps_with_a_probability_below_what_is_stated() -> None:
 
 
 @pytest.mark.parametrize("security", [Security(0, 0), Security(0, 1), Security(1, 1), Security(0, 2)])
-def test_an_owner_that_knows_its_own_share_is_covered_by_what_is_planned(security: Security) -> None:
-    # Issue 33, item 7: of three owners, with none that sides with the curator, epsilon 1 was 1.25 to an owner
-    # that hears of the total, and to the curator with one owner.
+def test_a_plan_covers_an_owner_that_knows_its_own_share(security: Security) -> None:
+    # An owner that learns the total knows its own share, also where no owner sides with the curator.
     owners = 5
-    known = {"dropouts": security.dropouts, "colluders": security.shares_known}
-    plan = plan_noise(1.0, 1e-6, owners=owners, length=3, diameter=1e9, **known)
+    losses_and_colluders = {"dropouts": security.dropouts, "colluders": security.shares_known}
+    plan = plan_noise(1.0, 1e-6, owners=owners, length=3, diameter=1e9, **losses_and_colluders)
     unknown = owners - security.dropouts - max(1, security.colluders)
     assert gaussian_epsilon(math.sqrt(unknown) * plan.share / plan.diameter, 1e-6) <= 1.0 + 1e-9
     proposed = parameters(owners, security.dropouts, security.colluders, bits=64, noise=plan.share)

@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "result equals the plain sum", "drop-out at every phase", thresholds."""
+"""Aggregations among honest parties: the plain sum, drop-outs in every phase, thresholds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_result_is_the_plain_sum(owners: int, bits: int) -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
-    # The sum is of those that sent their masked vector; whoever is lost after that is still in it.
+    # The sum is over owners that sent their masked vector, including owners that are lost later.
     agreed = parameters(owners=7, dropouts=2, length=300)
     gone = ("o001", "o004")
     run = Run(agreed, vectors(agreed), lost={phase: gone})
@@ -62,19 +62,21 @@ def test_two_losses_anywhere_leave_the_sum_of_the_others(
 
 
 def test_nobody_reveals_both_secrets_of_a_peer() -> None:
-    # "an owner never reveals both the self-mask share and the pairwise key share of the same peer".
     agreed = parameters(owners=7, dropouts=2)
     run = Run(agreed, vectors(agreed), lost={"mask": ("o002",)})
     run.total()
     assert run.unmaskings
     for message in run.unmaskings.values():
-        seeds, keys = ({each.about for each in shares} for shares in (message.self_masks, message.mask_keys))
+        seeds, keys = (
+            {participant.about for participant in shares}
+            for shares in (message.self_masks, message.mask_keys)
+        )
         assert not seeds & keys
         assert keys == {"o002"}
 
 
 @pytest.mark.parametrize("phase", PHASES[:3])
-def test_the_curator_stops_below_what_must_be_left(phase: str) -> None:
+def test_the_curator_stops_below_the_least_number_of_survivors(phase: str) -> None:
     agreed = parameters(owners=5, dropouts=1)
     run = Run(agreed, vectors(agreed), lost={phase: ("o000", "o001")})
     with pytest.raises(SecureAggregationError, match=r"3 owners sent .* and 4 must"):
@@ -93,7 +95,7 @@ def test_the_curator_stops_below_the_threshold(phase: str) -> None:
 
 
 def test_owners_check_the_counts_themselves() -> None:
-    # A curator that goes on below the bounds gets no answer: the owners hold them, not the curator.
+    # A curator that goes on below the bounds gets no answer: owners check the bounds themselves.
     agreed = parameters(owners=5, dropouts=1)
     run = Run(agreed, vectors(agreed)).until("advertise")
     roster = run.curator.roster()
@@ -114,7 +116,7 @@ def test_owners_check_the_counts_themselves() -> None:
         run.owners["o000"].unmask(Endorsements(agreed.context, shown[:2]))
 
 
-def test_a_step_is_done_once_and_in_order() -> None:
+def test_each_step_is_taken_once_and_in_order() -> None:
     agreed = parameters()
     run = Run(agreed, vectors(agreed)).until("advertise")
     owner = run.owners["o000"]
@@ -138,12 +140,12 @@ def test_secrets_are_forgotten_when_an_owner_leaves_or_is_done() -> None:
     with pytest.raises(SecureAggregationError):
         owner.mask(leaving.curator.deliveries()["o001"], leaving.inputs["o000"], Silence())
     assert owner.phase is Phase.LEFT
-    for each in (*run.owners.values(), owner):
-        assert each._secrets is None
-        assert not each._shares
+    for participant in (*run.owners.values(), owner):
+        assert participant._secrets is None
+        assert not participant._shares
 
 
-def test_a_vector_out_of_range_leaves_the_owner_out_and_says_no_value() -> None:
+def test_a_vector_out_of_range_ends_the_owners_part_without_showing_a_value() -> None:
     agreed = parameters()
     run = Run(agreed, vectors(agreed)).until("share")
     mail = run.curator.deliveries()
@@ -152,7 +154,7 @@ def test_a_vector_out_of_range_leaves_the_owner_out_and_says_no_value() -> None:
     assert "4711" not in str(failure.value)
 
 
-def test_a_sum_that_vectors_within_the_bound_do_not_have_is_refused() -> None:
+def test_a_sum_beyond_the_bound_of_its_vectors_is_refused() -> None:
     # An owner that does not use the masks that it shared.
     agreed = parameters(length=64)
     run = Run(agreed, vectors(agreed)).until("share")
@@ -178,5 +180,5 @@ def test_signing_keys_of_everybody_are_needed() -> None:
         OwnerAggregator(agreed, "o000", signing_key("o000"), some)
     with pytest.raises(ConfigError, match="or itself"):
         party(agreed, "o009")
-    with pytest.raises(ConfigError, match="is another one"):
+    with pytest.raises(ConfigError, match="has another signing key than its peers say"):
         OwnerAggregator(agreed, "o000", signing_key("o001"), keys)

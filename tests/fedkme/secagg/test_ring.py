@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "fixed-point integers modulo 2^k with range checks that raise"."""
+"""Fixed-point integers modulo 2^k, and range checks that raise errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fedkme.secagg.runs import parameters
 
 
 @given(data=st.data(), bits=st.integers(8, 64))
-def test_integers_survive_the_ring(data: st.DataObject, bits: int) -> None:
+def test_integers_are_equal_after_the_ring(data: st.DataObject, bits: int) -> None:
     high = 2 ** (bits - 1)
     steps = data.draw(hnp.arrays(np.int64, 5, elements=st.integers(-high, high - 1)))
     words = to_words(steps, bits)
@@ -26,7 +26,7 @@ def test_integers_survive_the_ring(data: st.DataObject, bits: int) -> None:
 
 
 @given(data=st.data(), bits=st.integers(8, 64))
-def test_sums_that_fit_come_out_whatever_wraps_between(data: st.DataObject, bits: int) -> None:
+def test_sums_that_fit_are_exact_even_if_partial_sums_wrap(data: st.DataObject, bits: int) -> None:
     high = 2 ** (bits - 1) // 4
     rows = data.draw(hnp.arrays(np.int64, (4, 3), elements=st.integers(-high, high - 1)))
     masks = data.draw(hnp.arrays(np.uint64, (4, 3), elements=st.integers(0, 2**64 - 1)))
@@ -43,7 +43,7 @@ def test_steps_out_of_range_are_refused(steps: Any) -> None:
         check_steps(steps, parameters())
 
 
-def test_a_coordinate_at_the_bound_is_taken_and_no_value_is_in_the_error() -> None:
+def test_a_coordinate_at_the_bound_is_accepted_and_errors_show_no_value() -> None:
     steps = np.full(8, 1000)
     check_steps(steps, parameters())
     steps[3] = 1001
@@ -77,7 +77,7 @@ def test_a_coordinate_at_the_bound_is_taken_and_no_value_is_in_the_error() -> No
         {"names": ("a", "\ud800", "c")},
     ],
 )
-def test_parameters_that_promise_nothing_are_refused(wrong: dict[str, Any]) -> None:
+def test_parameters_without_any_privacy_are_refused(wrong: dict[str, Any]) -> None:
     count = wrong.pop("owners", 5)
     if "names" in wrong:
         names = wrong.pop("names")

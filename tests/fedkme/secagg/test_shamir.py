@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "Shamir shares for drop-out (t of n)"."""
+"""Shamir shares: any t of n give the secret, and fewer tell nothing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WORKED = {1: 1494, 2: 329, 3: 965, 4: 176, 5: 1188, 6: 775}
 """The worked example of Wikipedia's article: 1234 + 166 x + 94 x^2 modulo 1613."""
 
 
-def test_the_worked_example_comes_out() -> None:
+def test_the_worked_example_gives_its_secret() -> None:
     assert shamir.evaluate([1234, 166, 94], list(WORKED), SMALL) == list(WORKED.values())
     for chosen in itertools.combinations(WORKED, 3):
         assert shamir.combine({point: WORKED[point] for point in chosen}, SMALL) == 1234
 
 
-def test_the_prime_is_one() -> None:
-    # "a prime field (vetted constants)": Mersenne's thirteenth prime, by Lucas and Lehmer's test.
+def test_the_prime_is_a_prime() -> None:
+    # 2^521 - 1 is the thirteenth Mersenne prime; this is the test of Lucas and Lehmer.
     residue = 4
     for _ in range(521 - 2):
         residue = (residue * residue - 2) % shamir.PRIME
@@ -71,7 +71,7 @@ def test_coefficients_are_uniform_in_the_field() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_bytes_are_a_share_or_a_typed_error(raw: bytes) -> None:
+def test_any_bytes_are_a_share_or_raise_a_typed_error(raw: bytes) -> None:
     try:
         assert shamir.to_bytes(shamir.from_bytes(raw)) == raw
     except SecureAggregationError:
@@ -79,6 +79,6 @@ def test_bytes_are_a_share_or_a_typed_error(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("points", [[0, 1], [1, 1]])
-def test_a_point_that_is_the_secrets_or_twice_there_is_refused(points: list[int]) -> None:
+def test_a_point_at_zero_or_given_twice_is_refused(points: list[int]) -> None:
     with pytest.raises(ValueError, match="no such sharing"):
         shamir.split(5, 2, points, random.Random(1).randbytes)

@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "signed key advertisements", bound to the certificates of `fedkme pki`."""
+"""Bindings of signing keys to the certificates of `fedkme pki`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def binding(authority: Authority) -> KeyBinding:
     return bind(authority.issue("a", role=Role.OWNER), KEY, RUN)
 
 
-def test_a_binding_says_whose_key_it_is(authority: Authority, binding: KeyBinding) -> None:
+def test_a_binding_names_the_owner_of_its_key(authority: Authority, binding: KeyBinding) -> None:
     seen: list[bytes] = []
     name, key = verify_binding(binding, authority.pem, RUN, check=seen.append)
     assert name == "a"
@@ -59,7 +59,7 @@ def test_a_binding_with_another_part_is_refused(
         verify_binding(dataclasses.replace(binding, **{field: value}), authority.pem, RUN)
 
 
-def test_a_binding_is_of_one_run_one_authority_and_an_owner(
+def test_a_binding_holds_for_one_run_one_authority_and_an_owner(
     authority: Authority, binding: KeyBinding
 ) -> None:
     with pytest.raises(IdentityError, match="not bound to its certificate"):

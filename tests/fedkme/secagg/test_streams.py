@@ -33,7 +33,7 @@ def test_the_derivation_is_hkdf_sha256() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(length=st.integers(1, 40_000), count=st.integers(1, 4), seed=st.integers(0, 2**32))
-def test_what_is_added_is_taken_off(length: int, count: int, seed: int) -> None:
+def test_subtracting_keystreams_undoes_adding_them(length: int, count: int, seed: int) -> None:
     # Across blocks of keystream, and whatever else is added between.
     draw = random.Random(seed).randbytes
     keys = [draw(32) for _ in range(count)]
@@ -56,7 +56,7 @@ def test_framing_tells_lists_apart(one: list[bytes], other: list[bytes]) -> None
     assert (framed(*one) == framed(*other)) == (one == other)
 
 
-def test_a_sealed_share_opens_for_what_it_is_about_alone() -> None:
+def test_a_sealed_share_opens_only_in_its_own_context() -> None:
     sealed = seal(b"k" * 32, b"share", b"from a to b")
     assert unseal(b"k" * 32, sealed, b"from a to b") == b"share"
     assert unseal(b"k" * 32, sealed, b"from b to a") is None
@@ -73,7 +73,7 @@ def test_a_key_of_low_order_is_refused(point: bytes) -> None:
         pair_key(b"p" * 32, PublicKey("a", b"q" * 32), PublicKey("b", point), b"run", b"use")
 
 
-def test_a_signature_that_was_verified_is_good_for_nothing_else() -> None:
+def test_a_verified_signature_does_not_verify_other_messages() -> None:
     key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     signature = key.sign(b"said")
     for _ in range(2):  # the second time from memory

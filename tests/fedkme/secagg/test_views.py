@@ -1,4 +1,4 @@
-"""Issue 5, item 2: "any one owner's message is uniform"; what a curator with colluding owners is left with.
+"""Views: an owner's message is uniform, and a curator with colluding owners learns one sum.
 
 Chi-square tests of 255 degrees of freedom: 380 is exceeded with probability 5e-7; all seeds are fixed.
 """
@@ -30,7 +30,7 @@ def chi_square(words: NDArray[np.uint64], bits: int) -> float:
 
 @pytest.mark.parametrize("bits", [30, 32, 64])
 def test_any_one_masked_message_is_uniform_over_seeds(bits: int) -> None:
-    # The same constant vector each time, the most telling there is; every message of each of 8 runs.
+    # Always the same constant vector, the most revealing one; every message of each of 8 runs.
     agreed = parameters(owners=3, dropouts=0, length=LENGTH, bits=bits, bound=10)
     inputs = {name: np.full(LENGTH, 10, dtype=np.int64) for name in agreed.owners}
     seen: dict[str, list[NDArray[np.uint64]]] = {name: [] for name in agreed.owners}
@@ -49,7 +49,7 @@ def test_the_measure_sees_a_vector_that_is_not_masked() -> None:
 
 
 def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np.uint64]:
-    """An honest owner's message without its self-mask, which was opened, and without masks with colluders.
+    """An honest owner's message without its opened self-mask and without its masks with colluders.
 
     Args:
         run: after its last phase.
@@ -58,10 +58,10 @@ def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np
     """
     keys, context = run.curator._keys, run.agreed.context
     shares = {
-        run.agreed.point(sender): shamir.from_bytes(each.share)
+        run.agreed.point(sender): shamir.from_bytes(share.share)
         for sender, message in run.unmaskings.items()
-        for each in message.self_masks
-        if each.about == name
+        for share in message.self_masks
+        if share.about == name
     }
     rest = run.masked[name].words.copy()
     add_keystreams(rest, [], [expand(shamir.combine(shares).to_bytes(32, "big"), context, SELF_MASK)])
@@ -74,15 +74,13 @@ def what_is_left(run: Run, name: str, mask_keys: dict[str, bytes]) -> NDArray[np
 
 @pytest.mark.parametrize("colluders", [("o002", "o003"), ("o000", "o003"), ("o000", "o001")])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
-    colluders: tuple[str, ...], seed: int
-) -> None:
-    # n = 4, the curator and two owners together take off every mask that they know at the end. What remains
-    # of each honest owner is uniform, and only both together say something: the sum of their vectors.
+def test_a_coalition_learns_only_the_sum_of_the_honest_vectors(colluders: tuple[str, ...], seed: int) -> None:
+    # n = 4: the curator and two owners together take off every mask that they know at the end. The rest of
+    # each honest owner's message is uniform; both messages together reveal the sum of the two vectors.
     agreed = parameters(owners=4, dropouts=0, colluders=2, length=LENGTH, bits=32, bound=10, threshold=4)
     inputs = {name: np.full(LENGTH, number, dtype=np.int64) for number, name in enumerate(agreed.owners)}
     run = Run(agreed, inputs, seed).until("mask")
-    mask_keys = {name: run.owners[name]._held().mask_key for name in colluders}
+    mask_keys = {name: run.owners[name]._require_secrets().mask_key for name in colluders}
     run.endorse()
     run.unmask()
     honest = [name for name in agreed.owners if name not in colluders]
@@ -94,13 +92,13 @@ def test_a_coalition_is_left_with_the_sum_of_the_honest_vectors(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(seed: int) -> None:
-    # The curator holds the private mask key of the owner that it calls lost, and all else that was opened:
-    # without the self-mask's seed the message stays uniform. With the seed it would be the vector.
+def test_a_live_owners_vector_stays_uniform_after_its_pairwise_masks_open(seed: int) -> None:
+    # The curator has the private mask key of the owner that it calls lost, and all other opened secrets.
+    # Without the self-mask's seed the message stays uniform; with the seed it would give the vector.
     agreed = parameters(owners=4, dropouts=1, length=LENGTH, bits=32, bound=10)
     inputs = {name: np.full(LENGTH, 7, dtype=np.int64) for name in agreed.owners}
     run = Run(agreed, inputs, seed).until("mask")
-    victim = run.owners["o001"]._held()
+    victim = run.owners["o001"]._require_secrets()
     keys = run.curator._keys
     rest = run.masked["o001"].words.copy()
     for peer in ("o000", "o002", "o003"):
@@ -112,8 +110,8 @@ def test_a_live_owner_called_lost_is_uniform_for_who_opens_its_pairwise_masks(se
     np.testing.assert_array_equal(reduce_words(rest, 32), 7)
 
 
-def test_keys_are_of_one_pair_one_use_and_one_aggregation() -> None:
-    # "HKDF over the full shared secret", bound to run, both names and both public keys.
+def test_keys_differ_between_pairs_uses_and_aggregations() -> None:
+    # HKDF over the whole shared secret, bound to run, both names and both public keys.
     draw = random.Random(1).randbytes
     one, other, third = (draw(32) for _ in range(3))
 
@@ -135,4 +133,4 @@ def test_keys_are_of_one_pair_one_use_and_one_aggregation() -> None:
         key("a", one, "b", other, label=b"another use"),
     ]
     assert len(set(keys)) == len(keys)
-    assert all(len(each) == 32 for each in keys)
+    assert all(len(share) == 32 for share in keys)

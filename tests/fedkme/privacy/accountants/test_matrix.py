@@ -1,4 +1,4 @@
-"""The matrix of who may learn what of whom, from the lines of a ledger."""
+"""The privacy matrix from the lines of a ledger."""
 
 import math
 from dataclasses import replace
@@ -19,7 +19,6 @@ def entry(observer: str, event: Event, nonce: str, **other: Any) -> Disclosure:
 
 
 def test_the_matrix_composes_what_each_observer_saw() -> None:
-    # Issue 3, item 3: protected x observer, with raw rows seen.
     noisy = Gaussian(10.0)
     rows = matrix(
         [
@@ -32,19 +31,18 @@ def test_the_matrix_composes_what_each_observer_saw() -> None:
         SOUND,
         1e-5,
     )
-    found = {(row.protected, row.observer): row for row in rows}
-    assert list(found) == sorted(found)
-    assert len(found) == 4
-    assert found["owner-1", "owner-2"].figure == SOUND.epsilon([Gaussian(5.0)], 1e-5)
-    assert found["owner-1", "owner-3"].figure.epsilon > found["owner-1", "owner-2"].figure.epsilon
-    assert found["owner-1", "curator"].raw_rows == 5
-    assert math.isinf(found["owner-1", "curator"].figure.epsilon)
-    assert found["D_v", "owner-2"].figure == SOUND.epsilon([Gaussian(4.0)], 1e-5)
+    figures = {(row.protected, row.observer): row for row in rows}
+    assert list(figures) == sorted(figures)
+    assert len(figures) == 4
+    assert figures["owner-1", "owner-2"].figure == SOUND.epsilon([Gaussian(5.0)], 1e-5)
+    assert figures["owner-1", "owner-3"].figure.epsilon > figures["owner-1", "owner-2"].figure.epsilon
+    assert figures["owner-1", "curator"].raw_rows == 5
+    assert math.isinf(figures["owner-1", "curator"].figure.epsilon)
+    assert figures["D_v", "owner-2"].figure == SOUND.epsilon([Gaussian(4.0)], 1e-5)
 
 
-def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_none() -> None:
-    # Issue 12, A1: 60 equal lines were 60 draws, and cost as much as one.
-    # DESIGN.md, decision 3: both sides hold the entry.
+def test_each_line_of_a_ledger_is_a_draw_and_the_other_sides_copy_is_not_another() -> None:
+    # 60 equal lines are 60 draws and cost 60 times. Both sides of an exchange hold the entry (DESIGN.md).
     once = entry("owner-2", Gaussian(5.0), "1")
     (row,) = matrix([once] * 60, SOUND, 1e-5)
     assert row.figure == SOUND.epsilon([Gaussian(5.0, 60)], 1e-5)

@@ -1,4 +1,4 @@
-"""The matrix per named owner and per named consumer (issue 3, item 3)."""
+"""The privacy matrix by named owner and by named consumer."""
 
 from __future__ import annotations
 
@@ -37,42 +37,42 @@ TWO_RUNS = [
 
 
 def rows(cells: Cells) -> dict[tuple[str, str], MatrixCell]:
-    made = composed(cells, Sound(), 1e-5)
-    return {(row.protected, row.observer): row for row in made}
+    matrix_rows = composed(cells, Sound(), 1e-5)
+    return {(row.protected, row.observer): row for row in matrix_rows}
 
 
 def test_an_owner_pays_for_the_runs_that_it_was_in() -> None:
     # "Protected x observer ... for an owner's lifetime": what concerns any owner concerns each one present.
     once, twice = (Sound().epsilon([NOISY] * count, 1e-5) for count in (1, 2))
-    found = rows(by_owner(cells_of(TWO_RUNS), lambda owner, run: (owner, run) != ("b", "r1")))
-    assert (OWNERS, OWNERS) not in found
-    assert found["a", OWNERS].figure == twice
-    assert found["b", OWNERS].figure == once
-    assert found["a", CURATOR].raw_rows == 1
+    matrix_rows = rows(by_owner(cells_of(TWO_RUNS), lambda owner, run: (owner, run) != ("b", "r1")))
+    assert (OWNERS, OWNERS) not in matrix_rows
+    assert matrix_rows["a", OWNERS].figure == twice
+    assert matrix_rows["b", OWNERS].figure == once
+    assert matrix_rows["a", CURATOR].raw_rows == 1
     everywhere = rows(by_owner(cells_of(TWO_RUNS), lambda owner, run: True))
     assert everywhere["b", OWNERS].figure == twice
 
 
-def test_an_owner_whose_rows_were_seen_was_there_whatever_anybody_says() -> None:
+def test_an_owner_whose_rows_were_seen_counts_as_present() -> None:
     # A figure must not become smaller because a ledger is missing.
-    found = rows(by_owner(cells_of(TWO_RUNS), lambda owner, run: False))
-    assert found["a", OWNERS].figure == Sound().epsilon([NOISY, NOISY], 1e-5)
-    assert found["b", OWNERS].figure == Sound().epsilon([NOISY], 1e-5)
+    matrix_rows = rows(by_owner(cells_of(TWO_RUNS), lambda owner, run: False))
+    assert matrix_rows["a", OWNERS].figure == Sound().epsilon([NOISY, NOISY], 1e-5)
+    assert matrix_rows["b", OWNERS].figure == Sound().epsilon([NOISY], 1e-5)
 
 
-def test_without_named_owners_the_class_stays() -> None:
+def test_without_named_owners_the_cell_of_all_owners_stays() -> None:
     only = [told("r1", OWNERS, OWNERS, NOISY), told("r1", validation_of("x"), CURATOR, NOISY)]
     assert set(by_owner(cells_of(only), lambda owner, run: True)) == {(OWNERS, OWNERS), ("D_v of x", CURATOR)}
 
 
 def test_consumers_together_see_what_each_of_them_saw() -> None:
     # Two consumers may collude; one that nobody joins is no coalition.
-    found = rows(with_coalition(cells_of(TWO_RUNS)))
-    assert found["a", "hospital-x"].raw_rows == 2
-    assert found["a", "hospital-y"].raw_rows == 3
-    assert found["a", TOGETHER].raw_rows == 5
-    assert math.isinf(found["a", TOGETHER].figure.epsilon)
-    assert {pair for pair in found if pair[1] == TOGETHER} == {("a", TOGETHER)}
+    matrix_rows = rows(with_coalition(cells_of(TWO_RUNS)))
+    assert matrix_rows["a", "hospital-x"].raw_rows == 2
+    assert matrix_rows["a", "hospital-y"].raw_rows == 3
+    assert matrix_rows["a", TOGETHER].raw_rows == 5
+    assert math.isinf(matrix_rows["a", TOGETHER].figure.epsilon)
+    assert {pair for pair in matrix_rows if pair[1] == TOGETHER} == {("a", TOGETHER)}
     noisy = [told("r1", "a", "x", NOISY), told("r2", "a", "consumer", NOISY)]
     assert rows(with_coalition(cells_of(noisy)))["a", TOGETHER].figure == Sound().epsilon([NOISY] * 2, 1e-5)
 

@@ -47,8 +47,7 @@ AUCTION = PrivAuction(privauction_rate(1.0, 1e-3, 27), privauction_patience(27),
 )
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
 def test_agreement_with_dp_accounting(events: list[Event], delta: float) -> None:
-    # Issue 3: "figures agree with dp_accounting where it has the event". Its default relation, add-remove,
-    # takes noise multipliers as they are.
+    # Under its default relation, add-remove, dp_accounting takes noise multipliers as they are.
     assert SOUND.epsilon(events, delta).epsilon == pytest.approx(
         _pld_accountant(tuple(events)).get_epsilon(delta), rel=1e-3, abs=1e-3
     )
@@ -72,7 +71,7 @@ def test_bounded_range_agrees_with_zcdp_of_dp_accounting() -> None:
     assert ours["zCDP"] == pytest.approx(theirs, rel=1e-2)
 
 
-def test_what_dp_accounting_has_no_event_for_is_refused_by_it() -> None:
+def test_events_without_a_dp_accounting_counterpart_are_unsupported_there() -> None:
     import dp_accounting
 
     accountant = dp_accounting.pld.PLDAccountant()
@@ -118,12 +117,12 @@ def test_the_pair_is_the_supremum() -> None:
     epsilon = np.linspace(-0.69, 0.69, 47)
     single = (1 - np.exp(epsilon - t) - np.exp(t - span) + np.exp(epsilon - span)) / -np.expm1(-span)
     single = np.where((epsilon >= t - span) & (epsilon <= t), single, 0.0).max(axis=0)
-    found = bounded_range_delta(epsilon, span)
-    np.testing.assert_allclose(found, single, atol=1e-6)
-    assert np.all(found <= pure_delta(epsilon, span) + 1e-15)
+    deltas = bounded_range_delta(epsilon, span)
+    np.testing.assert_allclose(deltas, single, atol=1e-6)
+    assert np.all(deltas <= pure_delta(epsilon, span) + 1e-15)
 
 
-def test_bounded_range_holds_when_each_step_is_chosen_after_the_last() -> None:
+def test_bounded_range_holds_for_adaptively_chosen_steps() -> None:
     # Dong, Durfee, Rogers 2020: an adversary who chooses t afresh after every outcome gains over one t fixed
     # in advance. Its best delta by dynamic programming over a grid of t must stay below ours.
     span, steps = 0.5, 4
@@ -131,12 +130,12 @@ def test_bounded_range_holds_when_each_step_is_chosen_after_the_last() -> None:
     first = (1 - np.exp(grid - span)) / -np.expm1(-span)  # P of the loss t; else it is t - span
 
     @lru_cache(None)
-    def worst(left: int, epsilon: float) -> float:
-        if left == 0:
+    def worst(steps_left: int, epsilon: float) -> float:
+        if steps_left == 0:
             return max(0.0, -math.expm1(epsilon))
         best: float = max(
-            p * worst(left - 1, round(epsilon - t, 9))
-            + (1 - p) * worst(left - 1, round(epsilon - t + span, 9))
+            p * worst(steps_left - 1, round(epsilon - t, 9))
+            + (1 - p) * worst(steps_left - 1, round(epsilon - t + span, 9))
             for t, p in zip(grid.tolist(), first.tolist(), strict=True)
         )
         return best

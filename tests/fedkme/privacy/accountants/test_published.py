@@ -25,7 +25,7 @@ def test_the_papers_figures_step_by_step() -> None:
     assert any("0.043019" in step for step in PUBLISHED.steps([LATER] * 100, 1e-4))
 
 
-def test_the_auctions_claim_is_added() -> None:
+def test_the_published_claim_of_the_auction_is_added() -> None:
     # Theorem 6 claims (1, 1e-3) for PRIVAUCTION; its delta is spent before theorem 7's.
     figure = PUBLISHED.epsilon([AUCTION, *[LATER] * 100], 1e-3 + 1e-4)
     assert figure.epsilon == pytest.approx(1.04302, abs=5e-6)
@@ -34,7 +34,7 @@ def test_the_auctions_claim_is_added() -> None:
     assert PUBLISHED.steps([AUCTION], 1e-4)[0].startswith("no figure")
 
 
-def test_published_has_no_figure_for_what_the_paper_does_not_have() -> None:
+def test_published_has_no_figure_for_mechanisms_outside_the_paper() -> None:
     figure = PUBLISHED.epsilon([D_V, Gaussian(4.0), RawRows(1)], 0.01)
     assert (figure.epsilon, figure.method) == (math.inf, "none")
     assert "gaussian, raw-rows" in figure.reason

@@ -1,4 +1,4 @@
-"""Proven figures, what has none, and the laws that they obey."""
+"""Proven figures, events without a figure, and laws that figures obey."""
 
 import math
 import subprocess
@@ -51,7 +51,9 @@ AUCTION = PrivAuction(privauction_rate(1.0, 1e-3, 27), privauction_patience(27),
         ("replace-one", 1e-5, None, 5.63),
     ],
 )
-def test_what_h2_of_d_v_costs(relation: MwemRelation, delta: float, zcdp: float | None, pld: float) -> None:
+def test_h2_of_d_v_has_its_proven_epsilon(
+    relation: MwemRelation, delta: float, zcdp: float | None, pld: float
+) -> None:
     # MATH.md, "Composition of what is released": the zCDP column to all digits, PLD to 3 digits.
     by_method = {f.method: f.epsilon for f in SOUND.figures([MwemCall(0.01, 1656, relation)], delta)}
     assert by_method["PLD"] == pytest.approx(pld, rel=1e-3)
@@ -61,7 +63,7 @@ def test_what_h2_of_d_v_costs(relation: MwemRelation, delta: float, zcdp: float 
     assert best.epsilon == min(by_method.values())
 
 
-def test_what_h2_of_the_summary_costs() -> None:
+def test_h2_of_the_summary_has_its_proven_epsilon() -> None:
     # MATH.md: "D_s, p = 100, delta 1e-4, replace one: 0.0762 (zCDP), 0.0718 (PLD)"; 100 calls or one list.
     by_method = {figure.method: figure.epsilon for figure in SOUND.figures([LATER] * 100, 1e-4)}
     assert float(f"{by_method['zCDP']:.3g}") == 0.0762
@@ -96,7 +98,6 @@ def test_small_deltas_fall_back_on_zcdp() -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.1, 1e-6), (4.0, 1e-9)])
 @pytest.mark.parametrize("releases", [1, 2, 100])
 def test_calibration_and_accounting_are_inverse(epsilon: float, delta: float, releases: int) -> None:
-    # Issue 3, item 2: "Exact calibration of the Gaussian mechanism".
     sigma = gaussian_sigma(epsilon, delta, releases)
     for events in ([Gaussian(sigma, releases)], [Gaussian(sigma)] * releases):
         figure = SOUND.epsilon(events, delta)
@@ -105,7 +106,7 @@ def test_calibration_and_accounting_are_inverse(epsilon: float, delta: float, re
         assert SOUND.delta(events, epsilon).delta == pytest.approx(delta, rel=1e-9)
 
 
-def test_gaussians_of_different_noise() -> None:
+def test_gaussians_of_different_noise_compose_exactly() -> None:
     # 1/sigma^2 adds up: 3 and 4 compose to 2.4.
     assert SOUND.epsilon([Gaussian(3.0), Gaussian(4.0)], 1e-5) == SOUND.epsilon([Gaussian(2.4)], 1e-5)
 
@@ -135,7 +136,7 @@ def test_no_proof_means_inf_with_the_reason(event: Event, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Telepathy(Gaussian):
-    """A kind that no accountant was built for, though it looks like one that is."""
+    """A kind that no accountant supports, although it looks like a supported kind."""
 
     kind: ClassVar[str] = "telepathy"
 
@@ -156,8 +157,7 @@ def test_a_refusal_changes_nothing() -> None:
     assert SOUND.epsilon([D_V], 0.01) == before
 
 
-def test_relations_do_not_mix() -> None:
-    # Issue 3: every figure names its relation; events under different ones have no common figure.
+def test_events_of_different_relations_have_no_figure() -> None:
     figure = SOUND.epsilon([Clock(0.1, "add-remove"), MwemCall(0.01, 5, "replace-one")], 0.01)
     assert math.isinf(figure.epsilon)
     assert "relations" in figure.reason
@@ -170,14 +170,14 @@ def test_without_delta_only_pure_releases_have_a_figure() -> None:
     assert "delta = 0" in SOUND.epsilon([Clock(0.5), Gaussian(2.0)], 0.0).reason
 
 
-def test_nothing_released_costs_nothing() -> None:
+def test_no_release_costs_nothing() -> None:
     for accountant in (SOUND, PUBLISHED):
         assert accountant.epsilon([Composed(())], 0.0).epsilon == 0
         assert accountant.delta([], 0.0).delta == 0
 
 
 @pytest.mark.parametrize("accountant", [SOUND, PUBLISHED])
-def test_questions_out_of_range_are_refused(accountant: Accountant) -> None:
+def test_deltas_and_epsilons_out_of_range_are_refused(accountant: Accountant) -> None:
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(ConfigError):
             accountant.epsilon([D_V], delta)
@@ -249,7 +249,7 @@ def test_extreme_events_have_a_figure() -> None:
 
 
 def test_rare_samples_have_renyi_figures_below_the_loss_distribution() -> None:
-    # Issue 3, item 2: "by PLD where all events allow it, else by RDP/zCDP".
+    # Loss distributions give no figure below delta = 1e-11: Renyi DP does.
     figure = SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-12)
     assert figure.method == "RDP"
     assert SOUND.epsilon([SubsampledGaussian(1.0, 0.01, 100)], 1e-11).epsilon <= figure.epsilon
@@ -260,7 +260,7 @@ RESPONSES = st.lists(st.builds(PureDp, st.floats(0.01, 3.0), st.integers(1, 60))
 
 @settings(max_examples=40)
 @given(RESPONSES, st.none() | st.floats(0.5, 20.0), st.sampled_from([1e-9, 1e-5, 1e-2]))
-def test_what_is_taken_as_exact_is_the_smallest_bound(
+def test_a_bound_taken_as_exact_is_the_smallest(
     pure: list[PureDp], noise: float | None, delta: float
 ) -> None:
     events = [*pure, *([] if noise is None else [Gaussian(noise)])]
@@ -280,13 +280,13 @@ assert a.Sound().epsilon([e.Gaussian(11.2), e.PureDp(0.36, 2)], 1e-5).method == 
 assert a.Sound().epsilon([e.PureDp(0.5, 2)], 1e-5).epsilon == 1.0
 print("dp_accounting" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "False"
 
 
-def test_figures_without_noise_are_one_reason_that_names_the_first_few() -> None:
+def test_figures_without_noise_share_one_reason_that_names_the_first_few() -> None:
     events = [ExactStatistic(f"sum {at}") for at in range(5)]
     bound = Sound().figures([RawRows(2), *events], 1e-5)[0]
-    said = "rows are seen as they are; released without noise: sum 0, sum 1, sum 2 and 2 more"
+    expected_reason = "rows are seen as they are; released without noise: sum 0, sum 1, sum 2 and 2 more"
     assert bound.method == "none"
-    assert bound.reason == said
+    assert bound.reason == expected_reason
