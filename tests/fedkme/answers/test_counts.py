@@ -12,7 +12,7 @@ import pytest
 
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
-from fedkme.answers.made_rows import Made
+from fedkme.answers.made_rows import WeightedRows
 from fedkme.errors import DataError, QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, marginal_counts
@@ -102,13 +102,13 @@ def test_columns_that_were_not_counted_together_are_not_answered() -> None:
     assert math.isnan(answer.estimate)
     assert math.isnan(answer.low)
     assert "not in the span of what was released: sex and ill were not counted together" in answer.method
-    (made,) = ask(evidence, answer.question, made=lambda: Made(TABLE))
+    (made,) = ask(evidence, answer.question, synthetic=lambda: WeightedRows(TABLE))
     truth = ((VALUES["ill"] == 1) & (VALUES["sex"] == 1)).mean()
     assert made.estimate == pytest.approx(truth)
     assert math.isnan(made.high)
     # Weights of points may be negative, as balog1's are: a share of -.37 was an answer.
     weights = np.where((VALUES["ill"] == 1) & (VALUES["sex"] == 1), -1.0, 1.0)
-    (less,) = ask(evidence, answer.question, made=lambda: Made(TABLE, weights / weights.sum()))
+    (less,) = ask(evidence, answer.question, synthetic=lambda: WeightedRows(TABLE, weights / weights.sum()))
     assert less.estimate == 0.0
     # What is a sum of functions of one column each needs no table of both.
     assert not math.isnan(one(evidence, "count(sex = 'male')").low)

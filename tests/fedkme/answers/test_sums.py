@@ -73,7 +73,7 @@ def test_the_noise_of_an_answer_is_that_of_the_release() -> None:
             replace(each, mean=each.mean + rng.normal(0.0, each.sigma, each.mean.shape))
             for each in first.embeddings
         )
-        found.append(one(evidence.beside(replace(first, embeddings=noisy)), "mean(age)").estimate)
+        found.append(one(evidence.with_release(replace(first, embeddings=noisy)), "mean(age)").estimate)
     # chi^2 with 199 degrees of freedom: a ratio outside has a chance of 1e-4.
     assert 0.81 < np.std(found, ddof=1) / said < 1.21
 
@@ -83,7 +83,7 @@ def test_evidence_of_other_noise_is_computed_anew() -> None:
     other = replace(first, embeddings=tuple(replace(each, sigma=2 * each.sigma) for each in first.embeddings))
     evidence = SumEvidence(first)
     with pytest.raises(ConfigError, match="other noise"):
-        evidence.beside(other)
+        evidence.with_release(other)
     assert (
         one(SumEvidence(other), "share(sex = 'male')").noise
         > 1.3 * one(evidence, "share(sex = 'male')").noise
