@@ -1,7 +1,7 @@
-"""Order in which questions are legal in a run, which both sides check by the table of `fedkme.protocols`.
+"""Legal order of the questions of a run, which both sides check by the table of `fedkme.protocols`.
 
-An owner refuses a question out of turn before it computes anything; a curator's session does not ask one. A
-refusal leaves the state of the run as it is.
+An owner refuses a question out of turn before it computes anything, and a curator's session does not ask a
+question out of turn. A refusal leaves the state of the run unchanged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NEW = "new"
 
 
 class Order:
-    """State of a run at one owner: `new` until it has accepted the invitation, then of the table."""
+    """State of a run at one owner: `new` until the owner accepts the invitation, then one of the table."""
 
     def __init__(self, owner: str, run: str) -> None:
-        """Begin before the invitation; args are for lines about what is out of turn."""
+        """Begin before the invitation; the names of owner and run are for error messages."""
         self.state = _NEW
         self._owner = owner
         self._run = run
@@ -30,14 +30,14 @@ class Order:
 
     @property
     def begun(self) -> bool:
-        """True once the owner takes part."""
+        """True once the owner takes part in the run."""
         return self.state != _NEW
 
     def check(self, question: str) -> None:
-        """Refuse a question that is not legal here.
+        """Refuse a question that is not legal in this state.
 
         Raises:
-            ProtocolError: it is of other protocols, or out of turn.
+            ProtocolError: the question belongs to other protocols, or comes out of turn.
         """
         if not self.begun:
             if question != "invite":
@@ -56,7 +56,7 @@ class Order:
             )
 
     def accept(self, invitation: Invitation) -> None:
-        """Note that the owner takes part."""
+        """Record that the owner takes part."""
         self._protocol, self._table = invitation.protocol, ORDER[_FAMILIES[type(invitation.terms)]]
         self._legal = frozenset().union(*self._table.values())
         if (row := PROTOCOLS.get(self._protocol)) is not None:
@@ -64,5 +64,5 @@ class Order:
         self.state = "open"
 
     def advance(self, question: str) -> None:
-        """Note that a question, other than the invitation, was answered."""
+        """Record that a question other than the invitation was answered."""
         self.state = self._table[self.state][question]

@@ -60,7 +60,7 @@ def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
         return None
     share = median(map(_effective_share, graded))
     grade: Literal["good", "fair", "poor"] = "good" if share >= GOOD else "fair" if share >= FAIR else "poor"
-    sentence = f"answers from this release are as precise as from {100 * share:.2g} % of the owners' rows"
+    sentence = f"answers from this release are as precise as from {100 * share:.3g} % of the owners' rows"
     return ReleaseVerdict(grade, sentence, "" if grade == "good" else _ADVICE)
 
 
