@@ -269,13 +269,17 @@ def _crossing(excess: Callable[[float], float], limit: float, value: float) -> f
     return start
 
 
-def _variance(
-    quantity: Variance, evidence: Evidence, target: Target, level: float = LEVEL
+def _variance(quantity: Variance, evidence: Evidence, target: Target) -> _Estimate | str:
+    centred = _centred(quantity, evidence, target)
+    return (
+        centred if isinstance(centred, str) else _variance_around(quantity, centred, evidence, target, LEVEL)
+    )
+
+
+def _variance_around(
+    quantity: Variance, centred: tuple[float, float], evidence: Evidence, target: Target, level: float
 ) -> _Estimate | str:
     """Estimate the mean square distance to the estimated mean, whose squared error widens the interval."""
-    centred = _centred(quantity, evidence, target)
-    if isinstance(centred, str):
-        return centred
     centre, away = centred
     square = _ratio(quantity.around(centre), evidence, target, level + 1.0 - SURE)
     if isinstance(square, str):
@@ -299,9 +303,9 @@ def _correlation(quantity: Correlation, evidence: Evidence, target: Target) -> _
     parts = list[tuple[float, float, _Estimate]]()
     for column in (quantity.one, quantity.two):
         centred = _centred(column, evidence, target)
-        variance = _variance(column, evidence, target, 1.0 - doubt)
         if isinstance(centred, str):
             return centred
+        variance = _variance_around(column, centred, evidence, target, 1.0 - doubt)
         if isinstance(variance, str):
             return variance
         if not variance.low > _LEAST_VARIANCE * variance.value > 0.0:

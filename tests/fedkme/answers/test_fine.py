@@ -168,8 +168,8 @@ def test_cuts_of_whole_numbers_are_whole_and_inside_their_bounds() -> None:
     rng = np.random.default_rng(0)
     seconds = np.where(rng.random(4000) < 0.5, 260, rng.integers(0, 261, 4000)).astype(float)
     method = make_method(release_settings({"kind": "marginals"}), wide, None, 1)
-    kept = asyncio.run(method.ask(OwnersInMemory(Table(seconds[:, None]), wide, 3)))
-    (column,) = with_cuts(CountEvidence(counts_from_bytes(kept)), 8).columns
+    data = asyncio.run(method.ask(OwnersInMemory(Table(seconds[:, None]), wide, 3)))
+    (column,) = with_cuts(CountEvidence(counts_from_bytes(data)), 8).columns
     assert isinstance(column, Numeric)
     assert len(column.cuts) >= 3
     assert all(cut.is_integer() and 0 < cut < 260 for cut in column.cuts)
