@@ -203,12 +203,10 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = L
     low = _crossing(lambda q: ends(q)[0], min(least, value), value)
     high = _crossing(lambda q: -ends(q)[1], max(most, value), value)
     errors = (law.whole.middle.deviation, math.sqrt(variance.estimate), law.whole.unseen)
-    return _Estimate(
-        *(quantity.offset + each for each in (value, low, high)),
-        *(each / under for each in errors),
-        assumption=law.assumption,
-        bounded=not variance.measured or (target == "population" and evidence.together > 1),
-    )
+    noise, sampling, unseen = (each / under for each in errors)
+    value, low, high = (quantity.offset + each for each in (value, low, high))
+    bounded = not variance.measured or (target == "population" and evidence.together > 1)
+    return _Estimate(value, low, high, noise, sampling, unseen, law.assumption, bounded)
 
 
 def _sampling_variance(quantity: Ratio, evidence: Evidence, target: Target, q: float, law: Law) -> Spread:
