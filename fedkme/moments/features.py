@@ -48,7 +48,7 @@ class _CoordinatesSpec(MapSpec):
     """Base of both specs, which says whether edges are among the public coordinates."""
 
     edges: bool = Field(default=False, exclude_if=lambda edges: not edges)
-    """Whether edges of images take part; the JSON of a spec without edges lacks this key."""
+    """Flag: edges of images take part; the JSON of a spec without edges lacks this key."""
 
 
 class ShellsSpec(_CoordinatesSpec):
