@@ -18,7 +18,7 @@ from fedkme.answers.evidence import Evidence, Law, Spread
 from fedkme.answers.functions import ONE, Function, inside
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import LEVEL, SURE, DoubtfulBound, ReleasedFigure, critical, possible
-from fedkme.answers.made_rows import WeightedRows, value_in_rows
+from fedkme.answers.made_rows import WeightedTable, value_in_rows
 from fedkme.answers.quantities import (
     Correlation,
     Quantile,
@@ -81,7 +81,7 @@ def ask(
     evidence: Evidence,
     questions: str | Sequence[str],
     target: Target | None = None,
-    synthetic: Callable[[], WeightedRows | None] = lambda: None,
+    synthetic: Callable[[], WeightedTable | None] = lambda: None,
 ) -> list[Answer]:
     """Answer questions.
 
@@ -103,7 +103,7 @@ def in_rows(questions: str | Sequence[str], table: Table, schema: Schema) -> lis
     Raises:
         QuestionError: a question is not understood, or does not fit the schema.
     """
-    rows = WeightedRows(table)
+    rows = WeightedTable(table)
     return [value_in_rows(part.quantity, schema, len(table), rows) for part in _parts(questions, schema)]
 
 
@@ -116,7 +116,7 @@ def _answer(
     evidence: Evidence,
     part: QuestionPart,
     target: Target | None,
-    synthetic: Callable[[], WeightedRows | None],
+    synthetic: Callable[[], WeightedTable | None],
 ) -> Answer:
     quantity = part.quantity
     total = isinstance(quantity, Ratio) and quantity.total
@@ -144,12 +144,7 @@ class _Estimate:
     """Estimate of a quantity with its interval, before both are cut to what is possible; see `Answer`.
 
     Attributes:
-        value: the estimate.
-        low: lower end of the interval.
-        high: upper end.
-        noise: standard deviation of the privacy noise.
-        sampling: standard deviation of sampling.
-        unseen: bound on the error that the release cannot see.
+        value: the estimate; low, high, noise, sampling and unseen are those of `Answer`.
         assumption: assumption about the rows, as words for `Answer.method`; empty: none.
         bounded: whether the interval may be longer than noise and sampling alone require.
     """
@@ -393,7 +388,7 @@ def _first_by_strides(last: int, holds: Callable[[int], bool]) -> int:
 
 
 def _unanswered(
-    part: QuestionPart, target: Target, reason: str, evidence: Evidence, synthetic: WeightedRows | None
+    part: QuestionPart, target: Target, reason: str, evidence: Evidence, synthetic: WeightedTable | None
 ) -> Answer:
     """Answer without an interval: the value in the synthetic rows, where there are any."""
     value, method, none = math.nan, f"no interval: {reason}", math.nan

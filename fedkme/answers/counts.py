@@ -23,8 +23,7 @@ that a function takes in a cell are functions of the cell. So their means are es
 other function: without bias, with exact noise (`Between`). The estimate itself averages a function over
 values spread evenly over the bin, on the column's scale. An atom is a bin with one value. Questions about one
 number alone are answered by fine bins (`fedkme.releases.fine`). Where the least and the most value need a
-table that was not measured, the bounds allow that all rows lie in the cell where they are farthest from the
-mean.
+table that was not measured, the bounds allow all rows to lie in the cell that is farthest from the mean.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ _PIECES = 8
 """Pieces of a bin at which functions are computed."""
 _WHOLE = 16
 """Whole numbers of a bin up to which functions are computed at each of them."""
-_NOTHING = 1e-9
-"""Relative size below which a number is rounding error."""
+_NOTHING = 1e-9  # relative size of rounding error
 _MOST_CACHED = 64
 
 
@@ -177,12 +175,7 @@ class CountEvidence:
     def _linear(
         self, clique: Clique, tables: Sequence[FloatArray], needed: int
     ) -> tuple[FloatArray, FloatArray, bool] | str:
-        """Estimate means of functions of a cell.
-
-        Args:
-            clique: columns of the cells.
-            tables: functions of a cell.
-            needed: number of functions, from the first, whose means are required.
+        """Estimate means of functions of a cell, of which the first `needed` are required.
 
         Returns:
             Means, the covariance of their noise, and whether the release gives all means; or the reason why

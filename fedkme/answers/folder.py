@@ -16,7 +16,7 @@ from fedkme.answers.answer import Answer, Target, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.grammar import separate
-from fedkme.answers.made_rows import WeightedRows
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError, FedkmeError, QuestionError, on_disk
 from fedkme.ops.derivation import Derivation
@@ -88,12 +88,12 @@ class AskedFolder:
                     failures[each] = result or steps.losses[0]
         return answers, failures
 
-    def _synthetic_rows(self) -> WeightedRows | None:
+    def _synthetic_rows(self) -> WeightedTable | None:
         synthetic, weighted = self.folder / SYNTHETIC, self.folder / WEIGHTED
         if synthetic.exists():
             arrays = read_arrays(synthetic, SYNTHETIC)
-            return WeightedRows(table_from_arrays(arrays["x"], arrays.get("y")))
+            return WeightedTable(table_from_arrays(arrays["x"], arrays.get("y")))
         if weighted.exists():
             arrays = read_arrays(weighted, WEIGHTED)
-            return WeightedRows(table_from_arrays(arrays["x"], None), arrays["weight"].astype(np.float64))
+            return WeightedTable(table_from_arrays(arrays["x"], None), arrays["weight"].astype(np.float64))
         return None

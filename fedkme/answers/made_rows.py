@@ -15,14 +15,14 @@ from fedkme.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedRows:
+class WeightedTable:
     """Rows with weights that add up to 1, (k,); None: all rows weigh the same."""
 
     table: Table
     weights: FloatArray | None = None
 
 
-def value_in_rows(quantity: Quantity, schema: Schema, total: int, rows: WeightedRows) -> float:
+def value_in_rows(quantity: Quantity, schema: Schema, total: int, rows: WeightedTable) -> float:
     """Value of a quantity among rows.
 
     Args:

@@ -12,7 +12,7 @@ import pytest
 
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
-from fedkme.answers.made_rows import WeightedRows
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.errors import DataError, QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, marginal_counts
@@ -103,13 +103,13 @@ def test_columns_not_counted_together_have_no_interval() -> None:
     assert math.isnan(answer.estimate)
     assert math.isnan(answer.low)
     assert "not in the span of what was released: sex and ill were not counted together" in answer.method
-    (by_rows,) = ask(evidence, answer.question, synthetic=lambda: WeightedRows(TABLE))
+    (by_rows,) = ask(evidence, answer.question, synthetic=lambda: WeightedTable(TABLE))
     truth = ((VALUES["ill"] == 1) & (VALUES["sex"] == 1)).mean()
     assert by_rows.estimate == pytest.approx(truth)
     assert math.isnan(by_rows.high)
     # Weights may be negative, as those of balog1 are; a share must not be.
     weights = np.where((VALUES["ill"] == 1) & (VALUES["sex"] == 1), -1.0, 1.0)
-    (less,) = ask(evidence, answer.question, synthetic=lambda: WeightedRows(TABLE, weights / weights.sum()))
+    (less,) = ask(evidence, answer.question, synthetic=lambda: WeightedTable(TABLE, weights / weights.sum()))
     assert less.estimate == 0.0
     # A question about one column needs no table of both.
     assert not math.isnan(single_answer(evidence, "count(sex = 'male')").low)
