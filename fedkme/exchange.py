@@ -1,7 +1,7 @@
-"""Values that a consumer and the curator exchange about a run, free of any transport.
+"""Values that a consumer and the curator exchange about a run, independent of the transport.
 
-`fedkme.wire.summaries` and `fedkme.wire.releases` turn them into messages and back, once where a call comes
-in and once where an answer leaves.
+`fedkme.wire.summaries` and `fedkme.wire.releases` convert them to messages and back, where a call arrives and
+where an answer leaves.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class SummaryRequest:
     """A consumer's request for a summary.
 
     Attributes:
-        consumer: its name.
-        request_id: 16 random bytes; asking again with them does not begin another run.
+        consumer: name of the consumer.
+        request_id: 16 random bytes; a repeated request with the same bytes does not begin another run.
         schema: digest of the public schema.
-        rows: p.
+        rows: p, rows of the summary.
         validation_rows: |D_v|, public.
-        gamma: of the kernel; None: by the median heuristic on the curator's public seed set.
-        labelled: whether rows of D_v have classes, by which it can be counted; public.
-        count_deviation: of the noise on each count of D_v by cells, where its law is not discrete Laplace; 0:
-            as with owners' epsilon.
+        gamma: parameter of the kernel; None: by the median heuristic on the curator's public seed set.
+        labelled: whether rows of D_v have classes, by which they can be counted; public.
+        count_deviation: deviation of the noise on each count of D_v by cells, if the noise is Gaussian; 0:
+            the noise is discrete Laplace, by the owners' epsilon.
     """
 
     consumer: str
@@ -52,10 +52,10 @@ class ReleaseRequest:
     """A consumer's request for a release of synthetic data.
 
     Attributes:
-        consumer: its name.
-        request_id: as of a summary.
+        consumer: name of the consumer.
+        request_id: 16 random bytes, as in `SummaryRequest`.
         schema: digest of the public schema.
-        settings: what is to be released and how, one JSON object.
+        settings: settings of the release, one JSON object.
     """
 
     consumer: str
@@ -69,15 +69,15 @@ class CellsPlan:
     """Public part of a summary by cells.
 
     Attributes:
-        code_book: a partition of rows into cells, as `CodeBook.to_json` has it.
-        gamma: of the exact kernel.
+        code_book: partition of rows into cells, as values of `CodeBook.to_json`.
+        gamma: parameter of the exact kernel.
         rho: rows of owners for each row of the summary.
-        classes: of the label by which owners count each cell; 0 for cells alone.
-        fill: how owners pick rows that fill an order.
-        sketch_share: share of owners' epsilon that the cells cost, their histograms get the rest; 0: the
-            usual 0.3, or nothing where seeds made the cells.
-        menu: directions from which D_v may pick the first sign bits of the code book, as `Menu.to_json` of
-            fedkme.cells.directions has it; None: it picks none.
+        classes: number of classes by which owners count each cell; 0: owners count by cells alone.
+        fill: way in which owners choose the rows that fill an order.
+        sketch_share: share of the owners' epsilon for the cells; the histograms get the rest. 0: the usual
+            0.3, or nothing where the cells come from seeds.
+        menu: directions from which D_v may pick the first sign bits of the code book, as values of
+            `Menu.to_json` (fedkme.cells.directions); None: D_v picks no direction.
     """
 
     code_book: Mapping[str, Any]
@@ -91,16 +91,17 @@ class CellsPlan:
 
 @dataclass(frozen=True, slots=True)
 class SummaryChoice:
-    """Protocol of a summary, chosen from public facts or named by its curator, and what is expected of it.
+    """Protocol of a summary, chosen from public facts or named by its curator, with its expected results.
 
     Attributes:
-        protocol: its word in settings; never `auto`.
+        protocol: name of the protocol in settings; never `auto`.
         ratio: rows of owners for each row of the summary, where the protocol has such a number.
-        relative_mmd2: MMD^2 to D_v of the best form of the summary, weights allowed, over that of p uniform
-            rows alike: the middle and the ends of what is likely; empty where there is no estimate.
-        accessed: owners' rows that the curator will see, or will have in boxes.
-        line: of words.
-        disagrees: why the plan would have taken another protocol than the one named; empty if it would not.
+        relative_mmd2: MMD^2 to D_v of the best form of the summary, with weights if they help, over that of p
+            uniform rows in their best form: the middle and the ends of the likely range; empty: no estimate.
+        accessed: number of owners' rows that the curator will see, or will have in sealed boxes.
+        line: the choice in one line of words.
+        disagrees: reason why the plan would have chosen another protocol than the named one; empty: it would
+            have chosen the same.
     """
 
     protocol: str
@@ -113,13 +114,13 @@ class SummaryChoice:
 
 @dataclass(frozen=True, slots=True)
 class Coalition:
-    """Owners that counted their rows together, and what they counted.
+    """Owners that counted their rows together, and their counts.
 
     Attributes:
-        owners: their names.
-        rows: of all of them.
-        counts: by cell, or by class and cell, with noise, (L B,).
-        deviation: of the noise on each count.
+        owners: names of the owners.
+        rows: rows of all these owners.
+        counts: counts by cell, or by class and cell, with noise, (L B,).
+        deviation: standard deviation of the noise on each count.
     """
 
     owners: tuple[str, ...]
@@ -130,20 +131,20 @@ class Coalition:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Curator's answer to a request: the public choices of the run, by which the consumer makes its offer.
+    """Curator's answer to a request: the public choices of the run, from which the consumer makes its offer.
 
     Attributes:
         run: name of the run.
-        features: the draw of h1; of a secret draw, its form alone.
+        features: draw of h1; of a secret draw, only the form.
         offered: whether the curator has the consumer's offer already, from an earlier call.
-        cells: of a summary by cells: a histogram is to be offered in place of g~.
-        sealed: whether rows go through the curator in boxes that the consumer alone opens.
+        cells: plan of a summary by cells, for which the consumer offers a histogram in place of g~.
+        sealed: whether rows pass through the curator in boxes that only the consumer can open.
         secret_draw: whether h1 is drawn from the group secret, so that the curator chooses among hashes.
-        offers: keys of the owners, for which the consumer seals the group secret.
-        choice: of the protocol; None from an earlier release, and before owners are here.
-        landmarks: public rows in whose kernels g~ is to be measured, encoded, little-endian
-            float32, one after another; empty: in coordinates of h1.
-        packs: whether the curator reads rows of D_v itself in one piece, and not one by one.
+        offers: keys of the owners, with which the consumer seals the group secret.
+        choice: chosen protocol; None before owners have joined, and from an earlier version of fedkme.
+        landmarks: public rows whose kernels are the coordinates of g~, encoded, little-endian float32, one
+            after another; empty: the coordinates are those of h1.
+        packs: whether the curator can read rows of D_v in one packed array, not only row by row.
     """
 
     run: str
@@ -158,21 +159,22 @@ class Plan:
     packs: bool = False
 
     def shortened(self) -> Plan:
-        """The plan without code book and keys, for lists."""
+        """Copy of the plan without code book and keys, for lists."""
         return replace(self, cells=None, offers=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """Part of D_v that the curator gets: `target` or `histogram`, from which follows all that owners hear.
+    """A consumer's offer to the curator: `target` or `histogram`, which determines all messages to owners.
 
     Attributes:
         target: g~, the released mean of h1 over D_v, (d,).
-        histogram: D_v by cells with the consumer's noise, (B,).
-        validation: D_v itself in schema columns, (m, c), where the curator is trusted with it and prunes.
-        validation_classes: of these rows, (m,), where they have labels and summaries are made by them.
+        histogram: counts of D_v by cells with the consumer's noise, (B,).
+        validation: D_v itself in schema columns, (m, c), where the curator is trusted with D_v and prunes.
+        validation_classes: classes of these rows, (m,), where the rows have labels and the summary is made by
+            class.
         disclosures: lines of the consumer's ledger about this request.
-        gifts: the group secret by owner, where rows go sealed.
+        gifts: sealed group secret for each owner, where rows go sealed.
         reference: h1 of random rows, by which auctions set prices, (r, d), where the draw of h1 is secret.
         picks: directions of the plan's menu that are the first sign bits of the cells of `histogram`.
     """
@@ -189,7 +191,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class RoundProgress:
-    """Progress of a summary: rounds, rows of the summary, and points accessed so far."""
+    """Progress of a summary so far: rounds, rows of the summary, and points accessed."""
 
     round: int
     selected: int
@@ -198,7 +200,7 @@ class RoundProgress:
 
 @dataclass(frozen=True, slots=True)
 class StageProgress:
-    """Progress of a release: a stage, a line that a person reads, and how much of the stage is done."""
+    """Progress of a release: the stage, a line for people, and the fraction of the stage that is done."""
 
     stage: str
     line: str
@@ -207,14 +209,14 @@ class StageProgress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """End of a summary run, as its consumer hears it.
+    """End of a summary run, as reported to its consumer.
 
     Attributes:
-        complete: whether the summary has as many rows as were asked for.
-        reason: why it has not, in one line.
+        complete: whether the summary has all requested rows.
+        reason: reason why rows are missing, in one line.
         rounds: number of rounds.
-        points_accessed: rows that reached the curator.
-        prune: whether there are more rows than were asked for, of which the consumer keeps the best.
+        points_accessed: number of rows that reached the curator.
+        prune: whether there are more rows than requested, of which the consumer keeps the best.
     """
 
     complete: bool

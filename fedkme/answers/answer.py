@@ -1,7 +1,7 @@
-"""Answers: estimates with intervals, from whatever a release knows of means.
+"""Answers to questions: estimates with intervals, from the means that a release gives.
 
-Nothing private is read here: questions are answered from what was released, as often as anybody likes, at no
-cost in privacy (post-processing).
+Answers are post-processing of a release. They read nothing private and cost no privacy, however many
+questions are asked.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fedkme.answers.evidence import Evidence, Law, Spread
 from fedkme.answers.functions import ONE, Function, inside
 from fedkme.answers.grammar import parse
 from fedkme.answers.intervals import LEVEL, SURE, DoubtfulBound, ReleasedFigure, critical, possible
-from fedkme.answers.made_rows import Made, value_in_rows
+from fedkme.answers.made_rows import WeightedTable, value_in_rows
 from fedkme.answers.quantities import (
-    AskedPart,
     Correlation,
     Quantile,
     Quantity,
+    QuestionPart,
     Ratio,
     Unit,
     Variance,
@@ -34,31 +34,33 @@ from fedkme.tables.table import Table
 
 Target = Literal["rows", "population"]
 MOST_UNSEEN = 0.4
-"""Unseen part over standard deviation up to which an interval covers with 95 to 96.6 %."""
+"""Ratio of `unseen` to the standard deviation up to which an interval covers with 95 to 96.6 %."""
 BOUNDED = "bounded: covers 95 % or more"
-"""Words of an answer whose interval is wider than chance alone would make it."""
+"""Note in the method of an answer whose interval may be wider than noise and sampling alone require."""
 _STEPS, _STRIDE = 512, 8
+"""Steps of the grid on which a quantile is searched, and the stride of that search."""
 _TRIES, _CLOSE = 30, 1e-5
-"""Steps to an end of an interval, and its error over the distance from the estimate."""
-_TOLD = 0.1
-"""Part of a variance above which its interval has to be for a correlation to be told from it."""
+"""Most steps of the search for an end of an interval; its error over the distance from the estimate."""
+_LEAST_VARIANCE = 0.1
+"""Part of an estimated variance that its interval must exceed, so that a correlation can divide by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One row of the answers to questions.
+    """One answer: an estimate with its interval.
 
     Attributes:
-        question: as it was asked.
-        group: category, or bin, that it is about; empty: all.
+        question: text of the question.
+        group: category or bin that the answer is about; empty: all rows.
         estimate: NaN where nothing is known.
-        low: lower end of the 95 % interval; NaN without one.
-        high: upper end.
+        low: lower end of the 95 % interval; NaN where there is no interval.
+        high: upper end of the interval.
         noise: standard deviation of the privacy noise in the estimate.
         sampling: standard deviation from N rows being a sample of a population; 0 where `target` is `rows`.
-        unseen: bound on what the release cannot see; counted in the interval.
-        target: what the interval is about: the rows held, or the population that they are drawn from.
-        method: how it was computed, and what the interval leaves out.
+        unseen: bound on the error that the release cannot see, such as where rows lie in their bins; the
+            interval includes it.
+        target: subject of the interval: the rows held, or the population that they are drawn from.
+        method: way in which the answer was computed, and what the interval leaves out.
         unit: `date` where the estimate and its interval are days from 1970-01-01.
     """
 
@@ -79,74 +81,86 @@ def ask(
     evidence: Evidence,
     questions: str | Sequence[str],
     target: Target | None = None,
-    made: Callable[[], Made | None] = lambda: None,
+    synthetic: Callable[[], WeightedTable | None] = lambda: None,
 ) -> list[Answer]:
     """Answer questions.
 
     Args:
-        evidence: what the release knows.
-        questions: one text, or several; each may hold several, with `;` between.
-        target: of the intervals; None: the rows held for `count` and `sum`, the population for all else.
-        made: rows of the release, for questions that it does not answer.
+        evidence: means that the release gives.
+        questions: one text or several texts; a text may hold several questions, with `;` between them.
+        target: subject of the intervals; None: the rows held for `count` and `sum`, else the population.
+        synthetic: gives the synthetic rows of the release, which answer where its means do not.
 
     Raises:
-        QuestionError: a question is not understood, or is none about these columns.
+        QuestionError: a question is not understood, or does not fit the schema.
     """
-    return [_answer(evidence, part, target, made) for part in _parts(questions, evidence.schema)]
+    return [_answer(evidence, part, target, synthetic) for part in _parts(questions, evidence.schema)]
 
 
 def in_rows(questions: str | Sequence[str], table: Table, schema: Schema) -> list[float]:
-    """Answers of the rows of a table themselves, in the order of `ask`.
+    """Exact answers of the rows of a table, in the order of `ask`.
 
     Raises:
-        QuestionError: a question is not understood, or is none about these columns.
+        QuestionError: a question is not understood, or does not fit the schema.
     """
-    made = Made(table)
-    return [value_in_rows(part.quantity, schema, len(table), made) for part in _parts(questions, schema)]
+    rows = WeightedTable(table)
+    return [value_in_rows(part.quantity, schema, len(table), rows) for part in _parts(questions, schema)]
 
 
-def _parts(questions: str | Sequence[str], schema: Schema) -> Sequence[AskedPart]:
+def _parts(questions: str | Sequence[str], schema: Schema) -> Sequence[QuestionPart]:
     texts = [questions] if isinstance(questions, str) else questions
     return parts_of([each for text in texts for each in parse(text)], schema)
 
 
 def _answer(
-    evidence: Evidence, part: AskedPart, target: Target | None, made: Callable[[], Made | None]
+    evidence: Evidence,
+    part: QuestionPart,
+    target: Target | None,
+    synthetic: Callable[[], WeightedTable | None],
 ) -> Answer:
     quantity = part.quantity
-    about: Target = target or ("rows" if isinstance(quantity, Ratio) and quantity.total else "population")
-    found = _of(quantity, evidence, about)
-    if isinstance(found, str):
-        return _unanswered(part, about, found, evidence, made)
-    scale = evidence.rows if isinstance(quantity, Ratio) and quantity.total else 1.0
-    limits = quantity.column.limits if isinstance(quantity, Quantile) else quantity.limits
-    value, start, end = (each * scale for each in possible(found.value, found.low, found.high, limits))
-    noise, sampling, unseen = (each * scale for each in (found.noise, found.sampling, found.unseen))
-    deviation = math.hypot(found.noise, found.sampling)
-    method = evidence.method + found.supposed
+    total = isinstance(quantity, Ratio) and quantity.total
+    about: Target = target or ("rows" if total else "population")
+    estimate = _estimate(quantity, evidence, about)
+    if isinstance(estimate, str):
+        return _unanswered(part, about, estimate, evidence, synthetic())
+    scale = evidence.rows if total else 1.0
+    ends = possible(estimate.value, estimate.low, estimate.high, quantity.limits)
+    errors = (estimate.noise, estimate.sampling, estimate.unseen)
+    value, low, high, noise, sampling, unseen = (each * scale for each in (*ends, *errors))
+    deviation = math.hypot(estimate.noise, estimate.sampling)
+    method = evidence.method + estimate.assumption
     if about == "population" and evidence.together > 1:
         method += f"; up to {evidence.together} rows of a person or group may be alike"
-    if found.guessed or found.unseen > MOST_UNSEEN * deviation * (1 + 1e-9):
+    if estimate.bounded or estimate.unseen > MOST_UNSEEN * deviation * (1 + 1e-9):
         method += f"; {BOUNDED}"
     return Answer(
-        part.question, part.group, value, start, end, noise, sampling, unseen, about, method, part.unit
+        part.question, part.group, value, low, high, noise, sampling, unseen, about, method, part.unit
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Estimate:
+    """Estimate of a quantity with its interval, before both are cut to what is possible; see `Answer`.
+
+    Attributes:
+        value: the estimate; low, high, noise, sampling and unseen are those of `Answer`.
+        assumption: assumption about the rows, as words for `Answer.method`; empty: none.
+        bounded: whether the interval may be longer than noise and sampling alone require.
+    """
+
     value: float
     low: float
     high: float
     noise: float
     sampling: float
     unseen: float
-    supposed: str = ""
-    guessed: bool = False  # its length is no less than what chance makes it, and may be more
+    assumption: str = ""
+    bounded: bool = False
 
 
-def _of(quantity: Quantity, evidence: Evidence, target: Target) -> _Found | str:
-    """Estimate and interval, or why there is none."""
+def _estimate(quantity: Quantity, evidence: Evidence, target: Target) -> _Estimate | str:
+    """Estimate a quantity, or say why there is no estimate."""
     match quantity:
         case Ratio():
             return _ratio(quantity, evidence, target)
@@ -158,8 +172,8 @@ def _of(quantity: Quantity, evidence: Evidence, target: Target) -> _Found | str:
             return _quantile(quantity, evidence, target)
 
 
-def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = LEVEL) -> _Found | str:
-    """All q at which the mean of numerator - q denominator is not told from 0 (Fieller)."""
+def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = LEVEL) -> _Estimate | str:
+    """Estimate a ratio. Its interval has each q at which E(numerator - q denominator) may be 0 (Fieller)."""
     functions = (quantity.numerator, quantity.denominator or ONE)
     law = evidence.law(functions, (1.0, 0.0))
     if law.reason:
@@ -168,71 +182,66 @@ def _ratio(quantity: Ratio, evidence: Evidence, target: Target, level: float = L
     if under <= 0.0:
         return "no row is known to be in this group"
     value = over / under
-    spread = _Spreads(quantity, evidence, target)
+    law = evidence.law(functions, (1.0, -value))
+    if law.reason:
+        return law.reason
+    # Evidence supposes an unknown spread once, by the first q that it is asked about: the estimate.
+    variance = _sampling_variance(quantity, evidence, target, value, law)
 
     @cache
     def ends(q: float) -> tuple[float, float]:
         """Interval of the mean of numerator - q denominator."""
         law = evidence.law(functions, (1.0, -q))
-        return law.whole.ends(spread.at(q, law).most, level)
+        return law.whole.ends(_sampling_variance(quantity, evidence, target, q, law).most, level)
 
-    law = evidence.law(functions, (1.0, -value))
-    if law.reason:
-        return law.reason
-    own = spread.at(value, law)  # the first, which others are guessed by
-    least, most = (each - quantity.offset for each in quantity.limits)
+    least, most = (limit - quantity.offset for limit in quantity.limits)
     low = _crossing(lambda q: ends(q)[0], min(least, value), value)
     high = _crossing(lambda q: -ends(q)[1], max(most, value), value)
-    noise, sampling, unseen = law.whole.middle.deviation, math.sqrt(own.estimate), law.whole.unseen
+    errors = (law.whole.middle.deviation, math.sqrt(variance.estimate), law.whole.unseen)
+    noise, sampling, unseen = (each / under for each in errors)
     value, low, high = (quantity.offset + each for each in (value, low, high))
-    guessed = not own.told or (target == "population" and evidence.together > 1)
-    parts = noise / under, sampling / under, unseen / under
-    return _Found(value, low, high, *parts, supposed=law.supposed, guessed=guessed)
+    bounded = not variance.measured or (target == "population" and evidence.together > 1)
+    return _Estimate(value, low, high, noise, sampling, unseen, law.assumption, bounded)
 
 
-@dataclass(frozen=True, slots=True)
-class _Spreads:
-    """Variance of sampling of the mean of numerator - q denominator, where that is 0 in the population."""
+def _sampling_variance(quantity: Ratio, evidence: Evidence, target: Target, q: float, law: Law) -> Spread:
+    """Sampling variance of the mean of numerator - q denominator, if that mean is 0 in the population.
 
-    quantity: Ratio
-    evidence: Evidence
-    target: Target
-
-    def at(self, q: float, law: Law) -> Spread:
-        """The variance at q, whose `estimate` is that of independent rows.
-
-        Rows of one person may be all alike: the square of a sum of m numbers is at most m times the sum of
-        their squares. A few rows are not a normal number, and none among N is not certainly none (Wilson
-        1927).
-        """
-        if self.target == "rows":
-            return Spread(0.0, DoubtfulBound(0.0), told=True)
-        rows, together = self.evidence.rows, self.evidence.together
-        own, few = self._square(q), 0.0
-        if self.quantity.counts and max(law.whole.least.deviation, law.whole.most.deviation) > 0.0:
-            few = (critical(0.0) / rows) ** 2
-        most = own.most.value * together / rows + few * together**2
-        return Spread(own.estimate / rows + few, DoubtfulBound(most, own.most.doubt), own.told)
-
-    def _square(self, q: float) -> Spread:
-        if not self.quantity.counts:
-            functions = (self.quantity.numerator, self.quantity.denominator or ONE)
-            return self.evidence.spread(functions, (1.0, -q))
-        varies, group = max(q * (1.0 - q), 0.0), _share_of(self.quantity.denominator, self.evidence)
-        return Spread(
-            varies * group.estimate, DoubtfulBound(varies * group.most.value, group.most.doubt), group.told
-        )
+    `Spread.estimate` is the variance for independent rows. The bound `Spread.most` allows that all rows of
+    one person are alike: the square of a sum of m numbers is at most m times the sum of their squares. A
+    share has a further term in both: few rows are not normally distributed, and a count of 0 among N does
+    not prove that the share is 0 (Wilson 1927).
+    """
+    if target == "rows":
+        return Spread(0.0, DoubtfulBound(0.0), measured=True)
+    rows, together = evidence.rows, evidence.together
+    square, few = _mean_square(quantity, evidence, q), 0.0
+    if quantity.counts and max(law.whole.least.deviation, law.whole.most.deviation) > 0.0:
+        few = (critical(0.0) / rows) ** 2
+    most = square.most.value * together / rows + few * together**2
+    return Spread(square.estimate / rows + few, DoubtfulBound(most, square.most.doubt), square.measured)
 
 
-def _share_of(rows: Function | None, evidence: Evidence) -> Spread:
-    """Share of the rows that a question is about."""
+def _mean_square(quantity: Ratio, evidence: Evidence, q: float) -> Spread:
+    """Mean square of numerator - q denominator: q (1 - q) times the group's share where q is a share."""
+    if not quantity.counts:
+        return evidence.spread((quantity.numerator, quantity.denominator or ONE), (1.0, -q))
+    return _group_share(quantity.denominator, evidence).times(max(q * (1.0 - q), 0.0))
+
+
+def _group_share(rows: Function | None, evidence: Evidence) -> Spread:
+    """Share of all rows that a question is about."""
     if rows is None:
-        return Spread(1.0, DoubtfulBound(1.0), told=True)
+        return Spread(1.0, DoubtfulBound(1.0), measured=True)
     return evidence.spread((rows, ONE), (1.0, 0.0))
 
 
 def _crossing(excess: Callable[[float], float], limit: float, value: float) -> float:
-    """The limit, or a number with an excess right before one without (secants, a step beside each)."""
+    """Find an end of an interval between `value`, inside, and `limit`: where `excess` becomes positive.
+
+    The search takes secants, every fourth time the middle, and one small step beside each point. It returns
+    the limit where that has no excess, else a point with an excess next to a point without.
+    """
     if limit == value or (outer := excess(limit)) <= 0.0:
         return limit
     if (inner := excess(value)) >= 0.0:
@@ -242,31 +251,37 @@ def _crossing(excess: Callable[[float], float], limit: float, value: float) -> f
         part = 0.5 if turn % 4 == 3 else outer / (outer - inner)
         middle = start + (end - start) * part
         step = _CLOSE * (value - middle)
-        if (found := excess(middle)) > 0.0:
-            start, outer = middle, found
-            if (found := excess(middle + step)) <= 0.0:
+        if (at_middle := excess(middle)) > 0.0:
+            start, outer = middle, at_middle
+            if (at_middle := excess(middle + step)) <= 0.0:
                 break
         else:
-            end, inner = middle, found
-            if (found := excess(middle - step)) > 0.0:
+            end, inner = middle, at_middle
+            if (at_middle := excess(middle - step)) > 0.0:
                 return middle - step
     return start
 
 
-def _variance(quantity: Variance, evidence: Evidence, target: Target, level: float = LEVEL) -> _Found | str:
-    """The mean square distance to the estimated mean, which is off by the square of that one's error."""
+def _variance(quantity: Variance, evidence: Evidence, target: Target) -> _Estimate | str:
     centred = _centred(quantity, evidence, target)
-    if isinstance(centred, str):
-        return centred
+    return (
+        centred if isinstance(centred, str) else _variance_around(quantity, centred, evidence, target, LEVEL)
+    )
+
+
+def _variance_around(
+    quantity: Variance, centred: tuple[float, float], evidence: Evidence, target: Target, level: float
+) -> _Estimate | str:
+    """Estimate the mean square distance to the estimated mean, whose squared error widens the interval."""
     centre, away = centred
-    found = _ratio(quantity.around(centre), evidence, target, level + 1.0 - SURE)
-    if isinstance(found, str):
-        return found
-    return replace(found, low=found.low - away**2, high=found.high + away**2)
+    square = _ratio(quantity.around(centre), evidence, target, level + 1.0 - SURE)
+    if isinstance(square, str):
+        return square
+    return replace(square, low=square.low - away**2, high=square.high + away**2)
 
 
 def _centred(quantity: Variance, evidence: Evidence, target: Target) -> tuple[float, float] | str:
-    """Estimated mean, and how far the mean is from there at most, at the level SURE."""
+    """Estimated mean of the column, and the largest distance of the mean from there, at the level SURE."""
     mean = _ratio(quantity.mean, evidence, target, SURE)
     if isinstance(mean, str):
         return mean
@@ -275,79 +290,85 @@ def _centred(quantity: Variance, evidence: Evidence, target: Target) -> tuple[fl
     return centre, max(mean.high - centre, centre - mean.low)
 
 
-def _correlation(quantity: Correlation, evidence: Evidence, target: Target) -> _Found | str:
-    rest = 2.0 * (1.0 - SURE)  # a variance's own chance to be wrong, and that of the mean which it rests on
-    columns, both = (quantity.one, quantity.two), list[tuple[float, float, _Found]]()
-    for column in columns:
-        centred, variance = (
-            _centred(column, evidence, target),
-            _variance(column, evidence, target, 1.0 - rest),
-        )
+def _correlation(quantity: Correlation, evidence: Evidence, target: Target) -> _Estimate | str:
+    """Estimate a correlation; its interval allows for the errors of both means and both variances."""
+    doubt = 2.0 * (1.0 - SURE)  # chance that the interval of a variance, or of the mean in it, is wrong
+    parts = list[tuple[float, float, _Estimate]]()
+    for column in (quantity.one, quantity.two):
+        centred = _centred(column, evidence, target)
         if isinstance(centred, str):
             return centred
+        variance = _variance_around(column, centred, evidence, target, 1.0 - doubt)
         if isinstance(variance, str):
             return variance
-        if not variance.low > _TOLD * variance.value > 0.0:
-            return "its variance is not told from 0"
-        both.append((*centred, variance))
-    (one, away, first), (two, apart, second) = both
-    units = math.sqrt(first.value), math.sqrt(second.value)
-    found = _ratio(quantity.around((one, two), units), evidence, target, LEVEL + 2.0 * rest)
-    if isinstance(found, str):
-        return found
-    # In these units: least and most variances, and the distances of both means.
-    a, b = ((each.low / each.value, each.high / each.value) for each in (first, second))
-    d, e = away / units[0], apart / units[1]
+        if not variance.low > _LEAST_VARIANCE * variance.value > 0.0:
+            return "the variance of one of its columns may be 0"
+        parts.append((*centred, variance))
+    (centre1, away1, variance1), (centre2, away2, variance2) = parts
+    units = math.sqrt(variance1.value), math.sqrt(variance2.value)
+    product = _ratio(quantity.around((centre1, centre2), units), evidence, target, LEVEL + 2.0 * doubt)
+    if isinstance(product, str):
+        return product
+    # In units of the estimated deviations: a, b the least and most variances, d, e the errors of the means.
+    a, b = ((each.low / each.value, each.high / each.value) for each in (variance1, variance2))
+    d, e = away1 / units[0], away2 / units[1]
     unlike = max((t + 1.0 / t) / 2.0 for t in (math.sqrt(a[0] / b[1]), math.sqrt(a[1] / b[0])))
     least = math.sqrt(a[0] * b[0])
-    more, off = unlike + (d * d + e * e) / (2.0 * least), d * e / least
-    low, high = min(found.low, found.low * more) - off, max(found.high, found.high * more) + off
-    return replace(found, low=low, high=high)
+    factor, off = unlike + (d * d + e * e) / (2.0 * least), d * e / least
+    low, high = min(product.low, product.low * factor) - off, max(product.high, product.high * factor) + off
+    return replace(product, low=low, high=high)
 
 
-def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Found | str:
-    """Woodruff's interval: values at which the share below is not told from the level."""
-    column, (low, high) = quantity.column, quantity.column.limits
+def _quantile(quantity: Quantile, evidence: Evidence, target: Target) -> _Estimate | str:
+    """Estimate a quantile; its interval has the values up to which the share may be the level (Woodruff)."""
+    column, (least, most) = quantity.column, quantity.limits
     values = column.rounded(column.axis.value(np.linspace(0.0, 1.0, _STEPS + 1)))
     values = np.unique([*values, *column.atoms])
     level, rows = quantity.level, quantity.rows
     if reason := evidence.law((rows,), (1.0,)).reason:
         return reason
-    group = _share_of(None if rows is ONE else rows, evidence)
     varies = level * (1.0 - level) / evidence.rows if target == "population" else 0.0
-    more = DoubtfulBound(varies * group.most.value * evidence.together, group.most.doubt if varies else 0.0)
+    share = _group_share(None if rows is ONE else rows, evidence)
+    doubt = share.most.doubt if varies else 0.0
+    sampling = DoubtfulBound(varies * share.most.value * evidence.together, doubt)
     reasons: list[str] = []
 
     @cache
-    def below(place: int) -> tuple[ReleasedFigure, float, float]:
-        """Excess of the share up to a value over the level, and its interval."""
-        up_to = inside(quantity.name, low, float(values[place]), closed=True)
+    def excess(place: int) -> tuple[ReleasedFigure, float, float]:
+        """Share of rows up to a value less the level, and its interval."""
+        up_to = inside(quantity.name, least, float(values[place]), closed=True)
         law = evidence.law((up_to * rows, rows), (1.0, -level))
         reasons.extend([law.reason] if law.reason else [])
-        return law.whole.middle, *law.whole.ends(more)
+        return law.whole.middle, *law.whole.ends(sampling)
 
     last = len(values) - 1
-    below(last // 2)
+    excess(last // 2)
     if reasons:
         return reasons[0]
-    at = _first(last, lambda place: below(place)[0].estimate >= 0.0)
-    start = min(_found_first(last, lambda place: below(place)[2] >= 0.0), at)
-    end = max(last - _found_first(last, lambda place: below(last - place)[1] < 0.0) + 1, at)
-    end = min(end, last)
+    at = _first_by_halves(last, lambda place: excess(place)[0].estimate >= 0.0)
+    start = min(_first_by_strides(last, lambda place: excess(place)[2] >= 0.0), at)
+    behind = _first_by_strides(last, lambda place: excess(last - place)[1] < 0.0)
+    end = min(max(last - behind + 1, at), last)
     if reasons:
         return reasons[0]
-    whole = column.integer and len(values) == high - low + 1
-    ends = float(values[start if whole else max(start - 1, 0)]), float(values[end])
-    noise2, own = below(at)[0].deviation ** 2, varies * group.estimate
-    deviation = (ends[1] - ends[0]) / (2.0 * critical(0.0))
-    of_noise = math.sqrt(noise2 / (noise2 + own)) if noise2 + own else 0.0
-    step = 0.0 if whole else (ends[1] - ends[0]) / 2.0
-    parts = (deviation * of_noise, deviation * math.sqrt(1.0 - of_noise**2), step)
-    return _Found(float(values[at]), *ends, *parts, guessed=True)
+    every = column.integer and len(values) == most - least + 1  # the grid has every possible value
+    low, high = float(values[start if every else max(start - 1, 0)]), float(values[end])
+    deviation = (high - low) / (2.0 * critical(0.0))
+    noise2, sampling2 = excess(at)[0].deviation ** 2, varies * share.estimate
+    part = math.sqrt(noise2 / (noise2 + sampling2)) if noise2 + sampling2 else 0.0
+    return _Estimate(
+        float(values[at]),
+        low,
+        high,
+        noise=deviation * part,
+        sampling=deviation * math.sqrt(1.0 - part**2),
+        unseen=0.0 if every else (high - low) / 2.0,
+        bounded=True,
+    )
 
 
-def _first(last: int, holds: Callable[[int], bool]) -> int:
-    """The first place from 0 to `last` where what holds from some place on holds."""
+def _first_by_halves(last: int, holds: Callable[[int], bool]) -> int:
+    """First place from 0 to `last` at which a condition holds that holds at every later place, too."""
     low, high = 0, last
     while low < high:
         middle = (low + high) // 2
@@ -355,38 +376,23 @@ def _first(last: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _found_first(last: int, holds: Callable[[int], bool]) -> int:
-    """The first place from 0 to `last` where something holds, in strides; one after it where nothing does.
+def _first_by_strides(last: int, holds: Callable[[int], bool]) -> int:
+    """First place from 0 to `last` at which a condition holds, at strides; `last + 1` where it never holds.
 
-    Noise makes it hold and not hold by turns, where `_first` may find any of these places.
+    Noise makes the condition hold and fail by turns, where `_first_by_halves` may return any such place.
     """
     for stride in range(0, last + 1, _STRIDE):
         if holds(stride):
-            return next(each for each in range(max(stride - _STRIDE + 1, 0), stride + 1) if holds(each))
-    return next((each for each in range(last - last % _STRIDE, last + 1) if holds(each)), last + 1)
+            return next(place for place in range(max(stride - _STRIDE + 1, 0), stride + 1) if holds(place))
+    return next((place for place in range(last - last % _STRIDE, last + 1) if holds(place)), last + 1)
 
 
 def _unanswered(
-    part: AskedPart, target: Target, reason: str, evidence: Evidence, made: Callable[[], Made | None]
+    part: QuestionPart, target: Target, reason: str, evidence: Evidence, synthetic: WeightedTable | None
 ) -> Answer:
-    """Answer with what rows that were made of the release have, without an interval."""
-    nothing, rows = math.nan, made()
-    value = math.nan
-    if rows is not None:
-        value = value_in_rows(part.quantity, evidence.schema, evidence.rows, rows)
-    method = f"no interval: {reason}"
-    if rows is not None:
-        method += "; the estimate is that of the synthetic rows, whose error nobody knows"
-    return Answer(
-        part.question,
-        part.group,
-        value,
-        nothing,
-        nothing,
-        nothing,
-        nothing,
-        nothing,
-        target,
-        method,
-        part.unit,
-    )
+    """Answer without an interval: the value in the synthetic rows, where there are any."""
+    value, method, none = math.nan, f"no interval: {reason}", math.nan
+    if synthetic is not None:
+        value = value_in_rows(part.quantity, evidence.schema, evidence.rows, synthetic)
+        method += "; the estimate is that of the synthetic rows, with an unknown error"
+    return Answer(part.question, part.group, value, none, none, none, none, none, target, method, part.unit)

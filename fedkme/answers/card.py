@@ -1,4 +1,4 @@
-"""Answers as text, the ten that a data card has without being asked, and what they say of the release."""
+"""Answers as text, the ten usual answers of a data card, and the verdict on the release that follows."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Schema
 
 MOST = 10
+"""Answers of a data card."""
 _SEVERAL = 3
+"""Columns of one kind that the usual questions are about, at most."""
 GOOD = 0.5
-"""Share of the rows from which on a release is good: it adds no more variance than sampling has."""
+"""Least share of the rows at which a release is good: it adds no more variance than sampling has."""
 FAIR = 0.1
-"""Share of the rows from which on it is fair."""
+"""Least share of the rows at which a release is fair."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVerdict:
-    """Quality in words of what a release itself can answer; it reads no row.
+    """Quality of the answers of a release, in words. No row is read for it.
 
     Attributes:
-        grade: in one word.
-        sentence: why.
-        advice: what to try, empty where nothing needs to be.
+        grade: the verdict in one word.
+        sentence: reason for the grade.
+        advice: steps to a better release; empty for a good one.
     """
 
     grade: Literal["good", "fair", "poor"]
@@ -42,35 +44,36 @@ class ReleaseVerdict:
 
 
 def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
-    """Judge a release by the parts of its card's intervals: noise and unseen beside sampling.
+    """Judge a release by the noise and the unseen part of its card's answers, compared with sampling.
 
-    Squares of noise v and unseen part u beside sampling variance s make an answer from N rows as exact as
-    s / (s + v + u) N rows would be by themselves. The median over answers is graded; one without an interval,
-    or without a sampling variance that is told from 0, counts as 0. Answers about the rows held have no
-    sampling and are left out, as are those after the tenth, which stand in for some without an interval.
+    Let s be an answer's sampling variance, v the square of its noise and u the square of its unseen part. An
+    answer from N rows is then as precise as s / (s + v + u) N rows would be without noise. The grade follows
+    from the median of that share; an answer without an interval or with a sampling variance of 0 has the
+    share 0. Answers about the rows held are left out, as they have no sampling variance. So are answers after
+    the tenth, which the card has because some of the first ten have no interval.
 
     Returns:
-        The verdict, or None without an answer about the population.
+        The verdict; None if no answer is about the population.
     """
-    about = [each for each in answers[:MOST] if each.target == "population"]
-    if not about:
+    graded = [answer for answer in answers[:MOST] if answer.target == "population"]
+    if not graded:
         return None
-    share = median(map(_effective, about))
+    share = median(map(_effective_share, graded))
     grade: Literal["good", "fair", "poor"] = "good" if share >= GOOD else "fair" if share >= FAIR else "poor"
-    sentence = f"the median answer of the card is as exact as {share:.2g} of the owners' rows would give it"
+    sentence = f"answers from this release are as precise as from {100 * share:.3g} % of the owners' rows"
     return ReleaseVerdict(grade, sentence, "" if grade == "good" else _ADVICE)
 
 
-def _effective(answer: Answer) -> float:
-    """Share of the rows that would be as exact by themselves as an answer is."""
+def _effective_share(answer: Answer) -> float:
+    """Share of the rows that would give the answer with the same precision, without noise."""
     if math.isnan(answer.low) or answer.sampling == 0.0:
         return 0.0
     return answer.sampling**2 / (answer.sampling**2 + answer.noise**2 + answer.unseen**2)
 
 
 _ADVICE = (
-    "A larger epsilon, more rows, or a method that counts what is asked (docs/answers.md) help; fedkme ask "
-    "gives each answer's interval."
+    "Take a larger epsilon, more rows, or a method that counts what you ask for (docs/answers.md). "
+    "'fedkme ask' gives the interval of each answer."
 )
 
 
@@ -78,35 +81,38 @@ def usual_answers(
     evidence: Evidence,
     step: Callable[[str, Callable[[], list[Answer]]], list[Answer] | None] = lambda _, make: make(),
 ) -> list[Answer]:
-    """Answers to the usual questions, and to further ones while fewer than ten have an interval.
+    """Answers to the usual questions, and to further questions until ten answers have an interval.
 
-    Each question is a step of who makes the card (`fedkme.ops.derivation`): one that fails costs its answers.
+    Args:
+        evidence: means that the release gives.
+        step: runs the step of a derivation (`fedkme.ops.derivation`), or returns None where the step fails;
+            then the answers to that question are missing.
     """
     usual = usual_questions(evidence.schema)
-    further = [each for each in _questions(evidence.schema, MOST) if each not in usual]
-    found: list[Answer] = []
+    further = [question for question in _questions(evidence.schema, MOST) if question not in usual]
+    answers: list[Answer] = []
     for question in [*usual, *further[:MOST]]:
-        if len(found) < MOST or sum(not math.isnan(each.low) for each in found) < MOST:
-            found += step(f"the answer to {question}", partial(ask, evidence, question)) or []
-    return found
+        if len(answers) < MOST or sum(not math.isnan(answer.low) for answer in answers) < MOST:
+            answers += step(f"the answer to {question}", partial(ask, evidence, question)) or []
+    return answers
 
 
 def usual_questions(schema: Schema) -> list[str]:
-    """Questions about the first numbers, and about the label and the columns of fewest categories."""
+    """Questions about the first numeric columns, the label and the columns with the fewest categories."""
     return list(itertools.islice(_questions(schema, _SEVERAL), MOST))
 
 
-def _named(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return name if re.fullmatch(r"[^\W\d][\w.-]*", name) else f'"{name}"'
 
 
 def _questions(schema: Schema, several: int) -> Iterator[str]:
     columns = {name: column for name, column in columns_of(schema).items() if '"' not in name}
-    numbers = [_named(name) for name, column in columns.items() if not names_of(column)][:several]
+    numbers = [_quoted_name(name) for name, column in columns.items() if not names_of(column)][:several]
     label = schema.label.name if schema.label is not None else ""
     named = [name for name, column in columns.items() if names_of(column) and "'" not in names_of(column)[-1]]
     named.sort(key=lambda name: (name != label, len(names_of(columns[name]))))
-    tests = [f"{_named(name)} = '{names_of(columns[name])[-1]}'" for name in named][:several]
+    tests = [f"{_quoted_name(name)} = '{names_of(columns[name])[-1]}'" for name in named][:several]
     yield from (f"share({test})" for test in tests)
     yield from (f"mean({name})" for name in numbers)
     if tests and numbers:
@@ -120,7 +126,7 @@ def _questions(schema: Schema, several: int) -> Iterator[str]:
 
 
 def rows_of(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
-    """Answers as cells of a table, method aside."""
+    """Answers as rows of a table, without the method."""
     return [
         (
             answer.question,
@@ -135,7 +141,7 @@ def rows_of(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
 
 
 def rounded(answer: Answer) -> dict[str, Any]:
-    """Values of an answer, to six digits; None where there is none."""
+    """Values of an answer to six digits, as JSON has them; None in place of NaN."""
     return {name: _plain(value) for name, value in asdict(answer).items()}
 
 

@@ -26,8 +26,8 @@ About = Annotated[
     Target | None,
     typer.Option(
         "--target",
-        help="What intervals are about: the rows held, or the population that they were drawn from. "
-        "Default: rows for count and sum, the population for all else.",
+        help="Subject of the intervals: the rows held, or the population that they were drawn from. "
+        "Default: rows for count and sum, else the population.",
     ),
 ]
 
@@ -39,15 +39,15 @@ About = Annotated[
     json="a list: question, group, estimate, low, high, noise, sampling, unseen, target, method, unit",
 )
 def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJson = False) -> None:
-    """Answer questions from a release, with 95 % intervals; it costs no privacy, and asks nobody.
+    """Answer questions from a release, with 95 % intervals. This costs no privacy and contacts no owner.
 
-    One that is not understood is named at the end, with the number of its error; all others are answered.
+    A question that fails is named at the end, with its error code; all other questions are answered.
     """
     from fedkme.answers.folder import AskedFolder
 
     answers, failures = AskedFolder(folder).ask(questions, about)
     if answers or not failures:
-        print_json([asdict(answer) for answer in answers]) if as_json else _show(answers)
+        print_json([asdict(answer) for answer in answers]) if as_json else _print_table(answers)
     named = [type(error)(f"{text}: {error.cause}", error.remedy) for text, error in failures.items()]
     if len(named) == 1 and not answers:
         raise next(iter(failures.values()))
@@ -60,7 +60,7 @@ def ask(folder: Folder, questions: Questions, about: About = None, as_json: AsJs
 ask.__doc__ = f"{ask.__doc__}\n\nCalls: {', '.join(CALLS)}; each with where CONDITION and by COLUMN."
 
 
-def _show(answers: Sequence[Answer]) -> None:
+def _print_table(answers: Sequence[Answer]) -> None:
     from rich.table import Table
 
     several = len({answer.target for answer in answers}) > 1
@@ -68,16 +68,16 @@ def _show(answers: Sequence[Answer]) -> None:
     table.add_column("", overflow="fold")
     for name in ("estimate", "95 % interval", "noise", "sampling", "unseen", *(["about"] if several else [])):
         table.add_column(name, justify="right", no_wrap=True)
-    asked = ""
+    previous = ""
     for question, group, *figures in rows_of(answers):
-        if group and question != asked:
+        if group and question != previous:
             table.add_row(question)
         table.add_row(f"  {group}" if group else question, *figures[: len(table.columns) - 1])
-        asked = question
+        previous = question
     screen = console()
     screen.print(table)
     for method in dict.fromkeys(answer.method for answer in answers):
         screen.print(method, soft_wrap=True)
     if answers and not several:
-        screen.print(f"about the {answers[0].target}; --target says of what else")
-    screen.print("noise, sampling: standard deviations; unseen: a bound, which the interval counts")
+        screen.print(f"intervals are about the {answers[0].target}; --target changes that")
+    screen.print("noise, sampling: standard deviations; unseen: a bound; the interval includes all three")

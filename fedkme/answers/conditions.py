@@ -1,4 +1,4 @@
-"""Conditions of a question over the columns of a schema."""
+"""Conditions of questions as functions of a row, checked against the columns of a schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_NAMES = 30
 
 
 class Conditions:
-    """Conditions, and columns, of questions about rows of a schema."""
+    """Look-up of columns and conditions of questions in one schema."""
 
     def __init__(self, schema: Schema) -> None:
         self._columns = columns_of(schema)
@@ -38,69 +38,70 @@ class Conditions:
             if isinstance(column, Category) and column.gaps_of is not None
         }
 
-    def column(self, asked: Column) -> AnyColumn:
-        """Description of a column.
+    def column(self, reference: Column) -> AnyColumn:
+        """Look up a column by its name.
 
         Raises:
-            QuestionError: there is none of that name; says which there are.
+            QuestionError: the schema has no such column; the message lists its columns.
         """
-        if asked.name not in self._columns:
-            close = difflib.get_close_matches(asked.name, self._columns, n=1)
+        if reference.name not in self._columns:
+            close = difflib.get_close_matches(reference.name, self._columns, n=1)
             hint = f"Did you mean '{close[0]}'? " if close else ""
             raise wrong(
-                asked.place,
-                f"there is no column '{asked.name[:40]}'",
+                reference.place,
+                f"there is no column '{reference.name[:40]}'",
                 f"{hint}Columns: {_listed(self._columns)}.",
             )
-        return self._columns[asked.name]
+        return self._columns[reference.name]
 
-    def number(self, asked: Column, call: str) -> Numeric:
-        """A column that is a number.
+    def number(self, reference: Column, call: str) -> Numeric:
+        """Look up a numeric column.
 
         Raises:
-            QuestionError: it is none.
+            QuestionError: the schema has no such column, or it is not numeric.
         """
-        column = self.column(asked)
+        column = self.column(reference)
         if not isinstance(column, Numeric):
-            numbers = [name for name, each in self._columns.items() if isinstance(each, Numeric)]
+            numbers = _listed(name for name, each in self._columns.items() if isinstance(each, Numeric))
+            share = f"share({reference.name} = '{names_of(column)[0]}')"
             raise wrong(
-                asked.place,
-                f"'{asked.name}' is no number, which '{call}' needs",
-                f"Ask for share({asked.name} = '{names_of(column)[0]}'), or of {_listed(numbers) or 'none'}.",
+                reference.place,
+                f"'{reference.name}' is no number, which '{call}' needs",
+                f"Ask for {share}, or take one of the numbers: {numbers or 'there are none'}.",
             )
         return column
 
-    def categories(self, asked: Column) -> tuple[str, ...]:
+    def categories(self, reference: Column) -> tuple[str, ...]:
         """Categories of a column.
 
         Raises:
-            QuestionError: it is a number.
+            QuestionError: the schema has no such column, or it is numeric.
         """
-        found = names_of(self.column(asked))
-        if not found:
+        names = names_of(self.column(reference))
+        if not names:
             named = [name for name, each in self._columns.items() if names_of(each)]
             raise wrong(
-                asked.place,
-                f"'{asked.name}' is a number, and 'by' takes a column of categories",
+                reference.place,
+                f"'{reference.name}' is a number, and 'by' takes a column of categories",
                 f"Take one of {_listed(named)}, or 'where'." if named else "Ask with 'where'.",
             )
-        return found
+        return names
 
     def present(self, name: str) -> Function | None:
-        """1 where a nullable number has a value; None where all rows have one."""
+        """Function that is 1 where a nullable number has a value; None if no cell of the column is empty."""
         mark = self._marks.get(name)
         return None if mark is None else equal(mark, GAPS.index(NO_GAP))
 
     def function(self, condition: Condition) -> Function:
-        """1 where a condition holds, else 0; a comparison with an empty cell does not hold.
+        """Function that is 1 where a condition holds, else 0; no comparison with an empty cell holds.
 
         Raises:
-            QuestionError: a column or value that is not the schema's.
+            QuestionError: a column or a value is not in the schema.
         """
         match condition:
             case Not(inner):
-                held = self.function(inner)
-                return Function(held.columns, lambda values: 1.0 - held.of(values), held.cuts)
+                negated = self.function(inner)
+                return Function(negated.columns, lambda values: 1.0 - negated.of(values), negated.cuts)
             case Both(left, right):
                 return self.function(left) * self.function(right)
             case Either(left, right):
@@ -122,12 +123,12 @@ class Conditions:
             case ColumnTest(column, sign, value, place):
                 return self._test(column, sign, value, place)
 
-    def _test(self, asked: Column, sign: str, value: Value, place: int) -> Function:
-        column, name, compare = self.column(asked), asked.name, _SIGNS[sign]
+    def _test(self, reference: Column, sign: str, value: Value, place: int) -> Function:
+        column, name, compare = self.column(reference), reference.name, _SIGNS[sign]
         if isinstance(column, Numeric):
-            threshold = _number(column, asked, sign, value, place)
+            threshold = _number(column, reference, sign, value, place)
         else:
-            threshold = _code(names_of(column), asked, sign, value, place)
+            threshold = _code(names_of(column), reference, sign, value, place)
 
         def of(values: Values) -> FloatArray:
             return np.asarray(compare(values[name], threshold), np.float64)
@@ -138,33 +139,35 @@ class Conditions:
         return test if present is None else test * present
 
 
-def _number(column: Numeric, asked: Column, sign: str, value: Value, place: int) -> float:
+def _number(column: Numeric, reference: Column, sign: str, value: Value, place: int) -> float:
     if column.kind == "date":
         try:
             day = date.fromisoformat(str(value))
         except ValueError:
             raise wrong(
-                place, f"'{asked.name}' is a date", "Write it between single quotes: '2024-12-31'."
+                place, f"'{reference.name}' is a date", "Write it between single quotes: '2024-12-31'."
             ) from None
         return float(str(days_of(day)))
     if isinstance(value, str):
         low, high = column.limits
-        raise wrong(place, f"'{asked.name}' is a number", f"Give one between {low:g} and {high:g}.")
+        raise wrong(place, f"'{reference.name}' is a number", f"Give one between {low:g} and {high:g}.")
     if sign in ("=", "!=") and not column.integer and value not in column.atoms:
         raise wrong(
-            place, f"'{asked.name}' is no whole number, so hardly a row has one value", "Ask with < and >=."
+            place,
+            f"'{reference.name}' is not a whole number, so hardly any row equals one value",
+            "Ask with < and >=.",
         )
     return value
 
 
-def _code(names: tuple[str, ...], asked: Column, sign: str, value: Value, place: int) -> float:
+def _code(names: tuple[str, ...], reference: Column, sign: str, value: Value, place: int) -> float:
     if sign not in ("=", "!="):
-        raise wrong(place, f"categories of '{asked.name}' have no order", "Ask with =, != or in.")
+        raise wrong(place, f"categories of '{reference.name}' have no order", "Ask with =, != or in.")
     if value not in names:
         shown = f"'{value[:40]}'" if isinstance(value, str) else f"{value:g}"
         raise wrong(
             place,
-            f"{shown} is no category of '{asked.name}'",
+            f"{shown} is no category of '{reference.name}'",
             f"Categories, between single quotes: {_listed(names)}.",
         )
     return float(names.index(str(value)))

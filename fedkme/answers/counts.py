@@ -1,27 +1,29 @@
 """Means from released tables of counts: the best linear unbiased estimate, with its exact law.
 
-Let y_c = M_c x + sigma_c z be the table over columns c, x the counts of all rows and z standard normal. Split
-tables over S by their columns, R^S = sum over A in S of V_A: V_A are the functions of the columns A alone
-that have mean 0 along each of them. These spaces are orthogonal, so the parts of one table are independent,
-and each part A of y_c is the part of x's marginal over A, times 1/sqrt(n), with noise sigma_c, n being the
-codes of c's other columns together. Hence parts can be combined one by one: with
+Let y_c = M_c x + sigma_c z be the table over columns c; x holds the counts of all rows, z is standard normal.
+Split tables over columns S by R^S = sum over A in S of V_A, where V_A holds the functions of the
+columns A alone that have mean 0 along each of these columns. The spaces V_A are orthogonal, so the parts of
+one table are independent. Let n be the number of codes of c's columns outside of A, all together. Part A of
+y_c is part A of x's marginal over A, times 1/sqrt(n), with noise sigma_c. So each part can be estimated by
+itself: let
 
     q_A = sum over measured c with A in c of 1 / (sigma_c^2 n)
 
-and p_A the mean, by these weights, of the y_c summed down to A, over N, the mean of a function h is estimated
-by sum_A <h_A, p_A>, h_A its part in V_A, with noise of covariance sum_A <g_A, h_A> / (q_A N^2). Gauss and
-Markov: no unbiased linear estimate is better. The part of no column is N, public, and has no noise. (The same
-split makes the mechanism of Xiao and others 2023, ResidualPlanner.)
+and let p_A be the mean, by these weights, of the y_c summed down to A, divided by N. With h_A the part of a
+function h in V_A, the mean of h is estimated by sum_A <h_A, p_A>, and the noise of the means of g and h has
+the covariance sum_A <g_A, h_A> / (q_A N^2). By Gauss and Markov, no unbiased linear estimate is better. The
+part of no column is N, which is public and has no noise. (The mechanism of Xiao and others 2023,
+ResidualPlanner, rests on the same split.)
 
-A function that needs a part which no measured table has is not in the span of what was released; but a
-nullable number and its gap can be taken apart, as an empty cell holds a public value (`taken_apart`).
+The release gives no mean of a function that needs a part which no measured table has. But a nullable number
+and its gap can be separated, as an empty cell holds a public value (`taken_apart`).
 
-**Bins.** A number is counted by bins, and rows lie anywhere in theirs. The least and the most that rows
-of a cell can make of a function are functions of the cell, so their means are estimated as any other's:
-without bias, with exact noise (`Between`). The estimate itself takes a function at its mean over values
-spread evenly on the column's scale. An atom is a bin with one value. What is about one number alone is
-answered by fine bins (`fedkme.releases.fine`). Where the least and the most need a table that was not
-measured, the rows may all lie in the cell where they are farthest from the mean.
+**Bins.** A number is counted by bins, and rows may lie anywhere in their bins. The least and the most value
+that a function takes in a cell are functions of the cell. So their means are estimated like those of any
+other function: without bias, with exact noise (`Between`). The estimate itself averages a function over
+values spread evenly over the bin, on the column's scale. An atom is a bin with one value. Questions about one
+number alone are answered by fine bins (`fedkme.releases.fine`). Where the least and the most value need a
+table that was not measured, the bounds allow all rows to lie in the cell that is farthest from the mean.
 """
 
 from __future__ import annotations
@@ -48,28 +50,30 @@ from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import Category, Schema
 
 MOST_POINTS = 2**22
-"""Values of a question's columns together at which its functions are computed."""
+"""Most points at which the functions of a question are computed."""
 _PIECES = 8
+"""Pieces of a bin at which functions are computed."""
 _WHOLE = 16
-_NOTHING = 1e-9
-_MOST_CELLS = 64
+"""Whole numbers of a bin up to which functions are computed at each of them."""
+_NOTHING = 1e-9  # relative size of rounding error
+_MOST_CACHED = 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Points:
-    """Values of a column in each of its codes, and the share of the code that each stands for: (codes, s)."""
+    """Values of a column in each of its codes, and the share of the code that each value has: (codes, s)."""
 
     values: FloatArray
     shares: FloatArray
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Part:
-    """Marginal over some columns, estimated from all tables that hold it.
+class _Marginal:
+    """Marginal over some columns, estimated from all tables that include the columns.
 
     Attributes:
-        table: shares of rows, in the shape of the columns.
-        variance: of the noise of a coefficient of its part.
+        table: shares of rows, one axis for each column.
+        variance: variance of the noise of a coefficient in V_A; see the module.
     """
 
     table: FloatArray
@@ -77,7 +81,7 @@ class _Part:
 
 
 class CountEvidence:
-    """The `Evidence` of a release of marginals."""
+    """`Evidence` from a release of marginals."""
 
     method = "released counts"
 
@@ -86,7 +90,7 @@ class CountEvidence:
         self._binning = release.binning
         self._place = {name: place for place, name in enumerate(self._binning.names)}
         self._columns = columns_of(release.schema)
-        self._parts: dict[Clique, _Part | None] = {}
+        self._marginals: dict[Clique, _Marginal | None] = {}
         self._cells: dict[tuple[int, bool, tuple[float, ...], int], _Points] = {}
         self._fine = {each.clique[0]: each for each in release.fine}
         self.finer = release.finer
@@ -104,32 +108,32 @@ class CountEvidence:
 
     @property
     def together(self) -> int:
-        """Rows of one person, or group, at most."""
+        """Largest number of rows of one person, or of one group."""
         return rows_together(self.schema, self._release.settings)
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
-        """Means of functions with their noise; see `Evidence.law`."""
+        """Estimate means of functions; see `Evidence.law`."""
         if (pairs := self._number_and_gap(functions)) is not None:
             parts = [self._law(each, coefficients) for each in zip(*pairs, strict=True)]
             if not any(part.reason for part in parts):
                 return _added(*parts)
-        found = self._law(functions, coefficients)
-        if not found.reason:
-            return found
+        law = self._law(functions, coefficients)
+        if not law.reason:
+            return law
         apart = self._law([taken_apart(each, self.schema) for each in functions], coefficients)
-        return found if apart.reason else apart
+        return law if apart.reason else apart
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
-        """Mean square of a combination: the most that its cells allow; see `Evidence.spread`."""
+        """Mean square of a combination, bounded by the most that its cells allow; see `Evidence.spread`."""
         law = self.law([combined(coefficients, functions).square], [1.0])
         if law.reason:
-            return Spread(law.reach, DoubtfulBound(law.reach), told=False)
+            return Spread(law.reach, DoubtfulBound(law.reach), measured=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
         bound = DoubtfulBound(min(max(most.value, 0.0), law.reach), most.doubt)
-        return Spread(max(middle, 0.0), bound, told=True)
+        return Spread(max(middle, 0.0), bound, measured=True)
 
     def _number_and_gap(self, functions: Sequence[Function]) -> list[tuple[Function, Function]] | None:
-        """Functions of one nullable number and its gap, taken apart, where the number has fine bins."""
+        """Split functions of one nullable number and its gap where the number has fine bins; else None."""
         names = set().union(*(function.columns for function in functions))
         for gap in self.schema.columns:
             if isinstance(gap, Category) and gap.gaps_of is not None and names == {gap.name, gap.gaps_of}:
@@ -142,22 +146,22 @@ class CountEvidence:
     def _law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
         clique = self._clique(functions)
         grid = self._grid(clique, functions)
-        at = [self._on(function, clique, grid) for function in functions]
+        at = [self._values_on(function, clique, grid) for function in functions]
         tables = [_means(values, grid) for values in at]
         values, middle = _combined(coefficients, at), _combined(coefficients, tables)
         within = tuple(range(1, 2 * len(grid), 2))
         gaps = [middle - values.min(axis=within), values.max(axis=within) - middle]
         reach = float(np.abs(values).max())
         hidden = max(float(gap.max()) for gap in gaps) > _NOTHING * _size(tables)
-        found = self._linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
-        if isinstance(found, str):
-            return replace(outside(len(tables), found), reach=reach)
-        means, covariance, seen = found
+        estimates = self._linear(clique, [*tables, *gaps] if hidden else tables, len(tables))
+        if isinstance(estimates, str):
+            return replace(outside(len(tables), estimates), reach=reach)
+        means, covariance, complete = estimates
         count, weights = len(tables), np.array(coefficients)
 
         def figure(below: float, above: float, middle: float = 1.0) -> ReleasedFigure:
-            """The middle less its gap to the least, and more that to the most, so many times."""
-            if not (hidden and seen):
+            """Combine the middle with its gaps to the least and the most, by these coefficients."""
+            if not (hidden and complete):
                 variance = max(float(weights @ covariance[:count, :count] @ weights), 0.0)
                 public = below * float(gaps[0].max()) + above * float(gaps[1].max()) if hidden else 0.0
                 value = middle * float(weights @ means[:count])
@@ -171,36 +175,37 @@ class CountEvidence:
     def _linear(
         self, clique: Clique, tables: Sequence[FloatArray], needed: int
     ) -> tuple[FloatArray, FloatArray, bool] | str:
-        """Means of functions of a cell with the covariance of their noise, and whether all of them were seen.
+        """Estimate means of functions of a cell, of which the first `needed` are required.
 
         Returns:
-            These, or why one of the first `needed` is not told.
+            Means, the covariance of their noise, and whether the release gives all means; or the reason why
+            it does not give a required one.
         """
         if (fine := self.fine(clique)) is not None:
             return *fine.law(list(tables)), True
-        means, covariance, seen = np.zeros(len(tables)), np.zeros((len(tables), len(tables))), True
+        means, covariance, complete = np.zeros(len(tables)), np.zeros((len(tables), len(tables))), True
         least = _NOTHING * _size(tables)
         for columns, parts in _split(tables, clique):
-            there = [float(np.abs(part).max()) > least for part in parts]
-            if not any(there):
+            present = [float(np.abs(part).max()) > least for part in parts]
+            if not any(present):
                 continue
-            known = self._part(columns)
-            if known is None:
-                if any(there[:needed]):
+            marginal = self._marginal(columns)
+            if marginal is None:
+                if any(present[:needed]):
                     return self._missing(columns)
-                seen = False
+                complete = False
                 continue
-            means += [float((part * known.table).sum()) for part in parts]
+            means += [float((part * marginal.table).sum()) for part in parts]
             flat = np.array([part.ravel() for part in parts])
-            covariance += known.variance * (flat @ flat.T)
-        return means, covariance, seen
+            covariance += marginal.variance * (flat @ flat.T)
+        return means, covariance, complete
 
     def _clique(self, functions: Sequence[Function]) -> Clique:
         names = set().union(*(function.columns for function in functions))
         return tuple(sorted(self._place[name] for name in names))
 
     def _grid(self, clique: Clique, functions: Sequence[Function]) -> list[_Points]:
-        """Values at which functions are computed, for each column."""
+        """Choose the values of each column at which functions are computed."""
         cuts = {
             self._place[name]: tuple(sorted(set().union(*(f.cuts.get(name, frozenset()) for f in functions))))
             for name in set().union(*(function.columns for function in functions))
@@ -213,7 +218,7 @@ class CountEvidence:
                 if math.prod(points.values.size for points in grid) <= MOST_POINTS:
                     return grid
         raise QuestionError(
-            f"the columns of a question have {cells} cells together, which is too many",
+            f"the columns of a question have {cells} cells together; the limit is {MOST_POINTS}",
             "Ask about fewer columns at a time.",
         )
 
@@ -221,21 +226,21 @@ class CountEvidence:
         return len(clique) == 1 and clique[0] in self._fine
 
     def fine(self, clique: Clique) -> FineShares | None:
-        """Shares of a number by fine bins; None where it was not counted so, or there are more columns."""
+        """Shares of a number by fine bins; None for several columns, or without a count by fine bins."""
         if not self._is_fine(clique):
             return None
         counted, within = self._fine[clique[0]], self.finer.within(clique[0], self._binning)
-        known, codes = self._part(clique), self._binning.sizes[clique[0]]
+        marginal, codes = self._marginal(clique), self._binning.sizes[clique[0]]
         coarse = np.full(codes, 1.0 / codes)
-        if known is not None:
-            coarse += known.table - known.table.mean()
-        variance = math.inf if known is None else known.variance
+        if marginal is not None:
+            coarse += marginal.table - marginal.table.mean()
+        variance = math.inf if marginal is None else marginal.variance
         return FineShares(counted.values / self.rows, counted.sigma / self.rows, within, coarse, variance)
 
     def _points(self, place: int, binning: Binning, cuts: tuple[float, ...], pieces: int) -> _Points:
         key = place, binning is self.finer, cuts, pieces
         if key not in self._cells:
-            if len(self._cells) >= _MOST_CELLS:
+            if len(self._cells) >= _MOST_CACHED:
                 self._cells.clear()
             self._cells[key] = self._cells_of(place, binning, cuts, pieces)
         return self._cells[key]
@@ -258,8 +263,8 @@ class CountEvidence:
             shares[row, : len(own)] = parts
         return _Points(values, shares)
 
-    def _on(self, function: Function, clique: Clique, grid: Sequence[_Points]) -> FloatArray:
-        """Values of a function, codes and points of each column being two axes after one another."""
+    def _values_on(self, function: Function, clique: Clique, grid: Sequence[_Points]) -> FloatArray:
+        """Values of a function at the grid: two axes for each column, its codes and their points."""
         shape = [1] * (2 * len(grid))
         values: dict[str, FloatArray] = {}
         for axis, (place, points) in enumerate(zip(clique, grid, strict=True)):
@@ -269,16 +274,16 @@ class CountEvidence:
         whole = [side for points in grid for side in points.values.shape]
         return np.broadcast_to(np.asarray(function.of(values), np.float64), whole)
 
-    def _part(self, columns: Clique) -> _Part | None:
-        if columns not in self._parts:
-            self._parts[columns] = self._combined(columns)
-        return self._parts[columns]
+    def _marginal(self, columns: Clique) -> _Marginal | None:
+        if columns not in self._marginals:
+            self._marginals[columns] = self._averaged(columns)
+        return self._marginals[columns]
 
-    def _combined(self, columns: Clique) -> _Part | None:
-        """All tables that hold some columns, summed down to them and averaged by precision."""
+    def _averaged(self, columns: Clique) -> _Marginal | None:
+        """Average all tables that include the columns, summed down to these, by precision; None: no table."""
         sizes, total, weights = self._binning.sizes, np.zeros(()), 0.0
         if not columns:
-            return _Part(np.ones(()), 0.0)
+            return _Marginal(np.ones(()), 0.0)
         for measured in self._release.measurements:
             if not set(columns) <= set(measured.clique):
                 continue
@@ -289,7 +294,7 @@ class CountEvidence:
             total, weights = total + weight * table.sum(axis=others), weights + weight
         if not weights:
             return None
-        return _Part(total / (weights * self.rows), 1.0 / (weights * self.rows**2))
+        return _Marginal(total / (weights * self.rows), 1.0 / (weights * self.rows**2))
 
     def _missing(self, columns: Clique) -> str:
         names = " and ".join(self._binning.names[column] for column in columns)
@@ -298,28 +303,28 @@ class CountEvidence:
 
 
 def _no_noise(figure: ReleasedFigure, reach: float) -> ReleasedFigure:
-    """Figure that is public where it has noise of rounding alone."""
+    """Figure without its noise where the noise is rounding error alone."""
     return ReleasedFigure(figure.estimate) if figure.deviation <= _NOTHING * reach else figure
 
 
 def _added(one: Law, other: Law) -> Law:
     """Law of the sums of functions of two columns, whose noise is independent."""
 
-    def both(a: ReleasedFigure, b: ReleasedFigure) -> ReleasedFigure:
+    def add(a: ReleasedFigure, b: ReleasedFigure) -> ReleasedFigure:
         return ReleasedFigure(a.estimate + b.estimate, math.hypot(a.deviation, b.deviation))
 
     names = [each.name for each in fields(Between)]
-    whole = Between(*(both(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
+    whole = Between(*(add(getattr(one.whole, name), getattr(other.whole, name)) for name in names))
     return Law(one.means + other.means, one.covariance + other.covariance, whole, one.reach + other.reach)
 
 
 def _combined(coefficients: Sequence[float], tables: Sequence[FloatArray]) -> FloatArray:
-    found: FloatArray = np.sum([a * each for a, each in zip(coefficients, tables, strict=True)], axis=0)
-    return found
+    total: FloatArray = np.sum([a * each for a, each in zip(coefficients, tables, strict=True)], axis=0)
+    return total
 
 
 def _means(values: FloatArray, grid: Sequence[_Points]) -> FloatArray:
-    """Mean of a function over each cell, (codes of each column)."""
+    """Mean of a function over each cell; one axis for each column, its codes."""
     for axis in reversed(range(len(grid))):
         shares = grid[axis].shares
         shape = [1] * values.ndim
@@ -329,17 +334,17 @@ def _means(values: FloatArray, grid: Sequence[_Points]) -> FloatArray:
 
 
 def _split(tables: Sequence[FloatArray], clique: Clique) -> Iterator[tuple[Clique, list[FloatArray]]]:
-    """Parts of tables over a clique, for each set of its columns, in the shape of these."""
+    """Parts in V_A of tables over a clique, for each set A of its columns; an axis for each column of A."""
     axes = range(len(clique))
     for size in range(len(clique) + 1):
-        for kept in itertools.combinations(axes, size):
+        for chosen in itertools.combinations(axes, size):
             parts = []
             for table in tables:
-                part = table.mean(axis=tuple(axis for axis in axes if axis not in kept))
+                part = table.mean(axis=tuple(axis for axis in axes if axis not in chosen))
                 for axis in range(size):
                     part = part - part.mean(axis=axis, keepdims=True)
                 parts.append(part)
-            yield tuple(clique[axis] for axis in kept), parts
+            yield tuple(clique[axis] for axis in chosen), parts
 
 
 def _size(tables: Sequence[FloatArray]) -> float:
@@ -356,14 +361,14 @@ def _bin(
     cuts: tuple[float, ...],
     pieces: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Values of the bin [start, end) but atoms, with the share of it that each stands for; 0 for its ends.
+    """Values of the bin [start, end) without atoms, and the share of the bin that each has; 0 for its ends.
 
-    Kept, as most bins of a question have no cut and are the same in the next.
+    The results are cached, as most bins of a question have no cut and are equal in the next question.
     """
     values, shares = _inside(axis, start, end, last, cuts, pieces)
-    kept = ~np.isin(values, atoms)  # no row of this bin has the value of an atom
-    left = float(shares[kept].sum())
-    return (values[kept], shares[kept] / left) if left else (values[:1], np.ones(1))
+    plain = ~np.isin(values, atoms)  # no row of this bin has the value of an atom
+    total = float(shares[plain].sum())
+    return (values[plain], shares[plain] / total) if total else (values[:1], np.ones(1))
 
 
 def _inside(

@@ -1,6 +1,6 @@
-"""Interface to what a release knows of means over its rows, whichever method it is of.
+"""`Evidence`: the interface by which answers read means of rows from a release of any method.
 
-A method of release is asked through one implementation of `Evidence`; `fedkme.answers.folder` chooses it.
+Each kind of release has one implementation of `Evidence`; `fedkme.answers.folder` chooses it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Law:
     """Estimates of means over the rows, and the law of their error.
 
     Attributes:
-        means: (k,) estimates, linear in what was released.
-        covariance: (k, k) of the released noise in them, exact.
-        whole: the combination that was asked for, between what its rows may have at least and at most.
-        reach: most that the combination can be of a row, in size.
-        supposed: words of what the bounds suppose of the rows, empty where they suppose nothing.
-        reason: why they are no answer, or empty: they are in the span of what was released.
+        means: (k,) estimates, linear in the released numbers.
+        covariance: (k, k) covariance of the released noise in the estimates, exact.
+        whole: mean of the requested combination, between the least and the most that the rows allow.
+        reach: largest absolute value of the combination for any one row.
+        reason: why the release does not give these means; empty: it gives them.
+        assumption: assumption of the bounds about the rows, in words for a method; empty: none.
     """
 
     means: FloatArray
@@ -35,11 +35,11 @@ class Law:
     whole: Between
     reach: float
     reason: str = ""
-    supposed: str = ""
+    assumption: str = ""
 
 
 def outside(count: int, reason: str) -> Law:
-    """Law of what is not in the span of a release."""
+    """Law of means that a release does not give."""
     nothing = ReleasedFigure(0.0)
     between = Between(nothing, nothing, nothing, nothing)
     return Law(np.zeros(count), np.zeros((count, count)), between, 0.0, reason)
@@ -47,21 +47,26 @@ def outside(count: int, reason: str) -> Law:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean square over the rows of a function, which the variance of sampling follows from.
+    """Mean square of a function over the rows, from which the variance of sampling follows.
 
     Attributes:
-        estimate: of it.
-        most: bound on it.
-        told: whether the release tells it; else it is supposed.
+        estimate: estimate of the mean square.
+        most: upper bound on the mean square.
+        measured: whether the release gives the mean square; else estimate and bound are assumed.
     """
 
     estimate: float
     most: DoubtfulBound
-    told: bool
+    measured: bool
+
+    def times(self, factor: float) -> Spread:
+        """Spread of a function whose square is `factor` times as large; factor >= 0."""
+        most = DoubtfulBound(factor * self.most.value, self.most.doubt)
+        return Spread(factor * self.estimate, most, self.measured)
 
 
 class Evidence(Protocol):
-    """Knowledge of means over N rows."""
+    """Means of functions over the N rows of a release."""
 
     @property
     def schema(self) -> Schema:
@@ -73,27 +78,27 @@ class Evidence(Protocol):
 
     @property
     def together(self) -> int:
-        """Rows of one person, or of one group that epsilon holds for, at most: they may be all alike."""
+        """Largest number of rows of one person, or of one group that epsilon protects; all may be alike."""
 
     @property
     def method(self) -> str:
         """Way in which answers are computed, in a few words."""
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
-        """Means of functions, as one combination of them needs them.
+        """Estimate means of functions, and bound the mean of one linear combination of the functions.
 
         Args:
-            functions: of a row.
-            coefficients: of the combination, one for each; (k,).
+            functions: k functions of a row.
+            coefficients: (k,) coefficients of the combination.
 
         Raises:
-            QuestionError: the functions are of more columns together than can be tabled.
+            QuestionError: the functions depend on more columns together than a table can hold.
         """
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
-        """Mean square of a combination of two functions."""
+        """Mean square of a linear combination of two functions."""
 
 
 def rows_together(schema: Schema, settings: Mapping[str, Any]) -> int:
-    """Count the rows that may be of one person, or of one group, by what is public."""
+    """Largest number of rows of one person, or of one group, by the public schema and settings."""
     return max(rows_of_person(schema), int(settings.get("group", 1)))

@@ -1,6 +1,6 @@
-"""Folder with a release that can be asked: a simulation's, or what a consumer received.
+"""Folder of a release that answers questions: a simulation's, or a consumer's output.
 
-The one place that knows which implementation of `Evidence` answers for which file.
+Only this module knows which implementation of `Evidence` reads which release file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedkme.answers.answer import Answer, Target, ask
 from fedkme.answers.counts import CountEvidence
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.grammar import separate
-from fedkme.answers.made_rows import Made
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.answers.sums import SumEvidence
 from fedkme.errors import DataError, FedkmeError, QuestionError, on_disk
 from fedkme.ops.derivation import Derivation
@@ -29,10 +29,10 @@ RELEASE, SYNTHETIC, WEIGHTED = "release.npz", "synthetic.npz", "weighted.npz"
 
 
 def evidence_of(data: bytes, source: str = "the release") -> Evidence:
-    """Evidence that a release file holds.
+    """Evidence from the bytes of a release file.
 
     Raises:
-        DataError: it is no release that can be asked.
+        DataError: the bytes are not a release of a known method.
     """
     if protocol_of(data, source) == PROTOCOL:
         return CountEvidence(counts_from_bytes(data, source))
@@ -41,16 +41,16 @@ def evidence_of(data: bytes, source: str = "the release") -> Evidence:
 
 @dataclass(frozen=True, eq=False)
 class AskedFolder:
-    """A folder with `release.npz`, and rows that were made of it where there are any."""
+    """A folder with `release.npz`, and with the synthetic rows of the release, if it has any."""
 
     folder: Path
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Evidence that the release holds.
+        """Evidence from the release of the folder.
 
         Raises:
-            DataError: there is no release, or none that can be asked.
+            DataError: the folder has no release, or one of an unknown method.
         """
         path = self.folder / RELEASE
         remedy = "Give the folder of a release, a simulation's or a consumer's 'output'."
@@ -61,39 +61,39 @@ class AskedFolder:
     def ask(
         self, questions: str | Sequence[str], target: Target | None = None
     ) -> tuple[list[Answer], dict[str, FedkmeError]]:
-        """Answer questions, see `fedkme.answers.answer.ask`; one that cannot be answered stops no other.
+        """Answer questions, see `fedkme.answers.answer.ask`; a question that fails does not stop the others.
 
         Returns:
-            Answers, and what is wrong with each text that is not understood, is none about these columns, or
-            could not be computed.
+            Answers, and an error for each question that is not understood, does not fit the schema, or could
+            not be computed.
 
         Raises:
-            DataError: there is no release, or none that can be asked.
+            DataError: the folder has no release, or one of an unknown method.
         """
         evidence, answers, failures = self.evidence, list[Answer](), dict[str, FedkmeError]()
         for text in [questions] if isinstance(questions, str) else questions:
             for each in separate(text):
-                steps = Derivation("Ask otherwise; the other questions were answered.")
+                steps = Derivation("Ask in other words; the other questions were answered.")
 
-                def answered(question: str) -> list[Answer] | QuestionError:
+                def try_to_answer(question: str) -> list[Answer] | QuestionError:
                     try:
-                        return ask(evidence, question, target, self._made)
+                        return ask(evidence, question, target, self._synthetic_rows)
                     except QuestionError as error:
                         return error
 
-                found = steps.step("the answer", partial(answered, each))
-                if isinstance(found, list):
-                    answers += found
+                result = steps.step("the answer", partial(try_to_answer, each))
+                if isinstance(result, list):
+                    answers += result
                 else:
-                    failures[each] = found or steps.losses[0]
+                    failures[each] = result or steps.losses[0]
         return answers, failures
 
-    def _made(self) -> Made | None:
+    def _synthetic_rows(self) -> WeightedTable | None:
         synthetic, weighted = self.folder / SYNTHETIC, self.folder / WEIGHTED
         if synthetic.exists():
             arrays = read_arrays(synthetic, SYNTHETIC)
-            return Made(table_from_arrays(arrays["x"], arrays.get("y")))
+            return WeightedTable(table_from_arrays(arrays["x"], arrays.get("y")))
         if weighted.exists():
             arrays = read_arrays(weighted, WEIGHTED)
-            return Made(table_from_arrays(arrays["x"], None), arrays["weight"].astype(np.float64))
+            return WeightedTable(table_from_arrays(arrays["x"], None), arrays["weight"].astype(np.float64))
         return None

@@ -1,4 +1,4 @@
-"""Functions of a row that questions are about: each is of a few columns of the schema."""
+"""Functions of a row whose means answer questions; each depends on a few columns of the schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 
 Values = Mapping[str, FloatArray]
-"""Columns by name, (k,) each: numbers as they are, categories and classes by their index."""
+"""Columns by name, (k,) each: numbers unchanged, categories and classes as their index."""
 Cuts = Mapping[str, frozenset[float]]
 AnyColumn = Numeric | Category | Label
 MOST_TESTS = 64
@@ -23,12 +23,12 @@ MOST_TESTS = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Function:
-    """A function of rows.
+    """A function of a row, for many rows at once.
 
     Attributes:
-        columns: names of those that it depends on.
-        of: takes their values to a number for each row, (k,).
-        cuts: values of numeric columns at which it may jump.
+        columns: names of the columns that the function depends on.
+        of: maps values of these columns to a number for each row, (k,).
+        cuts: values of numeric columns at which the function may jump.
     """
 
     columns: frozenset[str]
@@ -43,16 +43,16 @@ class Function:
 
     @property
     def square(self) -> Function:
-        """Square of it."""
+        """Square of the function."""
         return self * self
 
 
 ONE = Function(frozenset(), lambda values: np.ones(()))
-"""1 for each row."""
+"""Function that is 1 for each row."""
 
 
 def combined(coefficients: Sequence[float], functions: Sequence[Function], constant: float = 0.0) -> Function:
-    """Linear combination of functions, and a constant."""
+    """Linear combination of functions, plus a constant."""
 
     def of(values: Values) -> FloatArray:
         parts = (a * f.of(values) for a, f in zip(coefficients, functions, strict=True))
@@ -62,12 +62,12 @@ def combined(coefficients: Sequence[float], functions: Sequence[Function], const
 
 
 def number(name: str, centre: float = 0.0) -> Function:
-    """A column less a number."""
+    """Function that is a column less a number."""
     return Function(frozenset([name]), lambda values: values[name] - centre)
 
 
 def inside(name: str, low: float, high: float, closed: bool) -> Function:
-    """1 where low <= column < high, or <= high where the interval is closed."""
+    """Function that is 1 where low <= column < high, or <= high where the interval is closed, else 0."""
 
     def of(values: Values) -> FloatArray:
         above = values[name] >= low
@@ -77,21 +77,22 @@ def inside(name: str, low: float, high: float, closed: bool) -> Function:
 
 
 def none_of(name: str, values: Sequence[float]) -> Function:
-    """1 where a column is none of some numbers."""
+    """Function that is 1 where a column has none of some values, else 0."""
     return Function(frozenset([name]), lambda rows: (~np.isin(rows[name], values)).astype(np.float64))
 
 
 def equal(name: str, code: float) -> Function:
-    """1 where a column is a number, or a category by its index."""
+    """Function that is 1 where a column is a number, or has the category of an index, else 0."""
     return Function(frozenset([name]), lambda values: (values[name] == code).astype(np.float64))
 
 
 def taken_apart(function: Function, schema: Schema) -> Function:
-    """Take a nullable number and its gap apart in a function, which stays the same on every possible row.
+    """Replace a function by one that separates nullable numbers from their gaps, equal on all possible rows.
 
-    Where the number is empty, its cell holds the public value m: no row has a gap and another value. There
-    the function f(x, gap) may be anything, and is f(x, no) + f(m, yes) - f(m, no): a function of the number
-    and one of the gap, for whatever else f depends on. So neither has to be counted with the other.
+    Where a number x is empty, its cell holds the public value m, so no possible row has a gap and another
+    value. Therefore f(x, gap) may be replaced by f(x, no), plus f(m, yes) - f(m, no) where there is a gap:
+    a function of the number plus a function of the gap, whatever else f depends on. So the number and its gap
+    need not be counted together.
     """
     numbers = {column.name: column for column in schema.columns}
     for gap in schema.columns:
@@ -104,13 +105,13 @@ def taken_apart(function: Function, schema: Schema) -> Function:
 
 
 def number_and_gap(function: Function, name: str, missing: float, gap: str) -> tuple[Function, Function]:
-    """Write a function of a nullable number and its gap as a sum of one of each, on every possible row.
+    """Split a function into one of a nullable number and one of its gap; the sum is equal on possible rows.
 
     Args:
-        function: of these two columns at most.
-        name: the number.
-        missing: its public value in a gap.
-        gap: the column that marks gaps.
+        function: a function of these two columns at most.
+        name: name of the number.
+        missing: public value of the number in a gap.
+        gap: name of the column that marks gaps.
     """
     no, yes = (np.asarray(float(GAPS.index(each))) for each in (NO_GAP, GAP))
 
@@ -141,14 +142,14 @@ def _without_gap(
 
 
 def tests_of(columns: Sequence[AnyColumn], names: Sequence[str]) -> list[Function]:
-    """Functions that tell the law of a few columns: x and x^2, categories, and products of two of these.
+    """Functions that characterise the law of columns: x, x^2, single categories, and products of two columns.
 
-    Products are left out where there are more than MOST_TESTS.
+    Products are left out where there would be more than MOST_TESTS functions.
     """
     single = [_tests(column, name) for column, name in zip(columns, names, strict=True)]
     pairs = [f * g for one, other in combinations(single, 2) for f in one for g in other]
-    alone = [f for each in single for f in each]
-    return [*alone, *pairs] if len(alone) + len(pairs) <= MOST_TESTS else alone[:MOST_TESTS]
+    of_one = [f for each in single for f in each]
+    return [*of_one, *pairs] if len(of_one) + len(pairs) <= MOST_TESTS else of_one[:MOST_TESTS]
 
 
 def _tests(column: AnyColumn, name: str) -> list[Function]:
@@ -159,7 +160,7 @@ def _tests(column: AnyColumn, name: str) -> list[Function]:
 
 
 def columns_of(schema: Schema) -> dict[str, AnyColumn]:
-    """Columns of a table by name; the label's last."""
+    """Columns of a table by name; the label is the last."""
     columns: dict[str, AnyColumn] = {name: column for column in schema.columns for name in column.names}
     if schema.label is not None:
         columns[schema.label.name] = schema.label
@@ -167,14 +168,14 @@ def columns_of(schema: Schema) -> dict[str, AnyColumn]:
 
 
 def names_of(column: AnyColumn) -> tuple[str, ...]:
-    """Categories or classes of a column; none of a number."""
+    """Categories or classes of a column; empty for a number."""
     if isinstance(column, Numeric):
         return ()
     return column.categories if isinstance(column, Category) else column.classes
 
 
 def values_of(table: Table, schema: Schema) -> dict[str, FloatArray]:
-    """Columns of a table, by name."""
+    """Values of the columns of a table, by name."""
     values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
     if schema.label is not None and table.labels is not None:
         values[schema.label.name] = table.labels.astype(np.float64)

@@ -43,7 +43,7 @@ Value: TypeAlias = float | str
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A name in a question, and where it stands in the text, from 1."""
+    """Name of a column in a question, with its place in the text, counted from 1."""
 
     name: str
     place: int
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnTest:
-    """Test of a column against a value, which stands at `place`."""
+    """Comparison of a column with a value; `place` is the place of the value in the text."""
 
     column: Column
     sign: str
@@ -61,7 +61,7 @@ class ColumnTest:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Test whether a column has one of some values."""
+    """Test whether a column has one of several values."""
 
     column: Column
     values: tuple[Value, ...]
@@ -70,14 +70,14 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Condition that holds where another does not."""
+    """Condition that holds where `inner` does not."""
 
     inner: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Condition that holds where two do."""
+    """Condition that holds where `left` and `right` both do."""
 
     left: Condition
     right: Condition
@@ -85,7 +85,7 @@ class Both:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Condition that holds where one of two does."""
+    """Condition that holds where `left` or `right` does."""
 
     left: Condition
     right: Condition
@@ -96,16 +96,16 @@ Condition: TypeAlias = ColumnTest | OneOf | Not | Both | Either
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
-    """One question as it was written.
+    """One question after parsing.
 
     Attributes:
-        text: of it alone.
+        text: text of this question alone.
         call: one of CALLS.
-        columns: its arguments that are columns.
-        number: its argument that is a number: a quantile's level, a histogram's bins.
+        columns: arguments that are columns.
+        number: argument that is a number: the level of a quantile, the bins of a histogram.
         condition: argument of `count` and `share`.
-        where: rows that it is about; None: all.
-        by: column for each of whose categories it is answered.
+        where: condition for the rows that the question is about; None: all rows.
+        by: column whose categories each get an answer; None: one answer for all rows.
     """
 
     text: str
@@ -122,15 +122,16 @@ class _Token:
     kind: str
     text: str
     place: int
-    """Character of the text, from 1."""
+    """Place of the first character in the text, counted from 1."""
     end: int
+    """Offset behind the last character, counted from 0."""
 
 
 def parse(text: str) -> list[ParsedQuestion]:
-    """Read questions.
+    """Parse questions.
 
     Raises:
-        QuestionError: the text is none; says what is wrong at which character.
+        QuestionError: the text has a mistake; the message names the character.
     """
     if len(text) > MOST_CHARACTERS:
         raise QuestionError(
@@ -140,7 +141,7 @@ def parse(text: str) -> list[ParsedQuestion]:
 
 
 def separate(text: str) -> list[str]:
-    """Texts of the questions that stand between `;`, understood or not."""
+    """Split a text at `;` into the texts of its questions, whether they can be parsed or not."""
     return [each.strip() for each in _QUESTION.findall(text) if each.strip()] or [text]
 
 
@@ -157,29 +158,33 @@ class _Parser:
         self._depth = 0
 
     def questions(self) -> list[ParsedQuestion]:
-        found = []
+        questions = []
         while self._next.kind != "end":
-            if not self._took(";"):
-                found.append(self._question())
-                if self._next.kind != "end" and not self._took(";"):
-                    self._expected("the question ends, or goes on with 'where', one 'by', or ';' and another")
-        if not found:
+            if not self._skip(";"):
+                questions.append(self._question())
+                if self._next.kind != "end" and not self._skip(";"):
+                    self._refuse("the question ends, or goes on with 'where', one 'by', or ';' and another")
+        if not questions:
             raise QuestionError("there is no question", 'Ask for example "mean(age) by sex".')
-        return found
+        return questions
 
     def _question(self) -> ParsedQuestion:
         start = self._next
         call = self._word(CALLS, f"a question begins with one of {', '.join(CALLS)}")
-        self._take("(", f"'{call}' is followed by its arguments in parentheses")
+        self._require("(", f"'{call}' is followed by its arguments in parentheses")
         columns, number, condition = self._arguments(call)
-        self._take(")", f"the arguments of '{call}' end here")
+        self._require(")", f"the arguments of '{call}' end here")
         where: Condition | None = None
         by: Column | None = None
         while self._is_word("where", "by"):
             token = self._next
             word = self._word(("where", "by"), "")
             if (where if word == "where" else by) is not None:
-                raise wrong(token.place, f"'{word}' stands twice", "Join conditions with 'and'; ask by one.")
+                raise wrong(
+                    token.place,
+                    f"'{word}' stands twice",
+                    "Join conditions with 'and'; give one column to 'by'.",
+                )
             if word == "where":
                 where = self._condition()
             else:
@@ -195,12 +200,12 @@ class _Parser:
             return (), None, self._condition()
         columns = (self._column(),)
         if call == "corr":
-            self._take(",", "'corr' takes two columns")
+            self._require(",", "'corr' takes two columns")
             return (*columns, self._column()), None, None
         if call == "quantile":
-            self._take(",", "'quantile' takes a column and a level, such as 0.9")
+            self._require(",", "'quantile' takes a column and a level, such as 0.9")
             return columns, self._number(), None
-        if call == "histogram" and self._took(","):
+        if call == "histogram" and self._skip(","):
             return columns, self._number(), None
         return columns, None, None
 
@@ -210,11 +215,11 @@ class _Parser:
     def _joined(
         self, word: str, kind: Callable[[Condition, Condition], Condition], part: Callable[[], Condition]
     ) -> Condition:
-        found = part()
+        condition = part()
         while self._is_word(word):
             self._at += 1
-            found = kind(found, part())
-        return found
+            condition = kind(condition, part())
+        return condition
 
     def _negation(self) -> Condition:
         self._depth += 1
@@ -224,9 +229,9 @@ class _Parser:
             if self._is_word("not"):
                 self._at += 1
                 return Not(self._negation())
-            if self._took("("):
+            if self._skip("("):
                 inner = self._condition()
-                self._take(")", "a parenthesis is closed here")
+                self._require(")", "a parenthesis is closed here")
                 return inner
             return self._test()
         finally:
@@ -242,37 +247,37 @@ class _Parser:
             return Not(self._membership(column)) if negated else self._membership(column)
         sign = self._next
         if sign.kind != "sign" or sign.text in "(),;":
-            self._expected("a column is followed by =, !=, <, <=, >, >= or in")
+            self._refuse("a column is followed by =, !=, <, <=, >, >= or in")
         self._at += 1
         place = self._next.place
         return ColumnTest(column, _SIGNS.get(sign.text, sign.text), self._value(), place)
 
     def _membership(self, column: Column) -> OneOf:
-        self._take("(", "'in' is followed by values in parentheses")
+        self._require("(", "'in' is followed by values in parentheses")
         places, values = [self._next.place], [self._value()]
-        while self._took(","):
+        while self._skip(","):
             places.append(self._next.place)
             values.append(self._value())
-        self._take(")", "the list of values ends here")
+        self._require(")", "the list of values ends here")
         return OneOf(column, tuple(values), tuple(places))
 
     def _column(self) -> Column:
         token = self._next
         if token.kind not in ("name", "quoted"):
-            self._expected("a column's name stands here")
+            self._refuse("a column's name stands here")
         self._at += 1
         return Column(token.text, token.place)
 
     def _value(self) -> Value:
         token = self._next
         if token.kind not in ("number", "text"):
-            self._expected("a value is due: a number, or a name between single quotes")
+            self._refuse("a value stands here: a number, or a name between single quotes")
         self._at += 1
         return float(token.text) if token.kind == "number" else token.text
 
     def _number(self) -> float:
         if self._next.kind != "number":
-            self._expected("a number stands here")
+            self._refuse("a number stands here")
         self._at += 1
         return float(self._tokens[self._at - 1].text)
 
@@ -285,27 +290,27 @@ class _Parser:
 
     def _word(self, words: tuple[str, ...], expected: str) -> str:
         if not self._is_word(*words):
-            self._expected(expected)
+            self._refuse(expected)
         self._at += 1
         return self._tokens[self._at - 1].text.lower()
 
-    def _took(self, sign: str) -> bool:
-        found = self._next.kind == "sign" and self._next.text == sign
-        self._at += found
-        return found
+    def _skip(self, sign: str) -> bool:
+        matches = self._next.kind == "sign" and self._next.text == sign
+        self._at += matches
+        return matches
 
-    def _take(self, sign: str, expected: str) -> None:
-        if not self._took(sign):
-            self._expected(f"{expected}: '{sign}'")
+    def _require(self, sign: str, expected: str) -> None:
+        if not self._skip(sign):
+            self._refuse(f"{expected}: '{sign}'")
 
-    def _expected(self, expected: str) -> NoReturn:
+    def _refuse(self, expected: str) -> NoReturn:
         token = self._next
         seen = f"'{token.text[:40]}'" if token.kind != "end" else "the end"
         raise wrong(token.place, f"{seen} is not understood", f"Here {expected}.")
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
+    tokens, at = [], 0
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
@@ -313,12 +318,12 @@ def _tokens(text: str) -> list[_Token]:
             raise wrong(
                 at + 1,
                 f"{text[at]!r} is not understood",
-                "Names of columns with other signs stand between double quotes, values between single ones.",
+                "Put names of columns with other signs between double quotes, values between single quotes.",
             )
         kind, at = match.lastgroup, match.end()
         value = match.group(kind)
         if kind == "number" and not math.isfinite(float(value)):
-            raise wrong(match.start(kind) + 1, "the number is too large", "Give a smaller one.")
+            raise wrong(match.start(kind) + 1, "the number is too large", "Give a smaller number.")
         quotes = kind in ("quoted", "text")
-        found.append(_Token(kind, value, match.start(kind) + 1 - quotes, at))
-    return [*found, _Token("end", "", len(text.rstrip()) + 1, len(text))]
+        tokens.append(_Token(kind, value, match.start(kind) + 1 - quotes, at))
+    return [*tokens, _Token("end", "", len(text.rstrip()) + 1, len(text))]

@@ -1,4 +1,4 @@
-"""Answers that rows give themselves: those made of a release, or those of a table."""
+"""Exact answers from rows: the synthetic rows of a release, or the rows of a table."""
 
 from __future__ import annotations
 
@@ -15,56 +15,54 @@ from fedkme.tables.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Rows that were made of a release, for questions that it does not answer itself, with their weights."""
+class WeightedTable:
+    """Rows with weights that add up to 1, (k,); None: all rows weigh the same."""
 
     table: Table
     weights: FloatArray | None = None
 
 
-def value_in_rows(quantity: Quantity, schema: Schema, total: int, made: Made) -> float:
+def value_in_rows(quantity: Quantity, schema: Schema, total: int, rows: WeightedTable) -> float:
     """Value of a quantity among rows.
 
     Args:
-        quantity: of the question.
-        schema: of the rows.
-        total: rows that the rows stand for, for counts and sums.
-        made: the rows, with their weights.
+        quantity: quantity that is asked for.
+        schema: schema of the rows.
+        total: number of rows that `rows` stand for, which scales counts and sums.
+        rows: the rows, with their weights.
     """
-    values = values_of(made.table, schema)
-    count = len(made.table)
-    weights = np.full(count, 1.0 / count) if made.weights is None else made.weights
+    values = values_of(rows.table, schema)
+    count = len(rows.table)
+    weights = np.full(count, 1.0 / count) if rows.weights is None else rows.weights
 
     def mean(function: Function) -> float:
         return float(weights @ np.broadcast_to(_evaluated(function, values), count))
 
-    def ratio(asked: Ratio) -> float:
-        under = mean(asked.denominator or ONE)
-        value = asked.offset + mean(asked.numerator) / under if under > 0.0 else math.nan
-        return min(max(value, asked.limits[0]), asked.limits[1])  # weights may be negative
+    def ratio(quotient: Ratio) -> float:
+        under = mean(quotient.denominator or ONE)
+        value = quotient.offset + mean(quotient.numerator) / under if under > 0.0 else math.nan
+        return min(max(value, quotient.limits[0]), quotient.limits[1])  # weights may be negative
 
-    def variance(asked: Variance) -> float:
-        value = ratio(asked.around(ratio(asked.mean)))
-        return min(value, asked.limits[1])
+    def variance(column: Variance) -> float:
+        return min(ratio(column.around(ratio(column.mean))), column.limits[1])
 
     match quantity:
         case Ratio():
-            value, scale = ratio(quantity), total if quantity.total else 1
+            return ratio(quantity) * (total if quantity.total else 1)
         case Variance():
-            value, scale = variance(quantity), 1
+            return variance(quantity)
         case Correlation(one, two):
             units = [math.sqrt(max(variance(each), 0.0)) for each in (one, two)]
             if not all(unit > 0.0 for unit in units):
                 return math.nan
-            asked = quantity.around([ratio(each.mean) for each in (one, two)], units)
-            value, scale = ratio(asked), 1
-        case Quantile(name, _, level, rows):
-            held = np.broadcast_to(_evaluated(rows, values), count) * weights
+            return ratio(quantity.around([ratio(each.mean) for each in (one, two)], units))
+        case Quantile(name, _, level, group):
+            shares = np.broadcast_to(_evaluated(group, values), count) * weights
             order = np.argsort(values[name])
-            place = int(np.searchsorted(np.cumsum(held[order]), level * held.sum()))
-            value, scale = float(values[name][order[min(place, count - 1)]]), 1
-    return value * scale
+            place = int(np.searchsorted(np.cumsum(shares[order]), level * shares.sum()))
+            return float(values[name][order[min(place, count - 1)]])
 
 
 def _evaluated(function: Function, values: Values) -> FloatArray:
+    """Values of a function at the rows; NaN where the rows lack a column of the function."""
     return function.of(values) if function.columns <= values.keys() else np.full((), math.nan)

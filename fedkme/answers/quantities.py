@@ -1,4 +1,4 @@
-"""Questions as quantities, each made of means of functions over rows, with the values that it can have."""
+"""Quantities that questions ask for: each is built from means of functions of a row, and has its limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedkme.tables.columns import date_of
 from fedkme.tables.schema import Numeric, Schema
 
 Unit = Literal["number", "date"]
-"""Unit of an answer: `date` is a day, as days from 1970-01-01, whose deviations are in days."""
+"""Unit of an answer. `date`: a day, counted from 1970-01-01; its deviations are in days."""
 MOST_BINS = 1000
 MOST_ANSWERS = 10_000
 
@@ -25,12 +25,12 @@ class Ratio:
     """offset + E numerator / E denominator, or N times that.
 
     Attributes:
-        numerator: over the rows that the question is about; 0 for others.
-        denominator: 1 for these rows; None: all rows.
-        offset: public number that the numerator was centred by.
-        limits: smallest and largest value that there can be.
-        total: whether it is a number of rows, or a sum over them: N times the mean.
-        counts: whether it is a share of rows, or their number.
+        numerator: function whose mean is taken; 0 for rows that the question is not about.
+        denominator: 1 for the rows that the question is about, else 0; None: all rows.
+        offset: public number by which the numerator was centred.
+        limits: smallest and largest possible value.
+        total: whether the answer is a number of rows or a sum over rows: N times the mean.
+        counts: whether the quantity is a share of rows, or their number.
     """
 
     numerator: Function
@@ -46,9 +46,9 @@ class Variance:
     """Variance of a column over some rows.
 
     Attributes:
-        name: of the column.
-        column: its description.
-        rows: 1 for rows that the question is about; None: all.
+        name: name of the column.
+        column: description of the column.
+        rows: 1 for the rows that the question is about, else 0; None: all rows.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Variance:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Smallest and largest variance that there can be."""
+        """Smallest and largest possible variance."""
         low, high = self.column.limits
         return 0.0, (high - low) ** 2 / 4.0
 
@@ -67,7 +67,7 @@ class Variance:
         return _mean(self.name, self.column, self.rows, total=False)
 
     def around(self, centre: float) -> Ratio:
-        """Mean square distance to a number, which is the variance and the square of the mean's distance."""
+        """Mean square distance to a number: the variance plus the squared distance of the mean."""
         low, high = self.column.limits
         square = number(self.name, centre).square
         most = max(centre - low, high - centre) ** 2
@@ -76,7 +76,7 @@ class Variance:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Correlation:
-    """Correlation of two columns over some rows, by the variances of both."""
+    """Correlation of two columns over some rows."""
 
     one: Variance
     two: Variance
@@ -84,11 +84,16 @@ class Correlation:
     limits = (-1.0, 1.0)
 
     def around(self, centres: Sequence[float], deviations: Sequence[float]) -> Ratio:
-        """Mean of a product over that of half the squares, each column less a centre and in a unit.
+        """Mean of the product of both columns over the mean of half their squares, each centred and scaled.
 
-        By means and deviations themselves it is the correlation. With variances A and B, d and e the
-        distances of the means, all in these units, and r the correlation, it is (r sqrt(A B) + d e) /
-        ((A + d^2 + B + e^2) / 2): wrong by squares and products of what the units are off.
+        With the true means and deviations this ratio is the correlation. Let A and B be the variances, d and
+        e the distances of the means from the centres, all in the given units, and r the correlation. Then the
+        ratio is (r sqrt(A B) + d e) / ((A + d^2 + B + e^2) / 2), so its error is of second order in the
+        errors of centres and units.
+
+        Args:
+            centres: a number that is taken off each column.
+            deviations: a unit by which each column is divided.
         """
         columns = zip((self.one, self.two), centres, deviations, strict=True)
         a, b = (combined((1.0 / unit,), (number(each.name, centre),)) for each, centre, unit in columns)
@@ -98,19 +103,31 @@ class Correlation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quantile:
-    """Smallest value of a column that at least a share `level` of rows do not exceed."""
+    """Smallest value of a column that at least a share `level` of rows do not exceed.
+
+    Attributes:
+        name: name of the column.
+        column: description of the column.
+        level: the share, above 0 and below 1.
+        rows: 1 for the rows that the question is about, else 0.
+    """
 
     name: str
     column: Numeric
     level: float
     rows: Function
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Smallest and largest possible value."""
+        return self.column.limits
+
 
 Quantity: TypeAlias = Ratio | Variance | Correlation | Quantile
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class AskedPart:
+class QuestionPart:
     """One answer of a question: its group, such as `sex = Female` or a bin, and its quantity."""
 
     question: str
@@ -119,25 +136,25 @@ class AskedPart:
     unit: Unit = "number"
 
 
-def parts_of(questions: Sequence[ParsedQuestion], schema: Schema) -> list[AskedPart]:
-    """Every answer that questions ask for, in order.
+def parts_of(questions: Sequence[ParsedQuestion], schema: Schema) -> list[QuestionPart]:
+    """Parts of questions, in order: a question by a column, or for a histogram, has many.
 
     Raises:
         QuestionError: a column, a category or an argument that does not fit the schema.
     """
     conditions = Conditions(schema)
-    found: list[AskedPart] = []
+    parts: list[QuestionPart] = []
     for question in questions:
         unit = _unit(question, conditions)
         for name, rows in _groups(question, conditions):
             for piece, quantity in _quantities(question, rows, conditions):
                 group = ", ".join(text for text in (name, piece) if text)
-                found.append(AskedPart(question.text, group, quantity, unit))
-    if len(found) > MOST_ANSWERS:
+                parts.append(QuestionPart(question.text, group, quantity, unit))
+    if len(parts) > MOST_ANSWERS:
         raise QuestionError(
-            f"these questions have {len(found)} answers and {MOST_ANSWERS} are the limit", "Ask in parts."
+            f"these questions have {len(parts)} answers and {MOST_ANSWERS} are the limit", "Ask in parts."
         )
-    return found
+    return parts
 
 
 def _unit(question: ParsedQuestion, conditions: Conditions) -> Unit:
@@ -147,7 +164,7 @@ def _unit(question: ParsedQuestion, conditions: Conditions) -> Unit:
 
 
 def _groups(question: ParsedQuestion, conditions: Conditions) -> Iterator[tuple[str, Function | None]]:
-    """Name, and 1 for the rows, of each group; None: all rows."""
+    """Name of each group, and the function that is 1 for its rows; None: all rows."""
     rows = None if question.where is None else conditions.function(question.where)
     if question.by is None:
         yield "", rows
@@ -183,11 +200,10 @@ def _quantities(
 
 
 def _counted(question: ParsedQuestion, rows: Function | None, conditions: Conditions) -> Ratio:
-    asked = None if question.condition is None else conditions.function(question.condition)
-    held = [each for each in (asked, rows) if each is not None]
-    numerator = ONE
-    for each in held:
-        numerator = each if numerator is ONE else numerator * each
+    numerator = rows or ONE
+    if question.condition is not None:
+        condition = conditions.function(question.condition)
+        numerator = condition if rows is None else condition * rows
     if question.call == "count":
         return Ratio(numerator, None, 0.0, (0.0, 1.0), total=True, counts=True)
     return Ratio(numerator, rows, 0.0, (0.0, 1.0), counts=True)
@@ -195,7 +211,7 @@ def _counted(question: ParsedQuestion, rows: Function | None, conditions: Condit
 
 def _mean(name: str, column: Numeric, rows: Function | None, total: bool) -> Ratio:
     low, high = column.limits
-    middle = 0.0 if total and rows is not None else (low + high) / 2.0  # 0 for rows that are left out
+    middle = 0.0 if total and rows is not None else (low + high) / 2.0  # a row that is left out adds 0
     value = number(name, middle)
     numerator = value if rows is None else value * rows
     limits = (min(low, 0.0), max(high, 0.0)) if total and rows is not None else (low, high)
@@ -210,7 +226,7 @@ def _histogram(
     if not (bins.is_integer() and 1 <= bins <= MOST_BINS):
         raise wrong(question.columns[0].place, f"{bins:g} bins cannot be made", f"Take 1 to {MOST_BINS}.")
     edges = column.axis.edges(int(bins)).tolist()
-    pieces = [(f"= {_said(column)(atom)}", equal(name, atom)) for atom in column.atoms]
+    pieces = [(f"= {_formatter(column)(atom)}", equal(name, atom)) for atom in column.atoms]
     for start, stop in pairwise(edges):
         last = stop == edges[-1]
         chosen = inside(name, start, column.bounds[1] if last else stop, closed=last)
@@ -224,12 +240,12 @@ def _histogram(
 
 def _bin(start: float, stop: float, last: bool, column: Numeric) -> str:
     if column.integer:
-        text = _said(column)
+        text = _formatter(column)
         return text(start) if stop - start == 1 else f"{text(start)} to {text(stop - 1)}"
     return f"[{start:.6g}, {stop:.6g}{']' if last else ')'}"
 
 
-def _said(column: Numeric) -> Callable[[float], str]:
+def _formatter(column: Numeric) -> Callable[[float], str]:
     return date_of if column.kind == "date" else "{:.12g}".format
 
 

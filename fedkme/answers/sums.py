@@ -1,20 +1,23 @@
-"""Means from released sums of features: a projection on them, with the exact law of their noise.
+"""Means from released sums of features: a projection on the features, with the exact law of the noise.
 
-Let phi be the released features, y = mean of phi over the rows + noise of covariance Sigma, all public but
-the rows. For a function h and any w, k
+Let phi be the released features and y = mean of phi over the rows + noise of covariance Sigma. Everything
+but the rows is public. For a function h and any w, k
 
     mean h = k + w . mean phi + mean r,    r = h - k - w . phi,
 
-so k + w . y estimates it with noise N(0, w' Sigma w) and bias - mean r. w is a ridge regression of h on phi
-over rows of the public domain (`PublicRows`), which no private row and no noise has touched, and its penalty
-the one with the shortest interval: both are constants, and the law is exact. All private rows may lie where r
-is most: mean r is between the least and the most of r over rows of the domain which the regression has not
-seen, with more of them where h may jump. That these rows are so many is no proof for those between them.
-Where r may be more than half of what h varies by, h is not in the span of what was released.
+so k + w . y estimates mean h with noise N(0, w' Sigma w) and bias - mean r. w is a ridge regression of h on
+phi over rows of the public domain (`PublicRows`); its penalty is the one that gives the shortest interval.
+Neither private rows nor noise enter either choice, so both are constants and the law is exact. k has no
+noise, as N is public.
 
-Moments clip far rows, and of many columns nearly all rows of the domain: of a function without jumps, r
-is taken to be twice its mean over the domain in size, and the answer says what it supposes. Features by
-class have a column for each class: h may be of the label, too. The constant k has no noise, N being public.
+**Bias.** All private rows may lie where r is largest. So mean r is bounded by the least and the most value of
+r over test rows of the domain, which the regression has not seen; more of them lie where h may jump. This is
+no proof: rows between the test rows may have a larger r. Where r may span more than half of the range of h,
+the release does not give the mean of h.
+
+Moments clip far rows, and with many columns nearly all rows of the domain. There, for a function without
+jumps, |mean r| is assumed to be at most twice the mean of |r| over the domain, and the answer states the
+assumption. Features by class have a column for each class, so h may depend on the label, too.
 """
 
 from __future__ import annotations
@@ -48,43 +51,43 @@ from fedkme.features.domain import Domain
 from fedkme.features.maps import MapSpec
 from fedkme.features.sums import Layout, ReleasedEmbedding
 from fedkme.releases.file import StoredRelease
-from fedkme.releases.max_entropy import tilted
+from fedkme.releases.max_entropy import max_entropy_weights
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
 IntArray = NDArray[np.intp]
 MOST_FEATURES = 2500
-"""Features that take part; of more, those that vary most over the domain beside their noise."""
+"""Most features in a regression. Of more, those are taken that vary most over the domain over their noise."""
 _OUTSIDE = 0.5
-"""Part of a question's range over the domain that may be unseen; with more it is outside the span."""
-_SUPPOSED = "; supposes that few rows are as far out as its moments clip"
+"""Largest part of a function's range over the domain that the features may miss."""
+_ASSUMPTION = "; assumes that few rows are so far out that the moments clip them"
 _OUT = "not in the span of what was released"
 _TAILS = 4.0
-"""Factor of the sampling variance of a variance or a correlation that the release does not tell.
+"""Factor on the sampling variance of a variance or a correlation where the release does not give it.
 
-A law of exponential tails has it over a normal one: 8 against 2 sigma^4."""
+It is the ratio of that of a law with exponential tails to that of a normal law: 8 against 2 sigma^4."""
 _LEAST_SIGMA, _LEAST_ERROR, _NOTHING = 1e-9, 1e-3, 1e-12
-_HELD, _AT_EDGES, _MOST_REGRESSIONS = 1000, 300, 16
+_TEST_ROWS, _AT_EDGES, _MOST_REGRESSIONS = 1000, 300, 16
 _BLOCK = 200
 _EVEN, _LOW, _HIGH = 0.6, 0.15, 0.05
-"""Parts of the values of a number that lie evenly, at the lower bound, at the upper; the rest is near the
-lower, as skewed columns are."""
-_NEAR, _NEAREST = 0.5, 0.02  # part of the rows drawn to a centre, least part of their distance that is left
+"""Parts of the values of a number that are spread evenly, at the lower bound, and at the upper bound. The
+other values are near the lower bound, as those of skewed columns are."""
+_NEAR, _NEAREST = 0.5, 0.02  # part of the rows that move towards a centre; least factor on their distance
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PublicRows:
-    """Rows as a table of the schema has them, (k, c), and their columns by name."""
+    """Rows as in a table of the schema, (k, c), and their columns by name."""
 
     table: FloatArray
     values: Mapping[str, FloatArray]
 
 
 def public_rows(schema: Schema, count: int, stream: int, centre: FloatArray | None = None) -> PublicRows:
-    """Draw rows from the domain, each column by itself: the same for the same arguments.
+    """Draw rows from the domain, each column by itself; equal arguments give equal rows.
 
-    Numbers of half of the rows are drawn to `centre`, (n,) in model space, at all scales: private rows often
-    lie close together in their domain, where features that clip far rows say other things than elsewhere.
+    The numbers of half of the rows move towards `centre`, (n,) in model space, by factors of all scales:
+    private rows often lie close together, where features that clip far rows have other values than elsewhere.
     """
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA5, stream])))
     scales = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA6, stream])))
@@ -114,11 +117,11 @@ def public_rows(schema: Schema, count: int, stream: int, centre: FloatArray | No
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Regression:
-    """A function at rows of the domain that no regression was fitted to, and its regressions.
+    """Regressions of a function, and its values at the test rows.
 
     Attributes:
-        values: of the function, (L, C).
-        path: regressions with each penalty.
+        values: values of the function at the test rows, (L, C).
+        path: regressions, one for each penalty.
     """
 
     values: FloatArray
@@ -126,7 +129,7 @@ class _Regression:
 
 
 class SumEvidence:
-    """The `Evidence` of a release of embeddings."""
+    """`Evidence` from a release of embeddings."""
 
     def __init__(self, release: StoredRelease) -> None:
         self._release = release
@@ -142,19 +145,19 @@ class SumEvidence:
         self._at_edges: tuple[frozenset[tuple[str, float]], PublicRows, FloatArray] | None = None
         self._features = min(sum(phi.dimension for phi in self._maps), MOST_FEATURES)
 
-    def beside(self, release: StoredRelease) -> SumEvidence:
-        """Evidence of another release by the same maps and with the same noise, which saves computing.
+    def with_release(self, release: StoredRelease) -> SumEvidence:
+        """Evidence from another release with the same maps and noise, which reuses the regressions.
 
         Raises:
-            ConfigError: its maps or its noise are others.
+            ConfigError: the other release has different maps or different noise.
         """
         if [_public(each) for each in release.embeddings] != [_public(e) for e in self._release.embeddings]:
-            raise ConfigError("a release has other features or other noise", "Read it by itself.")
-        found = copy.copy(self)
-        found._release = release
-        found.__dict__.pop("_released", None)
-        found._guesses, found._products = {}, {}
-        return found
+            raise ConfigError("a release has other features or other noise", "Read that release by itself.")
+        evidence = copy.copy(self)
+        evidence._release = release
+        evidence.__dict__.pop("_released", None)
+        evidence._guesses, evidence._products = {}, {}
+        return evidence
 
     @property
     def schema(self) -> Schema:
@@ -173,11 +176,11 @@ class SumEvidence:
 
     @property
     def together(self) -> int:
-        """Rows of one person, or group, at most."""
+        """Largest number of rows of one person, or of one group."""
         return rows_together(self.schema, self._release.settings)
 
     def law(self, functions: Sequence[Function], coefficients: Sequence[float]) -> Law:
-        """Means of functions with their noise; see `Evidence.law`."""
+        """Estimate means of functions; see `Evidence.law`."""
         label, count = self.schema.label, len(functions)
         if label is not None and self._classes == 1 and any(label.name in f.columns for f in functions):
             return outside(count, f"{_OUT}: '{label.name}', the label, was left out")
@@ -195,10 +198,10 @@ class SumEvidence:
         flat = np.array([each.path.weights.reshape(len(RIDGES), -1) for each in regressions])
         noise = np.linalg.norm(np.tensordot(weights, flat, 1), axis=1)
         below, above = missed.min(axis=(1, 2)), missed.max(axis=(1, 2))
-        ridge, supposed = int((critical(0.0) * noise + (above - below) / 2.0).argmin()), ""
+        ridge, assumption = int((critical(0.0) * noise + (above - below) / 2.0).argmin()), ""
         if self._centre is not None and not cuts and above[ridge] - below[ridge] > _OUTSIDE * (most - least):
             typical = 2.0 * np.abs(missed).mean(axis=(1, 2))
-            ridge, supposed = int((critical(0.0) * noise + typical).argmin()), _SUPPOSED
+            ridge, assumption = int((critical(0.0) * noise + typical).argmin()), _ASSUMPTION
             above, below = typical, -typical
         gap = float(above[ridge] - below[ridge])
         if gap > _OUTSIDE * (most - least):
@@ -213,14 +216,14 @@ class SumEvidence:
         )
         own = flat[:, ridge]
         return Law(
-            means, own @ own.T, Between(middle, low, high, ReleasedFigure(gap)), reach, supposed=supposed
+            means, own @ own.T, Between(middle, low, high, ReleasedFigure(gap)), reach, assumption=assumption
         )
 
     def spread(self, functions: tuple[Function, Function], coefficients: tuple[float, float]) -> Spread:
         """Mean square of a combination; see `Evidence.spread`.
 
-        One that is not in the span is supposed to be as the law of most entropy has it, but for its tails,
-        and for other coefficients as for the first that were asked for.
+        Where the release does not give the mean square, it is assumed to be that of the law of most entropy,
+        times a factor for the tails. The coefficients of the first call stand for all later ones.
         """
         if functions not in self._products:
             one, other = functions
@@ -233,29 +236,28 @@ class SumEvidence:
                 square = combined(coefficients, functions).square
                 self._guesses[functions] = max(_TAILS * self._guess(square), 0.0)
             value = min(self._guesses[functions], law.reach)
-            return Spread(value, DoubtfulBound(value), told=False)
+            return Spread(value, DoubtfulBound(value), measured=False)
         most, middle = law.whole.most.most(), law.whole.middle.estimate
-        return Spread(
-            max(middle, 0.0), DoubtfulBound(min(max(most.value, 0.0), law.reach), most.doubt), told=True
-        )
+        bound = DoubtfulBound(min(max(most.value, 0.0), law.reach), most.doubt)
+        return Spread(max(middle, 0.0), bound, measured=True)
 
     def _regression(self, function: Function, cuts: frozenset[tuple[str, float]]) -> _Regression:
-        """Function and its regressions on the features, over the domain and where a question may jump."""
+        """Regressions of a function on the features, with test rows where the question may jump."""
         if (function, cuts) not in self._regressions:
             if len(self._regressions) >= _MOST_REGRESSIONS:
                 self._regressions.clear()
             table, at = self._edges(cuts)
-            values = np.concatenate([self._on(function, self._held), self._on(function, table)])
-            target = regressed(self._on(function, self._public), values, self._basis)
-            path = ridge_path(target, replace(self._basis, held=at))
+            values = np.concatenate([self._values(function, self._test_rows), self._values(function, table)])
+            target = regressed(self._values(function, self._public), values, self._basis)
+            path = ridge_path(target, replace(self._basis, test=at))
             self._regressions[function, cuts] = _Regression(values, path)
         return self._regressions[function, cuts]
 
     def _edges(self, cuts: frozenset[tuple[str, float]]) -> tuple[PublicRows, FloatArray]:
-        """Rows of the domain where functions may jump and right beside, and features of all rows held."""
+        """Test rows next to the values where functions may jump, and turned features of all test rows."""
         if self._at_edges is None or self._at_edges[0] != cuts:
             rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([0xA7])))
-            table = self._held.table[: _AT_EDGES if cuts else 0].copy()
+            table = self._test_rows.table[: _AT_EDGES if cuts else 0].copy()
             for name in sorted({name for name, _ in cuts}):
                 column, at = columns_of(self.schema)[name], self.schema.names.index(name)
                 assert isinstance(column, Numeric)
@@ -265,90 +267,94 @@ class SumEvidence:
                 drawn = np.clip(places[rng.integers(0, len(places), len(table))], *column.limits)
                 table[:, at] = np.where(rng.random(len(table)) < 0.75, drawn, table[:, at])
             rows = PublicRows(table, values_of(Table(table), self.schema))
-            more = self._at(rows) @ self._basis.turn if cuts else self._basis.held[:0]
-            self._at_edges = cuts, rows, np.concatenate([self._basis.held, more])
+            more = self._features_of(rows) @ self._basis.turn if cuts else self._basis.test[:0]
+            self._at_edges = cuts, rows, np.concatenate([self._basis.test, more])
         return self._at_edges[1:]
 
     def _guess(self, function: Function) -> float:
         """Mean of a function by the law of most entropy of its columns.
 
-        That law has what the release tells of means, squares and products of the columns, and of the function
-        itself, each within its noise and what the features miss of it. So a function that they miss has the
-        mean that it has under the rest, and none below 0 if it is nowhere.
+        That law matches what the release gives of the means, squares and products of the columns, and of the
+        function itself, each up to its noise and the error of its regression. So a function that the features
+        miss gets its mean from the others, and a function that is never below 0 has no mean below 0.
         """
         names = sorted(function.columns)
         columns = columns_of(self.schema)
         tests = tests_of([columns[name] for name in names], names)
-        known = [self._known(test, (tuple(names), place)) for place, test in enumerate(tests)]
-        own = self._target(function, self._basis)
-        known.append((own.fitted, *best_mean(own, self._basis, self._released)))
-        at = np.column_stack([fitted.ravel() for fitted, _, _ in known])
+        constraints = [self._constraint(test, (tuple(names), place)) for place, test in enumerate(tests)]
+        own = self._target(function)
+        constraints.append((own.fitted, *best_mean(own, self._basis, self._released)))
+        at = np.column_stack([fitted.ravel() for fitted, _, _ in constraints])
         middle, scale = at.mean(axis=0), np.maximum(at.std(axis=0), _NOTHING)
-        means, errors = (np.array(each) for each in zip(*(part[1:] for part in known), strict=True))
-        weights = tilted(
+        means, errors = (np.array(each) for each in zip(*(part[1:] for part in constraints), strict=True))
+        weights = max_entropy_weights(
             (at - middle) / scale, (means - middle) / scale, np.maximum(errors / scale, _LEAST_ERROR)
         )
         return float(weights @ at[:, -1])
 
-    def _known(self, test: Function, key: tuple[tuple[str, ...], int]) -> tuple[FloatArray, float, float]:
-        """Values of a function at public rows, its mean by the release, and how far that may be off.
+    def _constraint(
+        self, test: Function, key: tuple[tuple[str, ...], int]
+    ) -> tuple[FloatArray, float, float]:
+        """Values of a function at public rows, its mean by the release, and the error of that mean.
 
-        All but the mean is public, and kept.
+        Everything but the mean is public, and cached.
         """
         if key not in self._tests:
-            target = self._target(test, self._basis)
+            target = self._target(test)
             path, place, risk = surest_path(target, self._basis)
             self._tests[key] = target, path.weights[place], float(path.constants[place]), risk
         target, weights, constant, risk = self._tests[key]
         value = constant + float((weights * self._released).sum())
         return target.fitted, within(value, target), risk
 
-    def _target(self, function: Function, basis: Basis) -> RegressedFunction:
-        return regressed(self._on(function, self._public), self._on(function, self._held), basis)
+    def _target(self, function: Function) -> RegressedFunction:
+        return regressed(
+            self._values(function, self._public), self._values(function, self._test_rows), self._basis
+        )
 
-    def _on(self, function: Function, rows: PublicRows) -> FloatArray:
+    def _values(self, function: Function, rows: PublicRows) -> FloatArray:
         """Values of a function at public rows, for each class, (k, C)."""
         label, count = self.schema.label, len(rows.table)
-        found = np.empty((count, self._classes))
+        by_class = np.empty((count, self._classes))
         for code in range(self._classes):
             values = rows.values
             if label is not None and self._classes > 1:
                 values = {**values, label.name: np.full(count, float(code))}
-            found[:, code] = function.of(values)
-        return found
+            by_class[:, code] = function.of(values)
+        return by_class
 
     @cached_property
     def _basis(self) -> Basis:
-        at = self._at(self._public)
+        at = self._features_of(self._public)
         spectrum, turn = np.linalg.eigh(at.T @ at / len(at))
-        middle, held = turn.T @ at.mean(axis=0), self._at(self._held) @ turn
-        return Basis(np.maximum(spectrum, 0.0), turn, middle, at, held)
+        middle, test = turn.T @ at.mean(axis=0), self._features_of(self._test_rows) @ turn
+        return Basis(np.maximum(spectrum, 0.0), turn, middle, at, test)
 
     @cached_property
     def _released(self) -> FloatArray:
         """Released features in units of their noise, turned, (J, C)."""
         parts = [each.mean / max(each.sigma, _LEAST_SIGMA) for each in self._release.embeddings]
-        found: FloatArray = self._basis.turn.T @ np.concatenate(parts)[self._taken]
-        return found
+        turned: FloatArray = self._basis.turn.T @ np.concatenate(parts)[self._selected]
+        return turned
 
     @cached_property
     def _public(self) -> PublicRows:
         return public_rows(self.schema, max(2000, 2 * self._features), 0, self._centre)
 
     @cached_property
-    def _held(self) -> PublicRows:
-        return public_rows(self.schema, _HELD, 1, self._centre)
+    def _test_rows(self) -> PublicRows:
+        return public_rows(self.schema, _TEST_ROWS, 1, self._centre)
 
-    def _at(self, rows: PublicRows) -> FloatArray:
-        """Features of public rows in units of their noise, (k, J), those that take part."""
+    def _features_of(self, rows: PublicRows) -> FloatArray:
+        """Selected features of public rows, in units of their noise, (k, J)."""
         points = Domain(self.schema).encode(rows.table)
         parts = [
-            self._all(points[start : start + _BLOCK])[:, self._taken]
+            self._all_features(points[start : start + _BLOCK])[:, self._selected]
             for start in range(0, len(points), _BLOCK)
         ]
         return np.concatenate(parts)
 
-    def _all(self, points: FloatArray) -> FloatArray:
+    def _all_features(self, points: FloatArray) -> FloatArray:
         blocks = [
             phi.of_model(points) / max(each.sigma, _LEAST_SIGMA)
             for phi, each in zip(self._maps, self._release.embeddings, strict=True)
@@ -356,13 +362,13 @@ class SumEvidence:
         return np.concatenate(blocks, axis=1)
 
     @cached_property
-    def _taken(self) -> IntArray:
-        """Places of the features that take part: of many, those that vary most beside their noise."""
+    def _selected(self) -> IntArray:
+        """Places of the selected features: of too many, those that vary most over their noise."""
         count = sum(phi.dimension for phi in self._maps)
         if count <= MOST_FEATURES:
             return np.arange(count)
-        points = Domain(self.schema).encode(self._held.table[:_BLOCK])
-        return np.sort(np.argsort(-self._all(points).var(axis=0), kind="stable")[:MOST_FEATURES])
+        points = Domain(self.schema).encode(self._test_rows.table[:_BLOCK])
+        return np.sort(np.argsort(-self._all_features(points).var(axis=0), kind="stable")[:MOST_FEATURES])
 
 
 def _public(each: ReleasedEmbedding) -> tuple[MapSpec, Layout, float, int]:

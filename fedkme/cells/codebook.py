@@ -1,8 +1,8 @@
 """Code books: a public partition of the space of rows into B cells.
 
-A code book is public before any histogram is asked for, and every row is in exactly one cell, so a
-histogram's sensitivity does not depend on B or on how the cells were found. It comes from public seed rows
-(k-means) at no cost, or from a noisy sketch (fedkme.cells.sketch), as post-processing of it.
+A code book is public before any histogram is asked for, and every row is in exactly one cell. So the
+sensitivity of a histogram does not depend on B or on the origin of the cells. A code book comes from public
+seed rows (k-means) at no cost, or from a noisy sketch (fedkme.cells.sketch) as post-processing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BLOCK_ROWS = 4096
 MOST_CELLS = 4096
 _AXES = {"centres": 2, "origin": 1, "directions": 2, "weights": 2, "offsets": 1, "cuts": 1, "columns": 2}
 LEADING = 48
-"""Leading eigenvectors of a noisy covariance inside which classes are told apart: noise in the others hides
-what there is in these. Taking them is post-processing of the release."""
+"""Number of leading eigenvectors of a noisy covariance in whose span classes are separated. In the span of
+the others, noise hides the differences. Taking the leading ones is post-processing of the release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +35,14 @@ class CodeBook:
     """A public partition.
 
     Attributes:
-        kind: `kmeans`: the nearest of `centres` in model space. `sketch`: the class with the largest score
-            `weights` z + `offsets`, and in it the signs of `directions`' (z - `origin`). `classes`: the row's
-            own class, and in it the signs likewise. `cuts` are taken off before the sign; `columns`, (2, k),
-            has k columns of the encoded row that are cut, too, and where (fedkme.cells.directions).
-        spec: of z.
-        arrays: by name, as above; together with `kind` and `spec` the whole of it.
-        schema: of the rows.
+        kind: rule that gives the cell of a row. `kmeans`: the nearest of `centres` in model space. `sketch`:
+            the class with the largest score `weights` z + `offsets`, and within the class the signs of
+            `directions`' (z - `origin`) - `cuts`. `classes`: the row's own class, and within the class the
+            same signs. `columns`, (2, k), adds k signs of columns of the encoded row: their places and cuts
+            (fedkme.cells.directions).
+        spec: projection that gives z.
+        arrays: the arrays above by name; `kind`, `spec` and `arrays` determine the code book.
+        schema: schema of the rows.
     """
 
     kind: Kind
@@ -94,7 +95,7 @@ class CodeBook:
         return self.arrays.get("columns", np.zeros((2, 0)))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, arrays as nested lists; `code_book_from_json` reads them back."""
+        """Plain values, with arrays as nested lists; `code_book_from_json` reads them back."""
         arrays = {name: array.tolist() for name, array in self.arrays.items()}
         return {"kind": self.kind, "spec": self.spec.to_json(), "arrays": arrays}
 
@@ -108,17 +109,17 @@ class CodeBook:
 
         Args:
             rows: encoded, (m, n).
-            labels: classes of the rows, (m,); read by a book of classes alone.
+            labels: classes of the rows, (m,); only a code book of the kind `classes` reads them.
 
         Raises:
             DataError: rows do not fit or are not finite, or their classes are missing or unknown.
         """
         blocks = [slice(i, i + _BLOCK_ROWS) for i in range(0, len(rows), _BLOCK_ROWS)]
         own = checked_labels(labels, len(rows), len(self.schema.classes)) if self.needs_labels else None
-        parts = [self._block(rows[at], None if own is None else own[at]) for at in blocks]
+        parts = [self._cells_of_block(rows[at], None if own is None else own[at]) for at in blocks]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
-    def _block(self, rows: Rows, classes: IntArray | None) -> IntArray:
+    def _cells_of_block(self, rows: Rows, classes: IntArray | None) -> IntArray:
         arrays = self.arrays
         if self.kind == "kmeans":
             block = np.asarray(rows, np.float64)
@@ -140,7 +141,7 @@ def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
     """Read what `CodeBook.to_json` wrote.
 
     Raises:
-        ConfigError: it is not one.
+        ConfigError: the values are not a code book.
     """
     try:
         return CodeBook(plain["kind"], ProjectionSpec(**plain["spec"]), plain["arrays"], schema)
@@ -149,10 +150,10 @@ def code_book_from_json(plain: Mapping[str, Any], schema: Schema) -> CodeBook:
 
 
 def _array(name: str, numbers: object) -> FloatArray:
-    """An array of a code book.
+    """Check an array of a code book.
 
     Raises:
-        ConfigError: no code book has one of this name, or of such numbers.
+        ConfigError: no code book has an array of this name, or of such numbers.
     """
     if name not in _AXES:
         raise ConfigError("a code book has an array that is not known here", "Update this party.")
@@ -160,14 +161,14 @@ def _array(name: str, numbers: object) -> FloatArray:
 
 
 def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, seed: int) -> CodeBook:
-    """Cells around k-means centres of *public* rows; private rows would have to be paid for.
+    """Make cells around k-means centres of *public* rows; with private rows, this would cost privacy.
 
     Args:
         seeds: encoded public rows, (s, n).
         cells: B; at most s.
-        spec: carried for its width.
-        schema: of the rows.
-        seed: public, of the first centres (k-means++).
+        spec: projection of the code book, of which only the width is used.
+        schema: schema of the rows.
+        seed: public seed that draws the first centres (k-means++).
     """
     rows = np.asarray(seeds, np.float64)
     if not 1 <= cells <= len(rows):
@@ -175,7 +176,7 @@ def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, s
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed])))
     centres = rows[[int(rng.integers(len(rows)))]]
     while len(centres) < cells:
-        far = _squared(rows, centres).min(axis=1)
+        far = _squared_distances(rows, centres).min(axis=1)
         chance = far / far.sum() if far.sum() > 0 else np.full(len(rows), 1.0 / len(rows))
         centres = np.concatenate([centres, rows[[int(rng.choice(len(rows), p=chance))]]])
     for _ in range(_LLOYD_STEPS):
@@ -192,20 +193,20 @@ def kmeans_book(seeds: Rows, cells: int, spec: ProjectionSpec, schema: Schema, s
 def sketch_book(
     sketch: Sketch, bits: int, spec: ProjectionSpec, schema: Schema, own_class: bool = False
 ) -> CodeBook:
-    """Make cells of a noisy sketch: classes, each cut by signs of directions.
+    """Make cells from a noisy sketch: classes, each cut by the signs of directions.
 
-    Without labels: the signs of the top `bits` principal components of z (SOUND.md, step 1). With them: the
-    row's own class, where all parties' rows have one, or the argmax of Fisher's linear discriminant over the
-    classes, in the span of the LEADING eigenvectors of the covariance; and, in it, signs along the top
-    principal directions *within* classes. The spectral norm of the noise there, sqrt(2 k) deviations, is the
-    ridge.
+    Without labels, a cell is given by the signs of the top `bits` principal components of z (SOUND.md, step
+    1). With labels, a cell is given by a class and by signs along the top principal directions *within*
+    classes. The class is the row's own, where the rows of all parties have labels; else it is the argmax of
+    Fisher's linear discriminant, in the span of the LEADING eigenvectors of the covariance. The ridge of the
+    discriminant is the spectral norm of the noise in that span, sqrt(2 k) deviations.
 
     Args:
-        sketch: with noise.
+        sketch: sketch with noise.
         bits: sign bits; B = C 2^bits with labels, 2^bits without.
-        spec: of z.
-        schema: of the rows.
-        own_class: rows are in cells of their own class; the sketch is by class.
+        spec: projection that gives z.
+        schema: schema of the rows.
+        own_class: whether a cell has rows of one class alone; then the sketch has sums by class.
     """
     d, rows = spec.dimension, float(sketch.rows)
     if not 0 <= bits <= min(d, 12):
@@ -228,7 +229,7 @@ def _discriminants(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fisher's discriminants in the span of `leading`, (d, k): (C, d), offsets (C,), within-class (k, k)."""
     rows, counts, k = float(sketch.rows), np.maximum(sketch.counts, 1.0), leading.shape[1]
-    # Nearly empty classes: their noisy means are shrunk to the common one.
+    # Noisy means of nearly empty classes are shrunk towards the common mean.
     trust = counts / (counts + sketch.deviation * np.sqrt(k))
     centre = origin @ leading
     means = centre + trust[:, None] * (sketch.sums @ leading / counts[:, None] - centre)
@@ -248,11 +249,11 @@ def principal(matrix: FloatArray, count: int) -> FloatArray:
 
 
 def _nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
-    nearest: IntArray = _squared(rows, centres).argmin(axis=1).astype(np.int64)
+    nearest: IntArray = _squared_distances(rows, centres).argmin(axis=1).astype(np.int64)
     return nearest
 
 
-def _squared(rows: FloatArray, centres: FloatArray) -> FloatArray:
-    left, right = (rows * rows).sum(axis=1)[:, None], (centres * centres).sum(axis=1)
-    squared: FloatArray = np.maximum(left + right - 2.0 * rows @ centres.T, 0.0)
+def _squared_distances(rows: FloatArray, centres: FloatArray) -> FloatArray:
+    of_rows, of_centres = (rows * rows).sum(axis=1)[:, None], (centres * centres).sum(axis=1)
+    squared: FloatArray = np.maximum(of_rows + of_centres - 2.0 * rows @ centres.T, 0.0)
     return squared

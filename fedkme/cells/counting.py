@@ -1,4 +1,4 @@
-"""Counting of rows by the cells of a code book, each by class where a run asks for it."""
+"""Counting of rows by the cells of a code book, or by pairs of class and cell."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fedkme.cells.sketch import checked_labels
 class Counting:
     """A partition of rows: each row is in exactly one cell, or in one pair of class and cell.
 
-    Owners count by pairs, a finer partition of the same sensitivity, where D_v has no labels and is counted
-    by cells alone: an owner can tell rows of one cell and different classes apart, and orders then name the
-    class too.
+    Where D_v has no labels, D_v is counted by cells alone, but owners count by pairs of class and cell. Pairs
+    are a finer partition with the same sensitivity. Owners know the class of each of their rows, so orders
+    can name the class, too.
 
     Attributes:
-        book: the code book, of B cells.
-        classes: C; 0 for cells alone.
+        book: code book of B cells.
+        classes: C; 0: rows are counted by cells alone.
     """
 
     book: CodeBook
@@ -27,7 +27,7 @@ class Counting:
 
     @property
     def size(self) -> int:
-        """Counts of a histogram: B, or C B."""
+        """Number of counts of a histogram: B, or C B."""
         return max(1, self.classes) * self.book.cells
 
     def cells_of(self, rows: Rows, labels: IntArray | None) -> IntArray:

@@ -1,29 +1,32 @@
 """Directions that D_v chooses for the first sign bits of a code book (docs/decisions/009).
 
-A plan names a public menu. A direction u of it has a cut c, a width w > 0 and a level e, and with the origin
-o of the code book
+A plan has a public menu of directions. A direction u has a cut c, a width w > 0 and a level e. With the
+origin o of the code book,
 
     f(z) = clip((u'(z - o) - c) / w, -1, 1) / 2,        score(u) = | sum over D_v of f(z) - m e |:
 
-how far D_v is from the pool along u, in rows. For an axis of a category w is so small that f is the sign bit
-less 1/2, and e is the pool's share of ones less 1/2; a cut in a number's tail is one too, with the share that
-a law of the number has there (fedkme.cells.menu); for other directions e is 0, as at the pool's mean. Where z
-is a projection of the row, a column of the encoded row x is a direction by itself: x_i in place of u'(z - o).
+which is the distance of D_v from the pool along u, in rows. For an axis of a category, w is so small that f
+is the sign bit less 1/2, and e is the pool's share of ones less 1/2. For a cut in a number's tail, f is a
+sign bit less 1/2, too, and e follows from a law of the number (fedkme.cells.menu). For other directions e is
+0, the value at the pool's mean. Where z is a projection of the row, a column of the encoded row x can be a
+direction: x_i takes the place of u'(z - o).
 
 Relation: replace one row of D_v, m and the menu public. Unit: rows. Sensitivity: 1 for every direction at
 once. *Proof*: f is in [-1/2, 1/2] for any row and any menu, one term of the sum changes, and | | is
-1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so this holds for what is computed:
-of numbers of a menu and a code book that are in their domains (`fedkme.arrays`; e in [-1/2, 1/2]), by which
-(u'(z - o) - c) / w is a finite function of the row alone. Others are refused, whatever the rows are.
+1-Lipschitz. Terms are whole multiples of 2^-21 and are added as integers, so the proof holds for the computed
+scores, too. It needs numbers of menu and code book within their domains (`fedkme.arrays`; e in [-1/2, 1/2]),
+so that (u'(z - o) - c) / w is a finite function of the row alone. Other numbers are refused, whatever the
+rows are.
 
 **Mechanism.** A pick has probability proportional to exp(epsilon_s / 2 score): its loss lies in an interval
-of length epsilon_s (`BoundedRange`), so it is (epsilon_s, 0)-DP, for any menu, that of a curator that lies as
-well. Beside the directions there is the choice of no other, whose score FAR m + 2 ln M / epsilon_s is public:
-where nothing is far, M directions that are not are seldom chosen by chance. A pick leaves the menu with those
-that say the same of the pool (`close`), which is public given the picks before: at most k picks and the
-histogram, whose cells follow from them, compose adaptively to k epsilon_s + (epsilon_v - k epsilon_s) =
-epsilon_v. What a pick changes of a party's behaviour: the cells of all owners, by the offer, and nothing
-else; an owner's histogram has the same sensitivity in any cells.
+of length epsilon_s (`BoundedRange`), so it is (epsilon_s, 0)-DP for any menu, even that of a lying curator.
+D_v may also choose to end its picks; the score of that choice, FAR m + 2 ln M / epsilon_s, is public. So
+where D_v is far from the pool along none of the M directions, chance seldom picks one. A picked direction
+leaves the menu together with its `close` directions, which are correlated with it in the pool; given the
+earlier picks, the rest of the menu is public. So at most k picks and the histogram, whose cells follow from
+the picks, compose adaptively to k epsilon_s + (epsilon_v - k epsilon_s) = epsilon_v. The picks change nothing
+in the behaviour of any party but the cells of all owners, by the offer. An owner's histogram has the same
+sensitivity in any cells.
 """
 
 from __future__ import annotations
@@ -46,28 +49,29 @@ from fedkme.privacy.noise import NoiseSource, choose
 SENSITIVITY = 1
 """Sensitivity of every score, replace-one."""
 FAR = 0.1
-"""Share of D_v's rows that is far."""
+"""Share of D_v's rows, as a score over m, at which a direction counts as far."""
 MOST_PICKS = 4
 MOST_OF_PICKS = 0.5
-"""Share of D_v's epsilon that all picks may cost."""
+"""Largest share of D_v's epsilon for all picks together."""
 USUAL_PICKS = 2
 MOST_SHARE = 0.25
-"""Share of D_v's epsilon for a pick where nobody says another, at most."""
+"""Largest share of D_v's epsilon for one pick, where the settings name no share."""
 ENOUGH_OF_MANY = 1.5
-"""Times ENOUGH where rows are projected: hundreds of directions, and what the pool has of them less sure."""
+"""Factor on ENOUGH where rows are projected: such a menu has hundreds of directions, with uncertain
+levels."""
 LEAST_REACH = 75.0
-"""Rows of D_v times its epsilon from which on picks are worth what they cost."""
+"""Least rows of D_v times epsilon at which picks are worth their cost."""
 ENOUGH = 25.0
-"""Rows times epsilon for a pick that is seldom chance: a direction in which all of D_v is far has odds of
-e^12 over one in which none is."""
+"""Rows times epsilon of a pick that is seldom due to chance: a direction along which all of D_v is far has
+odds of e^12 over a direction along which no row is far."""
 MOST_OFFERED = 1024
-"""Directions of a menu."""
+"""Most directions of a menu."""
 LEVELS = Numbers(-0.5, 0.5)
-"""Levels of a menu, as f is."""
+"""Domain of levels, that of f."""
 _PLACES = Numbers(0, 2**31)
 _SHARES = Numbers(2.0**-60, MOST_OF_PICKS)
 _STEPS = 2.0**20
-"""Steps of f in a half of its range."""
+"""Integer steps of f in half of its range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +80,15 @@ class Menu:
 
     Attributes:
         leading: directions in full, (d, q).
-        axes: coordinates of z that are directions, too.
-        columns: coordinates of the encoded row that are directions where z is a projection of it; o is 0.
-        cuts: c, (M,) for these M = q + len(axes) + len(columns) in that order.
+        axes: coordinates of z that are further directions.
+        columns: coordinates of the encoded row that are further directions, with o = 0, where z is a
+            projection of the row.
+        cuts: c of the M = q + len(axes) + len(columns) directions, in that order, (M,).
         widths: w, (M,).
         levels: e, (M,), in [-1/2, 1/2].
-        close: for each direction those that say nearly the same of the pool.
-        picks: k, as many as D_v chooses.
-        share: of D_v's epsilon for each pick.
+        close: for each direction, the directions that are highly correlated with it in the pool.
+        picks: k, the number of directions that D_v may choose.
+        share: share of D_v's epsilon for each pick.
     """
 
     leading: FloatArray
@@ -127,17 +132,17 @@ class Menu:
 
     @property
     def of_z(self) -> int:
-        """Directions of z: all before the columns."""
+        """Number of directions of z, which come before the columns."""
         return int(self.leading.shape[1]) + len(self.axes)
 
     @property
     def none(self) -> int:
-        """The choice of no other direction, after which nothing is picked."""
+        """Number of the choice to end the picks."""
         return len(self)
 
     @property
-    def left(self) -> float:
-        """Share of D_v's epsilon that is left for its histogram."""
+    def histogram_share(self) -> float:
+        """Share of D_v's epsilon that remains for its histogram."""
         return 1.0 - self.picks * self.share
 
     @property
@@ -147,7 +152,7 @@ class Menu:
         return np.concatenate([self.leading, axes], axis=1)
 
     def event(self, epsilon: float) -> BoundedRange:
-        """Event of one pick for the ledger, where D_v costs epsilon in all."""
+        """Event of one pick for the ledger, where picks and histogram cost D_v epsilon in all."""
         return BoundedRange(self.share * epsilon)
 
     def events(self, epsilon: float) -> list[Event]:
@@ -166,7 +171,7 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
     """Read what `Menu.to_json` wrote.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the values are not a menu.
     """
     names = ("leading", "axes", "cuts", "widths", "levels", "close", "picks", "share")
     try:
@@ -176,13 +181,13 @@ def menu_from_json(plain: Mapping[str, Any]) -> Menu:
 
 
 def pick_rule(rows: int, epsilon: float, columns: bool, projected: bool = False) -> tuple[int, float]:
-    """Number of picks and the share of epsilon for each, of public facts, where nobody says them.
+    """Choose the number of picks, and the share of epsilon for each, from public facts.
 
     Args:
-        rows: m, of D_v.
-        epsilon: of D_v in all.
-        columns: a menu has columns of the encoded row (fedkme.cells.menu).
-        projected: z is a projection of it.
+        rows: m, rows of D_v.
+        epsilon: epsilon of D_v in all.
+        columns: whether the menu has columns of the encoded row (fedkme.cells.menu).
+        projected: whether z is a projection of the row.
     """
     reach = rows * epsilon
     picks = USUAL_PICKS if columns and reach >= LEAST_REACH else 0
@@ -191,20 +196,20 @@ def pick_rule(rows: int, epsilon: float, columns: bool, projected: bool = False)
 
 
 def histogram_of(menu: Menu, epsilon: float) -> HistogramNoise:
-    """The noise of D_v's histogram where D_v costs epsilon in all, with what it picks of a menu."""
-    return histogram_noise(menu.left * epsilon)
+    """Noise of D_v's histogram, where picks and histogram cost D_v epsilon in all."""
+    return histogram_noise(menu.histogram_share * epsilon)
 
 
 def scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
     """Score of each direction, (M,).
 
     Args:
-        menu: of the plan.
-        book: of the plan, of z.
-        rows: D_v, encoded, (m, n).
+        menu: menu of the plan.
+        book: code book of the plan.
+        rows: rows of D_v, encoded, (m, n).
 
     Raises:
-        ConfigError: the menu's directions are not of the book's z.
+        ConfigError: the menu's directions do not fit the z of the code book.
     """
     _check_fit(menu, book)
     z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
@@ -219,30 +224,30 @@ def scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
 def pick(
     menu: Menu, score: FloatArray, rows: int, event: BoundedRange, noise: NoiseSource
 ) -> tuple[int, ...]:
-    """Choose directions by the exponential mechanism, the first one first, until it chooses no other.
+    """Choose directions one by one with the exponential mechanism, until it chooses to end.
 
     Args:
-        menu: what there is to choose from.
-        score: of each direction, (M,).
+        menu: directions on offer.
+        score: score of each direction, (M,).
         rows: m, public.
-        event: of one pick.
-        noise: of the coins.
+        event: event of one pick.
+        noise: source of the coins.
 
     Returns:
-        What was chosen, each at the price of `event`; `menu.none` only as the last.
+        The choices, each at the cost of `event`; only the last may be `menu.none`.
     """
     rate = _rate(event)
     scores_of_all = np.append(score, FAR * rows + (math.log(len(menu)) / rate if rate else 0.0))
-    left, picked = np.arange(len(scores_of_all)), list[int]()
+    choices, picked = np.arange(len(scores_of_all)), list[int]()
     while len(picked) < menu.picks and menu.none not in picked:
-        picked.append(int(left[choose_one(scores_of_all[left], event, noise)]))
+        picked.append(int(choices[choose_one(scores_of_all[choices], event, noise)]))
         near = () if picked[-1] == menu.none else menu.close[picked[-1]]
-        left = np.setdiff1d(left, [picked[-1], *near])
+        choices = np.setdiff1d(choices, [picked[-1], *near])
     return tuple(picked)
 
 
 def choose_one(score: FloatArray, event: BoundedRange, noise: NoiseSource) -> int:
-    """Choose by scores, (k,), each of sensitivity SENSITIVITY or public, at the price of the event."""
+    """Choose by scores, (k,), each public or of sensitivity SENSITIVITY, at the cost of the event."""
     return choose(_rate(event) * score, float(noise.uniform(1)[0]), noise)
 
 
@@ -251,17 +256,19 @@ def _rate(event: BoundedRange) -> float:
 
 
 def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> CodeBook:
-    """The code book of which these are the first sign bits; the plan's own where there are none.
+    """Code book with the picked directions as its first sign bits; without picks, the plan's own code book.
 
-    Every party makes the same of it, to the last bit.
+    Every party gets the same code book, to the last bit.
 
     Raises:
-        ProtocolError: they are no picks of this menu.
+        ProtocolError: the picks are not on this menu.
     """
     if not picks:
         return book
     if menu is None or not _is_pick(menu, picks):
-        raise ProtocolError("directions were picked that no menu has", "Check the peer's software.")
+        raise ProtocolError(
+            "the peer picked directions that are not on the menu", "Check the peer's software."
+        )
     _check_fit(menu, book)
     directions = book.arrays["directions"]
     places = [place for place in picks if place < menu.of_z]
@@ -279,14 +286,14 @@ def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> Code
 
 
 def _is_pick(menu: Menu, picks: Sequence[int]) -> bool:
-    known = all(0 <= place <= menu.none for place in picks) and menu.none not in picks[:-1]
-    return known and len(set(picks)) == len(picks) <= menu.picks
+    on_menu = all(0 <= place <= menu.none for place in picks) and menu.none not in picks[:-1]
+    return on_menu and len(set(picks)) == len(picks) <= menu.picks
 
 
 def _check_fit(menu: Menu, book: CodeBook) -> None:
-    """Refuse a menu of which some picks, or their number, could not be the first sign bits of the book.
+    """Refuse a menu if some of its picks could not be the first sign bits of the code book.
 
-    So no pick is refused once D_v has made it: that would tell of it and cost nothing.
+    So no pick is refused once D_v has made it: such a refusal would disclose the pick without a cost.
     """
     fits = max(menu.columns, default=0) < book.spec.width and len(menu.leading) == book.spec.dimension
     bits = book.arrays["directions"].shape[1] if "directions" in book.arrays else 0

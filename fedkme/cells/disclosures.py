@@ -1,4 +1,4 @@
-"""Disclosures of a summary by cells, in the words that both sides write in their ledgers."""
+"""Disclosures of a summary by cells: the lines that both sides write in their ledgers."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from fedkme.privacy.ledger import nonce_of
 Counts = NDArray[np.int64]
 
 HISTOGRAM = "histogram"
-"""Word with which the nonces of its lines begin; what comes after it is of the released counts."""
+"""First word of the nonces of histograms' lines; a digest of the released counts follows."""
 
 
 def sketch_of(run: str) -> str:
-    """The name in ledgers of the run of sums from which a run's cells come."""
+    """Name in ledgers of the run of sums that gives a run its cells."""
     return f"{run}/cells"
 
 
 def histogram_disclosures(run: str, owner: str, event: Event, counts: Counts) -> list[Disclosure]:
-    """An owner's histogram as it leaves, with noise.
+    """Lines of an owner's noisy histogram.
 
-    The curator sees it, and orders that follow from it go to others.
+    The curator sees the histogram; other owners get orders that follow from it.
     """
     return _lines(run, 1, owner, event, float(SENSITIVITY), counts)
 
 
 def validation_disclosures(run: str, consumer: str, how: CountNoise, counts: Counts) -> list[Disclosure]:
-    """D_v's histogram: towards the curator, then towards the owners, whose orders follow from it."""
+    """Lines of D_v's histogram: towards the curator, then the owners, whose orders follow from it."""
     return _lines(run, 0, validation_of(consumer), how.event, how.sensitivity, counts)
 
 
 def pick_disclosures(
     run: str, consumer: str, event: Event, picks: Sequence[int], counts: Counts
 ) -> list[Disclosure]:
-    """D_v's picks of directions, one by one: towards the curator, then the owners, who hear the cells."""
+    """Lines of D_v's picks of directions: each towards the curator, then the owners, who get the cells."""
     return [
         Disclosure(
             run, 0, validation_of(consumer), observer, event, "replace-one", float(PICK_SENSITIVITY), nonce
@@ -50,13 +50,13 @@ def pick_disclosures(
 
 
 def pick_nonces(picks: Sequence[int], counts: Counts) -> list[str]:
-    """Nonces of the lines of picks: of their bytes, and of the histogram's, which leave with them."""
+    """Nonces of the lines of picks: a digest of the picks and of the histogram, which leaves with them."""
     drawn = nonce_of(np.concatenate([np.asarray(picks, np.int64), counts]))
     return [f"pick {place} {drawn}" for place in range(1, len(picks) + 1)]
 
 
 def histogram_nonce(counts: Counts) -> str:
-    """Nonce of a histogram's lines."""
+    """Nonce of the lines of a histogram."""
     return f"{HISTOGRAM} {nonce_of(counts)}"
 
 

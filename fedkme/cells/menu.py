@@ -1,31 +1,36 @@
 """The menu of directions that a plan offers D_v (fedkme.cells.directions), as post-processing of a sketch.
 
-Two kinds. The leading eigenvectors of the noisy covariance; and the axes of the encoded row: D_v of a rare
-category is far from the pool along its axis, which no principal direction is.
+A menu has two kinds of directions: the leading eigenvectors of the noisy covariance, and the axes of the
+encoded row. Axes are needed because a D_v of a rare category is far from the pool along the axis of the
+category, which is no principal direction.
 
-**An axis of a category** takes two values. Centred by its middle, a category of W names is sqrt 1/2 (1 - 1/W)
-where a row has it and -sqrt 1/2 / W where not, over the length of the centred row. That length is
-S = sum over categories of (1 - 1/W) / 2, and what numbers add, at most 1/4 each. So h, the mean of
-1/length^2, is within [1/(S + numbers/4), 1/S], and it is the noisy trace over categories over S; sqrt h times
-the two values are where the axis' values are, about. From them: the cut half way, a width within which no
-value falls, and the pool's share of ones from its noisy mean, whose deviation is that of the sketch over N.
+**An axis of a category** takes two values. For a column with W categories, centred by its middle, the value
+is sqrt 1/2 (1 - 1/W) in rows of the category and -sqrt 1/2 / W in other rows, over the length of the centred
+row. The squared length is S = sum over categorical columns of (1 - 1/W) / 2, plus at most 1/4 for each
+number. So h, the mean of 1/length^2, lies in [1/(S + numbers/4), 1/S]; its estimate is the noisy trace over
+the axes of categories, divided by S. The two values of an axis are about sqrt h times the values above. They
+give the cut, half way between them; a width within which no value falls; and the pool's share of ones, from
+the noisy mean of the axis, whose noise has the deviation of the sketch over N.
 
-**An axis of a number** is offered as other directions are, by how far D_v's mean is, and with cuts in its
-tails (docs/decisions/009): where D_v is what lies beyond a threshold, a cut at the pool's mean leaves half of
-the pool with it. A cut is t deviations from the pool's noisy mean, its level the share beyond it of the beta
-law on the number's domain with that mean and deviation (docs/decisions/009); of a number whose noisy
-deviation is more than its mean allows, of which most rows are 0, that is its mean. Without categories h is
-not known, and the law is normal; by Cantelli's inequality the pool's own share is at most 1 / (1 + t^2)
-whatever its law is, which bounds how far a D_v like the pool can seem. Cuts beyond what a number can be (1/2
-over the least length of a centred row) are not offered. Two cuts on one side of one number do not say the
-same: both may be picked, and D_v's part of the axis is in cells of its own.
+**An axis of a number** is offered twice: like other directions, with a score by the mean of D_v, and with
+cuts in its tails (docs/decisions/009). The tails matter where D_v lies beyond a threshold: a cut at the
+pool's mean would leave half of the pool on the side of D_v. A cut is t deviations from the pool's noisy mean.
+Its level is the share beyond the cut of the beta law on the number's domain with that mean and deviation
+(docs/decisions/009). Where the noisy deviation is larger than the mean allows, as for a number that is mostly
+0, that share is the mean. Without categories h is not known, and the law is normal. By Cantelli's inequality
+the pool's own share is at most 1 / (1 + t^2) for any law, which bounds the score of a D_v like the pool. Cuts
+beyond the largest possible value (1/2 over the least length of a centred row) are not offered. Two cuts on
+one side of one number are different directions: D_v may pick both, and its part of the axis then has cells of
+its own.
 
-**Projected rows** have columns of the encoded row on the menu (docs/decisions/009), where values are known:
-0 and sqrt 1/2 for a category, 0 to 1 for a number, cut at PARTS. Their means are decoded from the noisy mean
-of z, d numbers for n columns: with k the mean of 1/length, E z is about k (E x - centre) R / sqrt d, E x is
-not negative, and shares of one category add up to 1. So: least squares over y = k E x >= 0 and k, a row for
-each category that says its sum, and one that k is near what the schema says, with 1/8 for a number. Where
-most means are near 0, d numbers are enough: on 500 columns of a census shares are .05 off, the worst .3.
+**Projected rows** have columns of the encoded row on their menu (docs/decisions/009), whose possible values
+are known: 0 and sqrt 1/2 for a category, 0 to 1 for a number, which is cut at PARTS. The means of the n
+columns are decoded from the noisy mean of z, which has d numbers. With k the mean of 1/length, E z is about k
+(E x - centre) R / sqrt d; E x is not negative, and the shares of the categories of one column add up to 1. So
+the means follow from least squares over y = k E x >= 0 and k, with a further equation for the sum of each
+categorical column, and one that keeps k near its value by the schema, with 1/8 for each number. Where most
+means are near 0, d numbers are enough: on 500 columns of a census, the error of a share is .05, the largest
+.3.
 """
 
 from __future__ import annotations
@@ -45,65 +50,65 @@ from fedkme.features.domain import Domain
 from fedkme.tables.schema import Schema
 
 LEADING_OFFERED = 24
-"""Eigenvectors of a menu."""
+"""Number of eigenvectors on a menu."""
 WIDTH = 1.5
-"""Width of a direction in deviations of the pool along it."""
+"""Width of a direction, in deviations of the pool along the direction."""
 CLOSE = 0.6
-"""Correlation in the pool above which two directions say the same."""
+"""Correlation in the pool above which two directions are close."""
 TAILS = (1.5, -1.5, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0)
-"""Cuts of a number in deviations from the pool's mean; the first where a menu has no room for all."""
+"""Cuts of a number, in deviations from the pool's mean; a menu without room for all takes the first ones."""
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Cuts of a number of projected rows, as parts of its domain."""
 UNSURE = 1.0
-"""Sharpness of the beta law of such a number, whose deviation is not known: it has half the variance of one
-that is 0 or 1."""
+"""Sharpness of the beta law of a number of projected rows, whose deviation is not known. The variance is half
+of that of a number that is 0 or 1."""
 STEEP = 0.1
 """Width of a cut in a tail, in deviations: nearly a sign bit."""
-KEPT = 0.9
-"""Correlation above which a direction says the same as one that the code book has anyway."""
+SAME = 0.9
+"""Correlation above which a direction is not offered, as the code book keeps one that is nearly the same."""
 _EDGE = 1e-3
 """Least mean of a number in its domain, and least k."""
-_HELD = math.sqrt(0.5)
-"""Value of a column of the encoded row where a row has the category."""
+_PRESENT = math.sqrt(0.5)
+"""Value of a category's column of the encoded row in rows of the category."""
 
 
 def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share: float) -> Menu | None:
-    """The menu for a code book; None where the book has no bit, or nothing is left to choose from.
+    """Make the menu for a code book; None where the book has no sign bit, or no direction can be offered.
 
-    Directions that are close to those that stay in the book are not offered.
+    Directions that are nearly the same as one that stays in the book are not offered.
 
     Args:
-        sketch: with noise, from which the book is.
-        book: of it.
-        schema: of the rows.
-        picks: k, at most; fewer where the book has fewer bits.
-        share: of D_v's epsilon for each.
+        sketch: noisy sketch from which the book was made.
+        book: the code book.
+        schema: schema of the rows.
+        picks: most picks; the menu has fewer where the book has fewer bits.
+        share: share of D_v's epsilon for each pick.
     """
     origin, rows = book.arrays["origin"], float(sketch.rows)
     bits = book.arrays["directions"].shape[1]
     covariance = sketch.second / rows - np.outer(origin, origin)
     least = 2.0 * max(sketch.deviation, 1e-9) / rows
-    kept = book.arrays["directions"][:, : max(0, bits - picks)]
+    staying = book.arrays["directions"][:, : max(0, bits - picks)]
     leading = principal(covariance, LEADING_OFFERED)
     of_axes = np.sqrt(np.maximum(np.diagonal(covariance), least))
     projected, seen = not _has_axes(book.spec), Projection(book.spec, schema).axes
     if projected:
-        cuts = _columns_of(sketch, book.spec, schema)
+        cuts = _column_cuts(sketch, book.spec, schema)
     else:
-        cuts = _cuts_of(sketch, schema, of_axes, MOST_OFFERED - leading.shape[1])
-    vectors = np.concatenate([leading, seen[:, [cut.axis for cut in cuts]], kept], axis=1)
+        cuts = _axis_cuts(sketch, schema, of_axes, MOST_OFFERED - leading.shape[1])
+    vectors = np.concatenate([leading, seen[:, [cut.axis for cut in cuts]], staying], axis=1)
     products = vectors.T @ covariance @ vectors
     deviation = np.sqrt(np.maximum(np.diagonal(products), least))
     correlation = np.abs(products) / np.outer(deviation, deviation)
     whole = [_AxisCut(-1, 0.0, 0.0, WIDTH * each, 0.0) for each in deviation[: leading.shape[1]]]
-    size, known = len(whole) + len(cuts), [*whole, *cuts]
-    tails = np.array([cut.tail for cut in known])
-    offered = np.flatnonzero(~(correlation[:size, size:] > KEPT).any(axis=1) | (tails != 0.0))
+    candidates = [*whole, *cuts]
+    size, tails = len(candidates), np.array([cut.tail for cut in candidates])
+    offered = np.flatnonzero(~(correlation[:size, size:] > SAME).any(axis=1) | (tails != 0.0))
     picks = min(picks, bits, len(offered))
     if not picks:
         return None
-    near = (correlation[:size, :size] > CLOSE) & ~_apart(np.array([cut.axis for cut in known]), tails)
-    chosen = [known[place] for place in offered]
+    near = (correlation[:size, :size] > CLOSE) & ~_apart(np.array([cut.axis for cut in candidates]), tails)
+    chosen = [candidates[place] for place in offered]
     axes = tuple(cut.axis for cut in chosen if cut.axis >= 0)
     return Menu(
         leading[:, offered[offered < len(whole)]],
@@ -120,10 +125,14 @@ def make_menu(sketch: Sketch, book: CodeBook, schema: Schema, picks: int, share:
 
 @dataclass(frozen=True, slots=True)
 class _AxisCut:
-    """A direction of the menu along the column `axis` of the encoded row, or -1 for none.
+    """A candidate direction of the menu.
 
-    `tail` is how far the cut is in a tail, in deviations; 0 if it is in none. Cut, width and level are those
-    of fedkme.cells.directions.
+    Attributes:
+        axis: column of the encoded row along which the direction lies; -1: an eigenvector.
+        tail: distance of the cut from the pool's mean, in deviations; 0: the cut is not in a tail.
+        cut: c, see fedkme.cells.directions.
+        width: w.
+        level: e.
     """
 
     axis: int
@@ -134,15 +143,15 @@ class _AxisCut:
 
 
 def _apart(axes: IntArray, tails: FloatArray) -> NDArray[np.bool_]:
-    """Pairs of unlike cuts in one tail of one number, (M, M)."""
+    """Pairs of different cuts in one tail of one number, (M, M)."""
     one_side = np.sign(tails)[:, None] * np.sign(tails) > 0
     apart: NDArray[np.bool_] = (axes[:, None] == axes) & one_side & (tails[:, None] != tails)
     return apart
 
 
 def offers_columns(spec: ProjectionSpec, schema: Schema) -> bool:
-    """Check whether a menu has columns: rows are not projected, or their means can be decoded."""
-    names = _names(schema)
+    """Check whether a menu can offer columns: rows are not projected, or means of columns can be decoded."""
+    names = _category_counts(schema)
     numbers = names.count(1)
     directions = len(names) - numbers + numbers * len(PARTS)
     few = directions <= MOST_OFFERED - LEADING_OFFERED and numbers <= spec.dimension // 2
@@ -153,21 +162,21 @@ def _has_axes(spec: ProjectionSpec) -> bool:
     return spec.dimension == spec.width and spec.centre == "domain"
 
 
-def _names(schema: Schema) -> tuple[int, ...]:
-    """Names of the category that each column of the encoded row is of, (n,); 1 for a number."""
+def _category_counts(schema: Schema) -> tuple[int, ...]:
+    """Number of categories behind each column of the encoded row, (n,); 1 for a number."""
     parts = (part for column in schema.columns for part in column.parts)
     return tuple(name for levels, width in parts for name in [max(1, levels)] * width)
 
 
-def _columns_of(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_AxisCut]:
-    """Cuts of columns where rows are projected."""
+def _column_cuts(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_AxisCut]:
+    """Cuts of the columns of projected rows."""
     if not offers_columns(spec, schema):
         return []
     cuts = list[_AxisCut]()
     means = decoded_means(sketch, Projection(spec, schema), schema)
-    for at, (names, mean) in enumerate(zip(_names(schema), means.tolist(), strict=True)):
+    for at, (names, mean) in enumerate(zip(_category_counts(schema), means.tolist(), strict=True)):
         if names > 1:
-            cuts.append(_AxisCut(at, 0.0, _HELD / 2.0, _HELD / 4.0, mean / _HELD - 0.5))
+            cuts.append(_AxisCut(at, 0.0, _PRESENT / 2.0, _PRESENT / 4.0, mean / _PRESENT - 0.5))
         else:
             levels = [_beyond(mean, UNSURE, part) - 0.5 for part in PARTS]
             cuts += [
@@ -178,25 +187,25 @@ def _columns_of(sketch: Sketch, spec: ProjectionSpec, schema: Schema) -> list[_A
 
 
 def decoded_means(sketch: Sketch, projection: Projection, schema: Schema) -> FloatArray:
-    """Mean of each column of the encoded row over the pool, by the noisy mean of z, (n,).
+    """Decode the pool's mean of each column of the encoded row from the noisy mean of z, (n,).
 
-    The head of this module says how.
+    See "Projected rows" at the head of this module.
     """
-    from scipy.optimize import nnls  # a second that a curator's start need not wait for
+    from scipy.optimize import nnls  # this import takes a second, which a curator's start need not wait for
 
     width = projection.spec.width
     blocks = [(d.start, d.start + d.levels) for d in Domain(schema).dimensions if d.levels]
     sums = np.zeros((len(blocks) + 1, width + 1))
     for row, (start, end) in zip(sums, blocks, strict=False):
-        row[start:end], row[-1] = 1.0, -_HELD
+        row[start:end], row[-1] = 1.0, -_PRESENT
     sums[-1, -1] = 1.0
-    length = sum(0.5 - 0.5 / (end - start) for start, end in blocks) + _names(schema).count(1) / 8.0
+    length = sum(0.5 - 0.5 / (end - start) for start, end in blocks) + _category_counts(schema).count(1) / 8.0
     centre = projection.axes @ projection.middle
     design = np.concatenate([np.concatenate([projection.axes, -centre[:, None]], axis=1), sums])
     goal = np.concatenate([sketch.sums.sum(axis=0) / sketch.rows, np.zeros(len(blocks)), [length**-0.5]])
-    found, _ = nnls(design, goal, maxiter=20 * width)
-    most = np.where(np.array(_names(schema)) > 1, _HELD, 1.0)
-    means: FloatArray = np.minimum(found[:-1] / max(float(found[-1]), _EDGE), most)
+    solution, _ = nnls(design, goal, maxiter=20 * width)
+    most = np.where(np.array(_category_counts(schema)) > 1, _PRESENT, 1.0)
+    means: FloatArray = np.minimum(solution[:-1] / max(float(solution[-1]), _EDGE), most)
     return means
 
 
@@ -208,9 +217,9 @@ def _beyond(mean: float, sharpness: float, cut: float) -> float:
     return float(betaincc(middle * sharpness, (1.0 - middle) * sharpness, min(max(cut, 0.0), 1.0)))
 
 
-def _cuts_of(sketch: Sketch, schema: Schema, deviation: FloatArray, room: int) -> list[_AxisCut]:
-    """Cuts of all axes, at most `room`."""
-    origin, domain = sketch.sums.sum(axis=0) / float(sketch.rows), _Domain.of(schema, sketch)
+def _axis_cuts(sketch: Sketch, schema: Schema, deviation: FloatArray, room: int) -> list[_AxisCut]:
+    """Cuts of all axes, at most `room` cuts."""
+    origin, domain = sketch.sums.sum(axis=0) / float(sketch.rows), _Domain.from_sketch(schema, sketch)
     numbers, cuts = domain.names.count(1), list[_AxisCut]()
     tails = TAILS[: max(0, room - len(domain.names)) // max(numbers, 1)]
     for axis, names in enumerate(domain.names):
@@ -228,12 +237,12 @@ def _cuts_of(sketch: Sketch, schema: Schema, deviation: FloatArray, room: int) -
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """Values that the axes of a row that is not projected can take.
+    """Domains of the axes where rows are not projected.
 
     Attributes:
-        names: by axis, the names of its category; 1 for a number.
-        inverse: h, of the head of this module; 0 without categories.
-        reach: of a number's axis: it is within +- reach.
+        names: number of categories behind each axis; 1 for a number.
+        inverse: h, see the head of this module; 0 without categories.
+        reach: largest absolute value along the axis of a number.
     """
 
     names: tuple[int, ...]
@@ -241,8 +250,9 @@ class _Domain:
     reach: float
 
     @classmethod
-    def of(cls, schema: Schema, sketch: Sketch) -> _Domain:
-        names = _names(schema)
+    def from_sketch(cls, schema: Schema, sketch: Sketch) -> _Domain:
+        """Estimate the domains from the schema and the noisy trace."""
+        names = _category_counts(schema)
         of_names = np.array(names) > 1
         length = sum(0.5 * (1.0 - 1.0 / each) / each for each in names if each > 1)
         if length == 0.0:
@@ -252,7 +262,7 @@ class _Domain:
         return cls(names, inverse, min(1.0, 0.5 / math.sqrt(length)))
 
     def beyond(self, mean: float, spread: float, tail: float) -> float:
-        """Share of rows above mean + tail spread, along the axis of a number of that mean and deviation."""
+        """Share of rows above mean + tail * spread on the axis of a number with that mean and deviation."""
         if not self.inverse:
             return 0.5 * math.erfc(tail / math.sqrt(2.0))
         scale = math.sqrt(self.inverse)
@@ -262,7 +272,7 @@ class _Domain:
         return _beyond(middle, sharpness, 0.5 + (mean + tail * spread) / scale)
 
     def of_category(self, names: int, mean: float) -> tuple[float, float, float]:
-        """Cut, width and level of an axis of a category."""
+        """Cut, width and level of the axis of a category whose column has `names` categories."""
         gap = math.sqrt(0.5 * self.inverse)
         low = -gap / names
         share = min(max((mean - low) / gap, 0.0), 1.0)

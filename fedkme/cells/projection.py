@@ -17,20 +17,20 @@ Centre = Literal["row", "domain"]
 """Point that is subtracted from a row: its own mean (images), or the middle of the public domain (tables)."""
 
 Z_UNIT = 2.0**-12
-"""Coordinates of z are whole multiples of it, so that sums of their products are integers."""
+"""Unit of the coordinates of z, which are whole multiples, so that sums of their products are integers."""
 _BLOCK_CELLS = 2**20
 _SHRINK = 1.0 - 2.0**-30  # covers rounding in the norm by which a row is divided
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionSpec:
-    """Public values from which two parties make the same z, beside the public schema.
+    """Public values that, with the public schema, give every party the same z.
 
     Attributes:
-        seed: public, 0 <= seed < 2^64.
+        seed: public seed, 0 <= seed < 2^64.
         width: n, columns of an encoded row.
-        dimension: d; at d >= n nothing is projected and d is n.
-        centre: what is subtracted from a row first.
+        dimension: d <= n; with d = n rows are not projected.
+        centre: point that is subtracted from a row first.
     """
 
     seed: int
@@ -55,7 +55,7 @@ class ProjectionSpec:
 
 
 def spec_for(schema: Schema, seed: int, dimension: int = 128) -> ProjectionSpec:
-    """The usual choice: rows centred by themselves where they are one block of like numbers (images)."""
+    """Make the usual projection; rows of one block of like numbers (images) are centred by their means."""
     image = len(schema.columns) == 1 and schema.encoded_width > 1
     width = schema.encoded_width
     return ProjectionSpec(seed, width, min(dimension, width), "row" if image else "domain")
@@ -83,7 +83,7 @@ class Projection:
 
     @property
     def axes(self) -> FloatArray:
-        """Direction of z that each column of an encoded row is seen along, (d, n), of length 1."""
+        """Direction in z of each column of an encoded row, (d, n), of length 1."""
         if self._signs is None:
             return np.eye(self.spec.width)
         axes: FloatArray = self._signs.T / np.sqrt(self.spec.dimension)
@@ -126,7 +126,7 @@ class Projection:
 
 @functools.lru_cache(maxsize=2)
 def _signs_of(spec: ProjectionSpec) -> FloatArray | None:
-    """R, (n, d), once for all owners of a process; None where nothing is projected."""
+    """R, (n, d), cached for all owners of a process; None where rows are not projected."""
     if spec.dimension == spec.width:
         return None
     cells = spec.width * spec.dimension

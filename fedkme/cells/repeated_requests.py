@@ -1,10 +1,11 @@
-"""Noise on the counts of a D_v that will be asked about often: the law that costs least over all requests.
+"""Noise on the counts of a D_v in repeated requests: the law with the least cost over all requests.
 
-A request is (epsilon, delta)-DP by itself under either law of `fedkme.cells.histogram`. Discrete Laplace
-noise has the smaller deviation (2.8 rows at epsilon 1 where the Gaussian has 5.3), and delta 0; over k
-requests its randomised responses cost nearly k epsilon while they are few, Gaussians about sqrt(k): at
-(1, 1e-5) 20 requests are 16.0 and 5.41. Both totals are exact (privacy-loss distributions; the Gaussian's own
-law), so the smaller one is, and either way the ledger holds one event a draw.
+Under either law of `fedkme.cells.histogram`, each request by itself is (epsilon, delta)-DP. Discrete Laplace
+noise has the smaller deviation (2.8 rows at epsilon 1, where Gaussian noise has 5.3), and delta 0. But k
+requests with discrete Laplace noise cost nearly k epsilon while k is small, and with Gaussian noise about
+sqrt(k) epsilon: at (1, 1e-5), 20 requests cost 16.0 and 5.41. Both totals are exact (by privacy-loss
+distributions; by the Gaussian's own law), so their minimum is exact, too. With either law the ledger has one
+event for each draw.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.presets import PrivacyTarget
 
 OFTEN = 20
-"""Requests by which the cost of asking often is shown to who means to ask once."""
+"""Number of requests for which a consumer with `asks = 1` is shown the cost, too."""
 
 
 @dataclass(frozen=True)
 class CostsOfAsks:
-    """Noise of one request, and what all of them cost.
+    """Noise of each of several requests, and the cost of all requests.
 
     Attributes:
-        noise: the law that costs least.
+        noise: noise of the law that costs least.
         laplace: epsilon of all requests with discrete Laplace noise, at the target's delta.
-        gaussian: likewise with Gaussian noise.
+        gaussian: epsilon of all requests with Gaussian noise, at the target's delta.
     """
 
     noise: CountNoise
@@ -40,23 +41,23 @@ class CostsOfAsks:
 
 
 def noise_of_asks(target: PrivacyTarget, asks: int) -> CountNoise:
-    """The noise of each of so many requests, each within a target; one request has discrete Laplace noise."""
+    """Noise of each of `asks` requests, each within the target; one request has discrete Laplace noise."""
     return histogram_noise(target.of_row) if asks == 1 else costs_of_asks(target, asks).noise
 
 
 def deviation_of_asks(target: PrivacyTarget, asks: int) -> float:
-    """Find the deviation of the noise on each count, which a request says; 0 for discrete Laplace."""
-    how = noise_of_asks(target, asks)
-    return 0.0 if isinstance(how, HistogramNoise) else math.sqrt(how.variance)
+    """Deviation of the noise on each count, as a request states it; 0 for discrete Laplace noise."""
+    noise = noise_of_asks(target, asks)
+    return 0.0 if isinstance(noise, HistogramNoise) else math.sqrt(noise.variance)
 
 
 @functools.lru_cache(maxsize=64)
 def costs_of_asks(target: PrivacyTarget, asks: int) -> CostsOfAsks:
-    """Costs of so many requests under either law.
+    """Costs of several requests under either law.
 
     Args:
         target: (epsilon, delta) of each request, for the rows of a group together.
-        asks: how many, each of which may depend on those before.
+        asks: number of requests, each of which may depend on the answers to earlier ones.
     """
     laplace = histogram_noise(target.of_row)
     gaussian = GaussianNoise(target.group * L2_STEP * gaussian_sigma(target.epsilon, target.delta))
@@ -65,7 +66,7 @@ def costs_of_asks(target: PrivacyTarget, asks: int) -> CostsOfAsks:
 
 
 def words_of_asks(target: PrivacyTarget, asks: int) -> str:
-    """Cost of so many requests over one D_v, in a line; who means to ask once hears what asking often is."""
+    """Cost of several requests over one D_v, in a line; that of one request names the cost of many, too."""
     many = asks if asks > 1 else OFTEN
     costs = costs_of_asks(target, many)
     least = f"{min(costs.laplace, costs.gaussian):.3g}"
@@ -78,11 +79,11 @@ def words_of_asks(target: PrivacyTarget, asks: int) -> str:
 
 
 def rule_epsilon(deviation: float) -> float:
-    """Epsilon of a histogram whose discrete Laplace noise deviates about so much, for rules of sizes."""
+    """Epsilon of a histogram whose discrete Laplace noise has about this deviation, for rules of sizes."""
     return 2.0 * math.sqrt(2.0) / deviation
 
 
 def _total(noise: HistogramNoise | GaussianNoise, target: PrivacyTarget, asks: int) -> float:
-    from fedkme.privacy.accountants import Sound  # not needed by who asks once
+    from fedkme.privacy.accountants import Sound  # a single request does not need this import
 
     return Sound().epsilon(for_group([repeated(noise.event, asks)], target.group), target.delta).epsilon

@@ -6,8 +6,8 @@ Relation: replace one row (with its label) of one owner by another, N public.
 
     v(x, c) = (z_i^2 for all i,  t z_i z_j for i < j,  z e_c',  e_c / 2),      t = 41/29 < sqrt 2
 
-and the query is its sum over rows; without labels the class sums are one vector s and the counts are left
-out.
+and the query is the sum of v over rows. Without labels the class sums are one vector s, and the counts are
+left out.
 
 **Sensitivity.** ||v - v'|| <= 3/sqrt 2 = 2.1213, and that is all: labels and counts cost nothing.
 *Proof.* Write r = z.y. With sqrt 2 for t the first two blocks are an isometry of ||zz' - yy'||_F, and 41/29
@@ -18,10 +18,10 @@ is less, so they add at most ||z||^4 + ||y||^4 - 2 r^2. Same class: the third bl
 a, b on the third and fourth block in general: (2 + a^2)^2/2 while b <= a^2/2.)
 
 Coordinates of z are whole multiples of 2^-12, so every coordinate of the query is a whole multiple of
-2^-24/29: sums are integers, the same for any split of the rows over owners, in any order, in blocks of any
-size, and this bound holds for them as it stands, without a term for rounding. One deviation fits all
-coordinates, as secure aggregation needs it (diameter DIAMETER_STEPS, bound `largest_step`; its own step is
-1). Noise is Gaussian, once, symmetric by construction: the matrix is built from its upper triangle.
+2^-24/29. In these units sums are integers, equal for any split of the rows over owners, any order and any
+size of blocks, and the bound holds without a term for rounding. All coordinates have one deviation, as secure
+aggregation needs it (diameter DIAMETER_STEPS, bound `largest_step`, step 1). The noise is Gaussian and is
+added once. The noisy matrix is symmetric, as it is built from its upper triangle.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SENSITIVITY = 3.0 / math.sqrt(2.0)
 """L2, replace-one, of the query in its own units."""
 _DIAGONAL, _OFF = 29, 41
 STEP = Z_UNIT**2 / _DIAGONAL
-"""Worth of one step of the integer coordinates."""
+"""Size of one step of the integer coordinates, in units of the query."""
 DIAMETER_STEPS = SENSITIVITY / STEP
 """The sensitivity in steps."""
 _BLOCK_ROWS = 4096
 ROW_LIMIT = int(2.0**53 / (_OFF / Z_UNIT**2))
-"""Rows whose sums float64 still holds exactly."""
+"""Most rows whose sums float64 holds exactly."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,7 +57,7 @@ class Sketch:
         sums: sum of z by class, (C, d); one row without labels.
         counts: rows by class, (C,); without labels N.
         rows: N, public.
-        deviation: of the noise on the diagonal of G and on `sums`, 0 without noise.
+        deviation: standard deviation of the noise on the diagonal of G and on `sums`, 0 without noise.
     """
 
     second: FloatArray
@@ -68,22 +68,22 @@ class Sketch:
 
 
 def length(dimension: int, classes: int | None) -> int:
-    """Coordinates of the query: what secure aggregation is told."""
+    """Number of coordinates of the query, as secure aggregation needs it."""
     labelled = 0 if classes is None else classes
     return dimension * (dimension + 1) // 2 + max(1, labelled) * dimension + labelled
 
 
 def largest_step(rows: int) -> int:
-    """No coordinate of the query over so many rows is larger: the bound that secure aggregation is given."""
+    """Largest absolute coordinate of the query over `rows` rows, in steps, as secure aggregation needs it."""
     return _OFF * round(Z_UNIT**-2) * rows
 
 
 def coordinates(rows: Rows, labels: IntArray | None, projection: Projection, classes: int | None) -> IntArray:
-    """An owner's answer: the query over its rows in whole steps, (`length`,) int64.
+    """Compute an owner's answer: the query over its rows in whole steps, (`length`,) int64.
 
     Args:
         rows: encoded, (m, n).
-        labels: class of each row, (m,); None exactly where `classes` is.
+        labels: class of each row, (m,); None exactly where `classes` is None.
         projection: z.
         classes: C, of the public schema; None for a sketch without labels.
 
@@ -119,18 +119,18 @@ def coordinates(rows: Rows, labels: IntArray | None, projection: Projection, cla
 def release(
     total: IntArray, rows: int, dimension: int, classes: int | None, multiplier: float, noise: NoiseSource
 ) -> Sketch:
-    """Noise once on the integers of the sum, then moments; the trusted curator's step, or one owner's.
+    """Add noise once to the integers of the sum and compute moments, at a trusted curator or one owner.
 
     Args:
         total: sum of all owners' coordinates.
         rows: N, public.
         dimension: d.
         classes: C or None.
-        multiplier: deviation over sensitivity; 0 adds no noise, for baselines.
-        noise: where it comes from.
+        multiplier: deviation of the noise over sensitivity; 0 adds no noise, for baselines.
+        noise: source of the noise.
 
     Raises:
-        ConfigError: a sum of another length.
+        ConfigError: the sum has another length.
     """
     noisy = total.astype(np.float64)
     if multiplier > 0:
@@ -141,7 +141,7 @@ def release(
 def from_coordinates(
     noisy: FloatArray, rows: int, dimension: int, classes: int | None, multiplier: float
 ) -> Sketch:
-    """Moments out of noisy coordinates, also of those that secure aggregation summed with its own noise."""
+    """Compute moments from noisy coordinates, such as a total of secure aggregation with its own noise."""
     if noisy.shape != (length(dimension, classes),):
         raise ConfigError(f"a sketch of {noisy.shape} coordinates does not fit", "Compare the parties' d.")
     triangle = dimension * (dimension - 1) // 2
@@ -157,10 +157,10 @@ def from_coordinates(
 
 
 def checked_labels(labels: IntArray | None, rows: int, classes: int) -> IntArray:
-    """Classes of so many rows, as they were given.
+    """Return the classes of `rows` rows after checking them.
 
     Raises:
-        DataError: they are missing, or one is not of the schema.
+        DataError: classes are missing, or a class is not in the schema.
     """
     if labels is None or labels.shape != (rows,):
         raise DataError(

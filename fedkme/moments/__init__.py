@@ -1,1 +1,1 @@
-"""Moments as a release: from noisy sums to a Gaussian for each class, and a classifier of those."""
+"""Releases of moments: from noisy sums to a Gaussian for each class, and a classifier by these Gaussians."""

@@ -1,11 +1,11 @@
-"""Public coordinates of model space: an orthonormal map that the schema alone decides.
+"""Public coordinates of model space: an orthonormal map that depends on the schema alone.
 
-A long block of like numbers, such as the pixels of an image or the samples of a signal, is turned by the
-discrete cosine transform (of two dimensions where its length is a square), so that few coordinates carry most
-of it; every other column of model space stays as it is. Nothing is read from a row.
+The discrete cosine transform turns each long block of like numbers, such as the pixels of an image or the
+samples of a signal, so that few coordinates carry most of the block. The transform has two dimensions where
+the length of the block is a square. Every other column of model space stays unchanged. No row is read.
 
-Edges: how much an image changes at each place, along four directions, turned likewise. They tell classes
-apart that pixels do not, and are no part of what an image is made of: the way back leaves them out.
+Edges are further coordinates of images: the size of the change at each pixel, along four directions, turned
+by the same transform. Edges separate classes that pixels do not separate. The inverse map leaves edges out.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _TURNS = [math.pi * turn / DIRECTIONS for turn in range(DIRECTIONS)]
 
 
 def is_image(column: Column) -> bool:
-    """Check whether a column is a block of like numbers that is as high as it is wide."""
+    """Check whether a column is a long block of like numbers whose length is a square."""
     long = isinstance(column, Numeric) and column.count >= LONG_BLOCK
     return long and math.isqrt(column.encoded_width) ** 2 == column.encoded_width
 
 
 def coordinate_count(schema: Schema, edges: bool) -> int:
-    """Coordinates of a schema, with the edges of its images or without."""
+    """Number of coordinates of a schema, with or without the edges of its images."""
     images = sum(column.encoded_width for column in schema.columns if is_image(column))
     return schema.encoded_width + (DIRECTIONS * images if edges else 0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Neighbouring columns of model space that are transformed together, and the basis, (size, size)."""
+    """Neighbouring columns of model space that are transformed together, and their basis, (size, size)."""
 
     start: int
     basis: FloatArray | None
@@ -52,12 +52,13 @@ class _Block:
 
 
 class Coordinates:
-    """The orthonormal map of a schema's model space, n columns to n coordinates, and edges behind them.
+    """Orthonormal map of a schema's model space from n columns to n coordinates, followed by edges.
 
     Attributes:
-        width: coordinates, edges included.
-        bands: coordinates that are expected to vary alike, in groups: the octaves of a block's frequencies,
-            the lowest first; all coordinates of no block are one band of a group of its own.
+        width: number of coordinates, edges included.
+        bands: groups of bands; a band has coordinates whose variances are expected to be alike. The group of
+            a block has the octaves of its frequencies, the lowest first. All coordinates outside of blocks
+            are one band in a group of its own.
         rank: (n,) place of each coordinate in its block by frequency, 0 outside of blocks.
         turned: columns of model space of each block that is transformed.
     """
@@ -69,34 +70,34 @@ class Coordinates:
         self.turned: list[slice] = []
         self._blocks: list[_Block] = []
         self._images: list[_Block] = []
-        start, alone = 0, list[int]()
+        start, others = 0, list[int]()
         for column in schema.columns:
             size = column.encoded_width
             if isinstance(column, Numeric) and column.count >= LONG_BLOCK:
-                self._add(start, size)
+                self._add_block(start, size)
             else:
                 self._blocks.append(_Block(start, None, size))
-                alone += range(start, start + size)
+                others += range(start, start + size)
             start += size
-        if alone:
-            self.bands.append([np.array(alone)])
+        if others:
+            self.bands.append([np.array(others)])
         if edges:
             self._images = [
                 b for b in self._blocks if b.basis is not None and math.isqrt(b.size) ** 2 == b.size
             ]
             for block, _ in itertools.product(self._images, _TURNS):
-                self._band(start, block.size)
+                self._add_bands(start, block.size)
                 start += block.size
 
-    def _add(self, start: int, size: int) -> None:
+    def _add_block(self, start: int, size: int) -> None:
         basis, frequency = _cosines(size)
         order = np.argsort(frequency, kind="stable")
         self._blocks.append(_Block(start, basis[:, order], size))
         self.turned.append(slice(start, start + size))
-        self._band(start, size)
+        self._add_bands(start, size)
 
-    def _band(self, start: int, size: int) -> None:
-        """Octaves of the frequencies of a block of coordinates."""
+    def _add_bands(self, start: int, size: int) -> None:
+        """Add the bands of a block of coordinates: the octaves of its frequencies."""
         self.rank[start : start + size] = np.arange(size)
         ends = [0, *(2**power - 1 for power in range(1, size.bit_length() + 1) if 2**power - 1 < size), size]
         self.bands.append([np.arange(start + low, start + high) for low, high in itertools.pairwise(ends)])
@@ -110,7 +111,9 @@ class Coordinates:
             parts.append(columns @ xp.asarray(block.basis, dtype=points.dtype) if turned else columns)
         for block in self._images:
             basis = xp.asarray(block.basis, dtype=points.dtype)
-            parts += [seen @ basis for seen in _edges(points[:, block.start : block.start + block.size], xp)]
+            parts += [
+                edges @ basis for edges in _edges(points[:, block.start : block.start + block.size], xp)
+            ]
         return parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=1)
 
     def to_model(self, coordinates: FloatArray) -> FloatArray:
@@ -123,7 +126,7 @@ class Coordinates:
 
 
 def _edges(pixels: Any, xp: Any) -> list[Any]:
-    """Differences across each pixel of images, without sign, (k, size), by direction."""
+    """Absolute differences across each pixel of images, (k, size), for each direction."""
     side = math.isqrt(pixels.shape[1])
     image = pixels.reshape(-1, side, side)
     along = xp.pad(image[:, :, 2:] - image[:, :, :-2], ((0, 0), (0, 0), (1, 1)))
@@ -133,17 +136,17 @@ def _edges(pixels: Any, xp: Any) -> list[Any]:
 
 
 def _cosines(size: int) -> tuple[FloatArray, FloatArray]:
-    """An orthonormal cosine basis of so many numbers, one a column, and the squared frequency of each."""
+    """Orthonormal cosine basis of `size` numbers, a vector in each column, and the squared frequencies."""
     side = math.isqrt(size)
     if side * side != size:
-        return _line(size), np.arange(size, dtype=np.float64) ** 2
-    line, frequency = _line(side), np.arange(side, dtype=np.float64) ** 2
+        return _cosines_1d(size), np.arange(size, dtype=np.float64) ** 2
+    line, frequency = _cosines_1d(side), np.arange(side, dtype=np.float64) ** 2
     plane: FloatArray = np.einsum("ik,jl->ijkl", line, line).reshape(size, size)
     both: FloatArray = np.add.outer(frequency, frequency).ravel()
     return plane, both
 
 
-def _line(size: int) -> FloatArray:
+def _cosines_1d(size: int) -> FloatArray:
     places = np.arange(size)
     basis: FloatArray = math.sqrt(2.0 / size) * np.cos(np.pi / size * np.outer(places + 0.5, places))
     basis[:, 0] = size**-0.5

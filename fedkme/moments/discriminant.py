@@ -1,9 +1,9 @@
-"""A discriminant straight from released moments: no rows are made and nothing is trained.
+"""Discriminant from released moments, without synthetic rows and without training.
 
-The quadratic one looks at three things: the Gaussian of each class, its share, and how far a row is from the
-mean of all rows. The last has a term of its own, as if the squared distance were a gamma variable of known
-mean (`Gaussians.spreads`) and public shape: covariances of classes are known entry by entry, and where no
-entry rises above its noise they are alike, however unlike classes are spread.
+The quadratic discriminant uses the Gaussian of each class, the share of the class, and the distance of a row
+from the mean of all rows. The distance has a term of its own, as if its square were a gamma variable of known
+mean (`Gaussians.spreads`) and public shape. The reason: covariances of classes are estimated entry by entry,
+and where no entry exceeds its noise, the estimates are alike even if the classes have different spreads.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from fedkme.moments.gaussians import Gaussians, gaussians_of
 from fedkme.releases.file import StoredRelease
 
 Shape = Literal["quadratic", "linear"]
-"""A covariance for each class, or one for all."""
+"""Covariances of a discriminant. `quadratic`: one for each class; `linear`: one for all classes."""
 SPREAD_SHAPE = 3.0
-"""Shape of the law of squared distances by class: that of six normal numbers. docs/decisions/022."""
+"""Shape of the gamma law of squared distances: that of six squared normal numbers. docs/decisions/022."""
 _BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Discriminant:
-    """Classifier by the Gaussians of the classes; their shares are the prior.
+    """Classifier by the Gaussians of the classes; the shares of the classes are the prior.
 
     Attributes:
-        features: the map whose z is looked at.
-        gaussians: of the classes.
-        shape: whether each class has its own covariance.
+        features: feature map, which gives z of a row.
+        gaussians: Gaussians of the classes in z.
+        shape: whether each class has a covariance of its own.
     """
 
     features: SecondMoments
@@ -44,31 +44,31 @@ class Discriminant:
     shape: Shape = "quadratic"
 
     def log_posterior(self, values: NDArray[Any]) -> FloatArray:
-        """Logarithms of the probabilities of classes, (m, C), of rows of the schema, (m, c).
+        """Logarithms of the probabilities of the classes, (m, C), for rows of the schema, (m, c).
 
         Raises:
-            DataError: rows that do not fit the schema.
+            DataError: rows do not fit the schema.
         """
-        domain, found = Domain(self.features.schema), []
+        domain, blocks = Domain(self.features.schema), []
         for start in range(0, max(len(values), 1), _BLOCK):
-            found.append(self._scores(self.features.z(domain.encode(values[start : start + _BLOCK]))))
-        scores = np.concatenate(found)
+            blocks.append(self._scores(self.features.z(domain.encode(values[start : start + _BLOCK]))))
+        scores = np.concatenate(blocks)
         top = scores.max(axis=1, keepdims=True)
         logs: FloatArray = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
         return logs
 
     def predict(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """The likeliest class of each row, (m,)."""
+        """Most likely class of each row, (m,)."""
         return np.asarray(self.log_posterior(values).argmax(axis=1), np.int64)
 
     def _scores(self, z: FloatArray) -> FloatArray:
         """Logarithm of share times density, up to a constant, (m, C)."""
-        made = self.gaussians
-        scores = np.empty((len(z), len(made.shares)))
+        gaussians = self.gaussians
+        scores = np.empty((len(z), len(gaussians.shares)))
         for place, (share, mean, own) in enumerate(
-            zip(made.shares, made.means, made.covariances, strict=True)
+            zip(gaussians.shares, gaussians.means, gaussians.covariances, strict=True)
         ):
-            root = np.linalg.cholesky(own if self.shape == "quadratic" else made.pooled)
+            root = np.linalg.cholesky(own if self.shape == "quadratic" else gaussians.pooled)
             white = np.linalg.solve(root, (z - mean).T)
             volume = float(np.log(np.diagonal(root)).sum())
             scores[:, place] = math.log(share) - volume - 0.5 * (white**2).sum(axis=0)
@@ -82,10 +82,10 @@ class Discriminant:
 
 
 def discriminant_of(stored: StoredRelease, shape: Shape = "quadratic") -> Discriminant:
-    """The classifier of a release.
+    """Make the classifier of a release.
 
     Raises:
-        ConfigError: it is no release of moments, or its schema has no label.
+        ConfigError: the release is not one of moments, or its schema has no label.
     """
     features = stored.embeddings[0].map_spec.make(stored.schema)
     if not isinstance(features, SecondMoments):

@@ -1,24 +1,25 @@
-"""Moments of a row as a feature map: u u' for u = (alpha, z), z being public coordinates of norm 1 at most.
+"""Moments of a row as a feature map: u u' for u = (alpha, z), where z are public coordinates of norm <= 1.
 
 With t = alpha^2 and |z| <= 1 by clipping, the coordinates of phi(x) are those of the symmetric matrix u u',
 
     phi = (t,  sqrt(2 t) z_i,  z_i^2,  sqrt(2) z_i z_j for i < j),        <phi(x), phi(y)> = (t + z.y)^2.
 
 **Sensitivity.** Replace one row (with its label) by another, N public: the sum by class moves by at most
-sqrt(2) (1 + t) in L2, and this is reached. Labels and class counts cost nothing.
+sqrt(2) (1 + t) in L2, and this bound is reached. Labels and class counts cost nothing.
 *Proof.* |phi|^2 = (t + |z|^2)^2 <= (1 + t)^2, and <phi(x), phi(y)> >= 0 as a square; for two classes the
-parts lie in two columns and their product is 0. So |f - f'|^2 <= |f|^2 + |f'|^2 <= 2 (1 + t)^2. It is reached
-by unit vectors with z.y = -t, and by any two of different classes.
+parts lie in two columns and their product is 0. So |f - f'|^2 <= |f|^2 + |f'|^2 <= 2 (1 + t)^2. The bound is
+reached by unit vectors with z.y = -t, and by any two unit vectors of different classes.
 
-**Cells.** Cells of a public partition of the domain, each with columns of its own, change nothing: products
-between two cells are 0. `ShellsSpec` uses that: rows are scaled by the radius of the shell that they lie in,
-so one question finds the scale of rows. It leaves the z_i z_j out, a projection, which lengthens no vector.
+**Cells.** The bound stays the same where a public partition of the domain gives each cell columns of its own,
+as products between two cells are 0. `ShellsSpec` uses this: each row is scaled by the radius of its shell, so
+one question finds the scale of the rows. `ShellsSpec` leaves the z_i z_j out; that is a projection, which
+lengthens no vector.
 
-**Edges** of images (fedkme.moments.coordinates) are further coordinates of z. The proof asks nothing of z but
-that it is a public function of one row, of norm 1 at most after clipping. The first question has shells of
-their own for them, since they lie further out than pixels: phi = (phi_1, phi_2) / sqrt(2).
-*Proof that replacing one row moves no more.* |phi|^2 = (|phi_1|^2 + |phi_2|^2) / 2 <= (1 + t)^2, and
-<phi(x), phi(y)> is the mean of two numbers that are at least 0; the rest is as above.
+**Edges** of images (fedkme.moments.coordinates) are further coordinates of z. The proof needs only that z is
+a public function of one row, of norm <= 1 after clipping. The first question has shells of their own for
+edges, as edges lie further out than pixels: phi = (phi_1, phi_2) / sqrt(2). The sensitivity is the same.
+*Proof.* |phi|^2 = (|phi_1|^2 + |phi_2|^2) / 2 <= (1 + t)^2, and <phi(x), phi(y)> is the mean of two numbers
+>= 0; the rest is as above.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ from fedkme.moments.coordinates import Coordinates, coordinate_count
 from fedkme.tables.schema import Schema
 
 T = 0.5
-"""alpha^2: a public constant; errors of what is made of moments are flat around it."""
+"""alpha^2, a public constant; errors of rows and classifiers made from moments hardly depend on alpha."""
 MOST_COORDINATES = 1024
-"""Coordinates of a second-moment map: half a million numbers for each class."""
+"""Most coordinates of a second-moment map, which give half a million numbers for each class."""
 
 
 class _CoordinatesSpec(MapSpec):
-    """Base of both specs: which public coordinates there are."""
+    """Base of both specs, which says whether edges are among the public coordinates."""
 
     edges: bool = Field(default=False, exclude_if=lambda edges: not edges)
-    """Edges of images take part, too; where they do not, the spec is said as before there were any."""
+    """Flag: edges of images take part; the JSON of a spec without edges lacks this key."""
 
 
 class ShellsSpec(_CoordinatesSpec):
@@ -55,7 +56,7 @@ class ShellsSpec(_CoordinatesSpec):
 
     kind: Literal["shells"] = "shells"
     shells: int = Field(default=5, ge=1, le=32)
-    """Shells; the radius of each is half that of the one around it, and the innermost is a ball."""
+    """Number of shells; each has half the radius of the next larger shell, and the innermost is a ball."""
 
     @override
     def make(self, schema: Schema) -> ShellMoments:
@@ -74,10 +75,10 @@ class SecondMomentsSpec(_CoordinatesSpec):
     chosen: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     """Public coordinates that take part, ascending (fedkme.moments.coordinates)."""
     centre: tuple[Annotated[float, Field(ge=COORDINATES.low, le=COORDINATES.high)], ...]
-    """Point at which z is 0: a number for each of them."""
+    """Point at which z is 0: a number for each chosen coordinate."""
     scale: tuple[Annotated[FiniteFloat, Field(gt=1e-9, lt=1e9)], ...]
-    """Divisors of (coordinate - centre), likewise; where |z| would be above 1, a row is taken for its
-    direction."""
+    """Divisors of (coordinate - centre), one for each chosen coordinate; z is scaled to |z| = 1 if |z| >
+    1."""
 
     @model_validator(mode="after")
     def _together(self) -> SecondMomentsSpec:
@@ -117,15 +118,15 @@ class _Moments(EmbeddingMap):
 
 
 class ShellMoments(_Moments):
-    """Features of each shell: (t, sqrt(2 t) w, w_i^2) of the rows in it, |w| at most 1; zeros elsewhere.
+    """Features of each shell: (t, sqrt(2 t) w, w_i^2) for rows in the shell, |w| <= 1; zeros for other rows.
 
     Attributes:
         dimension: J = shells (parts + 2 width).
         middle: (width,) coordinates of the middle of the domain.
         edges: whether there are edges.
-        parts: coordinates that share shells, a model's own and edges, and the outer radius of each of their
-            shells, (shells,); the first holds the whole domain.
-        weight: of each part, 1 by the square root of their number.
+        parts: coordinates that share shells (those of model space, and edges), with the outer radii of the
+            shells, (shells,); the first shell holds the whole domain.
+        weight: factor on each part, 1 over the square root of the number of parts.
     """
 
     def __init__(self, spec: ShellsSpec, schema: Schema) -> None:
@@ -145,7 +146,7 @@ class ShellMoments(_Moments):
     @override
     def of_model(self, points: Any, xp: Any = np) -> Any:
         every = self.coordinates.of_model(points, xp) - xp.asarray(self.middle, dtype=points.dtype)
-        found = []
+        features = []
         for columns, radii in self.parts:
             away = every[:, columns]
             length = xp.sqrt((away**2).sum(axis=1, keepdims=True))
@@ -155,8 +156,8 @@ class ShellMoments(_Moments):
                 if place < len(inside):
                     member = member & ~inside[place]
                 w = xp.where(member, away / xp.maximum(radius, length), 0.0)
-                found += [xp.where(member, T, 0.0), math.sqrt(2.0 * T) * w, w**2]
-        return (self.weight * xp.concatenate(found, axis=1)).astype(points.dtype)
+                features += [xp.where(member, T, 0.0), math.sqrt(2.0 * T) * w, w**2]
+        return (self.weight * xp.concatenate(features, axis=1)).astype(points.dtype)
 
 
 class SecondMoments(_Moments):
@@ -164,7 +165,8 @@ class SecondMoments(_Moments):
 
     Attributes:
         dimension: J = (k + 1)(k + 2)/2.
-        centre: (n,) point of model space at which z is 0; coordinates that take no part are in the middle.
+        centre: (n,) point of model space at which z is 0; coordinates that do not take part are those of the
+            middle of the domain.
     """
 
     def __init__(self, spec: SecondMomentsSpec, schema: Schema) -> None:
@@ -202,7 +204,7 @@ class SecondMoments(_Moments):
 
 
 def _middle(features: _Moments) -> tuple[FloatArray, float, float]:
-    """The middle of the domain in model space, (n,), how far a row, and its edges, can be from it."""
+    """Middle of the domain in model space, (n,), and the largest distances of a row and of edges from it."""
     middle = np.full(features.schema.encoded_width, 0.5)
     squared = 0.25 * len(features.domain.numbers)
     for dimension in features.domain.dimensions:

@@ -1,1 +1,1 @@
-"""Settings and files of releases that all parties share."""
+"""Settings and files of releases, shared by all parties."""

@@ -1,18 +1,18 @@
-"""One answer from several synthetic tables of a release.
+"""One estimate with an interval, combined from several synthetic tables (copies) of a release.
 
-A copy (`copies` of a marginals release) differs from the release as the release does from the population:
-q_i = q + e_i where q = Q + e, Q being what the population has, q what the release would have with as many
-rows as one likes, and e, e_1, ..., e_m independent with one law: noise of the release, and drawing N rows.
-Where e is normal, the mean of the m estimates is off from Q by a variance (1 + 1/m) s^2, and b, the variance
-of the estimates, is s^2 chi^2(m - 1) / (m - 1), independent of it. So
+A copy (`copies` of a marginals release) differs from the release as the release differs from the population:
+q_i = q + e_i and q = Q + e. Q is the value in the population, q the value in infinitely many rows of the
+release. e, e_1, ..., e_m are independent and have one law, that of the noise of the release and of drawing N
+rows. Where e is normal, with variance s^2, the error of the mean of the m estimates has the variance
+(1 + 1/m) s^2. The variance b of the estimates is s^2 chi^2(m - 1) / (m - 1), independent of that error. So
 
     (mean - Q) / sqrt((1 + 1/m) b)
 
-has Student's law with m - 1 degrees of freedom, exactly, as the prediction of one more normal number has. The
-variance within a copy does not matter: each has as many rows as were released. (Rules for fully synthetic
-data, Raghunathan, Reiter and Rubin 2003, take rows that are drawn once more off again: with few copies the
-difference is often near 0 or negative.) Intervals cover as far as the model holds: what was not counted
-together is independent in each copy.
+has exactly Student's law with m - 1 degrees of freedom, like the prediction of one more normal number. The
+variance within a copy does not matter, as each copy has as many rows as were released. (The rules for fully
+synthetic data of Raghunathan, Reiter and Rubin 2003 subtract the variance of drawing rows; with few copies,
+their difference is often near 0 or negative.) Intervals cover as far as the model holds: columns that were
+not counted together are independent in each copy.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from fedkme.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """An estimate of several copies.
+    """An estimate from several copies.
 
     Attributes:
-        estimate: their mean.
-        deviation: standard deviation of it.
+        estimate: mean of the copies' estimates.
+        deviation: standard deviation of the mean.
         freedom: degrees of freedom.
         low: lower end of the 95 % interval.
-        high: upper end.
+        high: upper end of the interval.
     """
 
     estimate: float
@@ -46,10 +46,10 @@ class Combined:
 
 
 def combined(estimates: Sequence[float]) -> Combined:
-    """Combine estimates in m >= 2 copies.
+    """Combine estimates from m >= 2 copies.
 
-    Where all are the same, as of a category in which the model has nobody, they tell nothing of their error:
-    its deviation and the interval are NaN, for a point would be certain.
+    Where all estimates are equal, such as for a category in which the model has no row, they do not show
+    their error. Then deviation and interval are NaN, as an interval of one point would claim certainty.
 
     Raises:
         ConfigError: there are fewer than two copies.

@@ -1,7 +1,7 @@
-"""A release of marginals as it is kept and sent: noisy tables of counts, and the noise that is in each.
+"""File of a release of marginals: noisy tables of counts, with the deviation of the noise in each table.
 
-It is one .npz file (`release.npz`), as `fedkme.releases.file` has for sums: an array for each table, and
-`about`, JSON in UTF-8. Nothing in it is private any more.
+The file is one .npz (`release.npz`), like that of sums in `fedkme.releases.file`: an array for each table,
+and `about`, JSON in UTF-8. Nothing in the file is private any more.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ PROTOCOL = "marginals"
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A marginal over ascending columns, with noise.
+    """A marginal with noise.
 
-    Its values are (cells,) counts in C order; sigma is the deviation of the noise in every cell.
+    Attributes:
+        clique: columns of the marginal, ascending.
+        values: counts with noise, (cells,) in C order.
+        sigma: standard deviation of the noise in every cell.
     """
 
     clique: Clique
@@ -42,16 +45,16 @@ class StoredCounts:
     """A release of marginals.
 
     Attributes:
-        schema: of the rows.
-        settings: the method's public settings, plain values.
+        schema: schema of the rows.
+        settings: public settings of the method, as plain values.
         mechanism: aim, mst or independent.
         rows: N, public.
-        owners: how many were pooled.
-        fitted: measurements that the model is fitted to.
-        others: measurements that were paid for and are not in the model, such as those that it was chosen by.
-        event: everything that was disclosed, as JSON has it.
-        pieces: the same, one by one.
-        fine: single numbers by finer bins.
+        owners: number of owners whose rows were pooled.
+        fitted: measurements to which the model is fitted.
+        others: further measurements that were paid for, such as those by which the model was chosen.
+        event: event of everything that was disclosed, as JSON.
+        pieces: events of the single disclosures.
+        fine: counts of single numbers by fine bins.
     """
 
     schema: Schema
@@ -72,16 +75,16 @@ class StoredCounts:
 
     @property
     def finer(self) -> Binning:
-        """Coding of the numbers that `fine` has."""
+        """Coding of numbers by the fine bins of `fine`."""
         return finer(self.binning, int(self.settings.get("fine", 1)))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """All of them."""
+        """All measurements, fitted or not."""
         return (*self.fitted, *self.others)
 
     def to_bytes(self) -> bytes:
-        """The file of the release; the same release gives the same bytes."""
+        """Write the file of the release; equal releases give equal bytes."""
         measured = self.measurements
         about = {
             "version": 1,
@@ -108,8 +111,8 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
     """Read what `StoredCounts.to_bytes` wrote.
 
     Raises:
-        DataError: it is no release of marginals, or one of an earlier version, which did not write down the
-            noise that is in it.
+        DataError: the bytes are not a release of marginals, or an earlier version wrote them, without the
+            deviations of the noise.
     """
     arrays = npz_arrays(data, source)
     try:
@@ -127,7 +130,7 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
             for i, (clique, sigma) in enumerate(zip(about["cliques"], about["deviations"], strict=True))
         )
         fitted = int(about["fitted"])
-        found = StoredCounts(
+        release = StoredCounts(
             schema,
             about["settings"],
             str(about["mechanism"]),
@@ -142,19 +145,19 @@ def counts_from_bytes(data: bytes, source: str = "the release") -> StoredCounts:
                 for i, (column, sigma) in enumerate(about.get("fine", ()))
             ),
         )
-        _check(found)
+        _check(release)
     except DataError:
         raise
     except (KeyError, ValueError, TypeError, FedkmeError):
         raise DataError(f"{source} is no release of marginals", "Fetch it again.") from None
-    return found
+    return release
 
 
 def protocol_of(data: bytes, source: str) -> str:
-    """Name of the method that a release file is of.
+    """Name of the protocol that made a release file.
 
     Raises:
-        DataError: it is no release.
+        DataError: the bytes are not a release.
     """
     try:
         about = json.loads(npz_arrays(data, source)["about"].astype(np.uint8).tobytes())
@@ -171,7 +174,7 @@ def _finite(array: NDArray[Any]) -> FloatArray:
 
 
 def _check(release: StoredCounts) -> None:
-    """Refuse what does not go together."""
+    """Raise ValueError if the parts of a release do not fit each other."""
     fits = all(
         each.values.shape == (marginal_cells(each.clique, binning.sizes),) and 0.0 <= each.sigma < np.inf
         for binning, tables in ((release.binning, release.measurements), (release.finer, release.fine))

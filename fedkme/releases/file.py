@@ -1,7 +1,7 @@
-"""A release as it is kept and sent: noisy embeddings, and all that is needed to use them.
+"""File of a release of embeddings: the noisy embeddings, and everything that is needed to use them.
 
-It is one .npz file (`release.npz`): an array for each embedding, and `about`, JSON in UTF-8. Nothing in it is
-private any more, and everything that a curator makes of a release follows from it.
+The file is one .npz (`release.npz`): an array for each embedding, and `about`, JSON in UTF-8. Nothing in the
+file is private any more, and everything that a curator makes from a release follows from its file.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from fedkme.tables.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class StoredRelease:
-    """A release, whichever method it is of.
+    """A release of embeddings, by any method.
 
     Attributes:
-        protocol: the method: balog1, balog2, merf, hermite, ...
-        settings: the method's public settings, plain values with all that was left open filled in.
-        schema: of the rows.
-        embeddings: released, at least one.
+        protocol: name of the method: balog1, balog2, merf, hermite, ...
+        settings: public settings of the method, as plain values, with all defaults filled in.
+        schema: schema of the rows.
+        embeddings: released embeddings, at least one.
         masses: (C,) released share of each class, or None.
-        event: everything that was disclosed, under replace-one with N public; None without noise.
-        delta: at which epsilon is stated.
-        owners: how many were pooled.
-        public: arrays that are public besides, such as the points of Balog's Algorithm 1.
+        event: event of everything that was disclosed, under replace-one with N public; None without noise.
+        delta: delta at which epsilon is stated.
+        owners: number of owners whose rows were pooled.
+        public: further public arrays, such as the points of Balog's Algorithm 1.
     """
 
     protocol: str
@@ -77,7 +77,7 @@ class _About(Settings):
 
 
 def to_bytes(release: StoredRelease) -> bytes:
-    """The file of a release; the same release gives the same bytes.
+    """Write the file of a release; equal releases give equal bytes.
 
     Raises:
         DataError: an embedding or a mass is not finite.
@@ -112,7 +112,9 @@ def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
     """Read what `to_bytes` wrote.
 
     Raises:
-        DataError: it is no release, of a later version, not finite, or its parts do not go together.
+        DataError: the bytes are not a release, a later version wrote them, a number is not finite, or the
+        parts
+            do not fit each other.
     """
     arrays = npz_arrays(data, source)
     try:
@@ -124,22 +126,22 @@ def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
             spec = spec_from_json(part.map)
             features = spec.make(about.schema_)
             if mean.shape != (features.dimension, layout.columns):
-                raise ValueError("an embedding that is not its map's")
+                raise ValueError("an embedding does not fit its map")
             embeddings.append(ReleasedEmbedding(spec, layout, mean, part.sigma, part.rows))
         masses = _floats(arrays["masses"]) if "masses" in arrays else None
         if masses is not None and masses.shape != (layout.columns,):
-            raise ValueError("masses of other classes")
+            raise ValueError("the masses do not fit the classes")
         event = None if about.event is None else event_from_json(about.event)
         head = "public-"
         public = {n.removeprefix(head): _floats(array) for n, array in arrays.items() if n.startswith(head)}
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
-        raise _wrong(source, f"{where}: {first['msg']}") from None
+        raise _unreadable(source, f"{where}: {first['msg']}") from None
     except KeyError as error:
-        raise _wrong(source, f"there is no {error.args[0]} in it") from None
+        raise _unreadable(source, f"there is no {error.args[0]} in it") from None
     except (FedkmeError, ValueError) as error:
-        raise _wrong(source, error.cause if isinstance(error, FedkmeError) else str(error)) from None
+        raise _unreadable(source, error.cause if isinstance(error, FedkmeError) else str(error)) from None
     return StoredRelease(
         about.protocol,
         about.settings,
@@ -155,9 +157,9 @@ def from_bytes(data: bytes, source: str = "the release") -> StoredRelease:
 
 def _floats(array: NDArray[Any]) -> FloatArray:
     if array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError("numbers that are not finite")
+        raise ValueError("a number is not finite")
     return np.asarray(array)
 
 
-def _wrong(source: str, why: str) -> DataError:
+def _unreadable(source: str, why: str) -> DataError:
     return DataError(f"{source} is no release that this version reads: {why}", "Fetch it again.")

@@ -1,14 +1,15 @@
-"""Shares of a number by fine bins: a fine and a coarse table of counts as one estimate.
+"""Shares of a number by fine bins: one estimate from a fine and a coarse table of counts.
 
-Let y be the fine counts over N, with noise s in each cell, and x the coarse shares, with variance v (I - J/K)
-for K cells (`fedkme.answers.counts`; they add up to 1). Coarse cell c holds m_c fine ones, whose y add up to
-S_c with variance m_c s^2. Weighed by precision, c holds S_c + w_c (x_c - S_c), w_c = m_c s^2 / (m_c s^2 + v),
-and its fine cells share the difference evenly. The mean of a function h, whose average over all fine cells is
-0 (the rest has no noise, N being public), is therefore
+Let y be the fine counts divided by N, with noise of deviation s in each cell. Let x be the coarse shares,
+with noise of covariance v (I - J/K) for K cells (`fedkme.answers.counts`; the shares add up to 1). Coarse
+cell c has m_c fine cells, whose y add up to S_c with variance m_c s^2. Weighted by precision, the share of c
+is S_c + w_c (x_c - S_c) with w_c = m_c s^2 / (m_c s^2 + v), and its fine cells share the difference evenly.
+Let h be a function whose average over all fine cells is 0 (the average of a function has no noise, as N is
+public), and H_c the mean of h over the fine cells of c. Then the mean of h is estimated by
 
-    sum_i y_i (h_i - w_c H_c) + sum_c w_c H_c x_c,    H_c the sum of h over the cells of c, over m_c,
+    sum_i y_i (h_i - w_c H_c) + sum_c w_c H_c x_c.
 
-linear in what was released, without bias, and with a covariance that follows.
+This estimate is linear in the released numbers and unbiased, and its covariance follows.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class FineShares:
     """Fine and coarse shares of one number.
 
     Attributes:
-        fine: (n,), with noise.
-        sigma: deviation of the noise in each.
-        within: (n,) coarse cell of each fine one; each has one at least, unless nobody can be in it.
-        coarse: (K,), with noise; they add up to 1.
-        variance: v of it; infinite where it was not counted.
+        fine: (n,) shares of the fine cells, with noise.
+        sigma: standard deviation of the noise in each fine share.
+        within: (n,) coarse cell of each fine cell; a coarse cell without fine cells can hold no row.
+        coarse: (K,) shares of the coarse cells, with noise; the shares add up to 1.
+        variance: v of the coarse shares; infinite where these were not measured.
     """
 
     fine: FloatArray
@@ -54,13 +55,13 @@ class FineShares:
 
     @cached_property
     def shares(self) -> FloatArray:
-        """Shares of the fine cells, (n,); without bias, some below 0."""
+        """Estimated shares of the fine cells, (n,); unbiased, so some may be below 0."""
         more = self._weights * (self.coarse - self._summed(self.fine)) / self._sizes
-        found = self.fine + more[self.within]
-        return np.asarray(found + (1.0 - found.sum()) / len(found))
+        shares = self.fine + more[self.within]
+        return np.asarray(shares + (1.0 - shares.sum()) / len(shares))
 
     def law(self, functions: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Means of functions of a fine cell, (n,) each, and the covariance of their noise."""
+        """Estimate means of functions of a fine cell, (n,) each, with the covariance of their noise."""
         means, own, other = list[float](), list[FloatArray](), list[FloatArray]()
         for each in functions:
             middle = float(each.mean())
@@ -70,26 +71,26 @@ class FineShares:
             other.append(coarse - coarse.mean())
             means.append(middle + float(own[-1] @ self.fine) + float(coarse @ self.coarse))
         fine, rough = np.array(own), np.array(other)
-        known = self.variance if np.isfinite(self.variance) else 0.0
-        return np.array(means), self.sigma**2 * (fine @ fine.T) + known * (rough @ rough.T)
+        variance = self.variance if np.isfinite(self.variance) else 0.0
+        return np.array(means), self.sigma**2 * (fine @ fine.T) + variance * (rough @ rough.T)
 
     def drawn(self, codes: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draw a fine cell for each coarse one, (k,), by what is known of those in it.
+        """Draw a fine cell within each coarse cell of `codes`, (k,), by the estimated shares.
 
-        Shares of a coarse cell are drawn to their mean as far as noise explains how they differ (James and
-        Stein).
+        The shares in a coarse cell are shrunk towards their mean as far as noise explains their differences
+        (James and Stein).
         """
-        found = np.zeros_like(codes)
+        drawn = np.zeros_like(codes)
         for code in np.unique(codes):
             inside, members = np.flatnonzero(self.within == code), codes == code
             if not len(inside):
-                continue  # nobody can be in it
+                continue  # no row can be in this cell
             middle = float(self.shares[inside].mean())
             away = self.shares[inside] - middle
             noise = max(len(inside) - 1, 0) * self.sigma**2
-            kept = max(0.0, 1.0 - noise / max(float(away @ away), 1e-300))
-            chances = np.maximum(middle + kept * away, 0.0)
+            factor = max(0.0, 1.0 - noise / max(float(away @ away), 1e-300))
+            chances = np.maximum(middle + factor * away, 0.0)
             total = chances.sum()
             chances = chances / total if total > 0 else np.full(len(inside), 1.0 / len(inside))
-            found[members] = generator.choice(inside, int(members.sum()), p=chances)
-        return found
+            drawn[members] = generator.choice(inside, int(members.sum()), p=chances)
+        return drawn

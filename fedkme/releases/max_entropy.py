@@ -1,8 +1,8 @@
-"""Law of most entropy on public points under which functions have means that are known to some error.
+"""Weights of most entropy on public points under which functions have given means, up to known errors.
 
 Of all weights p on K points, minimise KL(p || even) + sum_t (E_p f_t - m_t)^2 / (2 e_t^2). Its dual is smooth
 and convex: min over l of log mean exp(f l) - l . m + |e l|^2 / 2, and p is proportional to exp(f l) (Dudik,
-Phillips and Schapire 2007). A function whose mean is hardly known (e_t large) hardly moves p.
+Phillips and Schapire 2007). A function whose mean has a large error e_t hardly changes p.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _STEPS, _HALVINGS = 50, 30
 _NEAR = 1e-9
 
 
-def tilted(functions: FloatArray, means: FloatArray, errors: FloatArray) -> FloatArray:
-    """Weights of points, (K,), that add up to 1.
+def max_entropy_weights(functions: FloatArray, means: FloatArray, errors: FloatArray) -> FloatArray:
+    """Weights of the points, (K,), that add up to 1.
 
     Args:
-        functions: at the points, (K, T), each of about unit deviation.
-        means: what is known of them, (T,).
-        errors: deviations of that, (T,), > 0.
+        functions: values of T functions at the points, (K, T), each with a deviation of about 1.
+        means: estimated means of the functions, (T,).
+        errors: standard deviations of these estimates, (T,), > 0.
     """
     slope = np.zeros(functions.shape[1])
     height, weights = _dual(slope, functions, means, errors)
@@ -35,17 +35,17 @@ def tilted(functions: FloatArray, means: FloatArray, errors: FloatArray) -> Floa
             break
         for halving in range(_HALVINGS):
             tried = slope - step / 2**halving
-            lower, found = _dual(tried, functions, means, errors)
+            lower, weights_there = _dual(tried, functions, means, errors)
             if lower <= height - fall / 2 ** (halving + 2):
                 break
-        slope, height, weights = tried, lower, found
+        slope, height, weights = tried, lower, weights_there
     return weights
 
 
 def _dual(
     slope: FloatArray, functions: FloatArray, means: FloatArray, errors: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Value of the dual, and the weights there."""
+    """Value of the dual at a slope, and the weights that belong to it."""
     scores = functions @ slope
     most = float(scores.max())
     weights = np.exp(scores - most)

@@ -1,11 +1,12 @@
-"""Settings of releases: what is released and how, one class for each kind of method.
+"""Settings of releases: one class of settings for each method.
 
-A method's row in fedkme/protocols.py names its class.
+The row of a method in fedkme/protocols.py names its class of settings.
 
-They travel as one JSON object (`ReleaseRequest.settings`) and stand in a scenario as `[release]`. Columns and
-units are those of the public schema. The schema's label, if it has one, is a class: DP-MERF and DP-HP embed
-rows by class and make labelled rows; Balog's methods leave it out. A continuous label is a numeric column of
-the schema like any other (the kernel of (x, y) is the product of those of x and of y).
+Settings travel as one JSON object (`ReleaseRequest.settings`); a scenario has them in `[release]`. Columns
+and units are those of the public schema. If the schema has a label, the label is a class: DP-MERF and DP-HP
+embed rows by class and make labelled rows, and Balog's methods leave the label out. A continuous label is a
+numeric column of the schema like any other (the kernel of (x, y) is the product of the kernels of x and of
+y).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _tolerance(value: object) -> float | str:
 
 
 def _plain(value: float) -> float | str:
-    return "inf" if value == math.inf else value  # JSON has no word for it
+    return "inf" if value == math.inf else value  # JSON has no infinity
 
 
 Gamma = Annotated[float | Literal["median"], PlainValidator(_gamma)]
@@ -99,7 +100,7 @@ class ReleaseSettings(Settings):
 
     @property
     def of_row(self) -> float:
-        """Epsilon that one row of a group may cost, at delta."""
+        """Epsilon for one row at which a group of `group` rows has `epsilon`, at delta."""
         return self.epsilon if math.isinf(self.epsilon) else row_epsilon(self.epsilon, self.delta, self.group)
 
 
@@ -187,7 +188,7 @@ class Balog1Settings(ReleaseSettings):
     @classmethod
     def _sampled(cls, prior: bool, others: ValidationInfo) -> bool:
         if prior and isinstance(others.data.get("z"), GaussianPoints):
-            raise ValueError("it wants points that are rows like the private ones, not drawn ones")
+            raise ValueError("it needs points that are rows like the private rows, not drawn points")
         return prior
 
 
@@ -335,16 +336,16 @@ AnyRelease = Annotated[SerializeAsAny[ReleaseSettings], METHODS]
 
 
 def release_settings(values: Mapping[str, Any], source: str = "release") -> ReleaseSettings:
-    """Settings of plain values, such as a scenario's `[release]`.
+    """Settings from plain values, such as the `[release]` of a scenario.
 
     Raises:
-        ConfigError: names the wrong key.
+        ConfigError: a value is wrong; the message names its key.
     """
     return validate(METHODS, values, source)
 
 
 def settings_from_json(text: str) -> ReleaseSettings:
-    """Settings of one JSON object.
+    """Settings from one JSON object.
 
     Raises:
         ConfigError: the text is no JSON object of settings; the message names the wrong key.
@@ -366,13 +367,13 @@ def settings_to_json(settings: ReleaseSettings) -> str:
 def read_points(settings: ReleaseSettings, schema: Schema, folder: Path) -> ReleaseSettings:
     """Put the rows of a file of points into settings in place of its path.
 
-    Whoever asks for the release does this, since nobody else has the file; a curator opens no path that a
-    consumer names.
+    The consumer that asks for the release does this, as only the consumer has the file. A curator opens no
+    path that a consumer names.
 
     Args:
-        settings: of any method.
-        schema: of the file's rows.
-        folder: where a relative path starts.
+        settings: settings of any method.
+        schema: schema of the file's rows.
+        folder: folder at which a relative path starts.
 
     Raises:
         ConfigError: there are more points than fit a request.
@@ -386,6 +387,6 @@ def read_points(settings: ReleaseSettings, schema: Schema, folder: Path) -> Rele
     if not text or len(text) > _LONGEST_POINTS:
         raise ConfigError(
             f"release: 'z.path' has {len(values)} points, of {len(text) / 2**20:.1f} MiB",
-            f"Give between one and what {_LONGEST_POINTS // 2**20} MiB of text hold; see 'points'.",
+            f"Give at least one point, and at most {_LONGEST_POINTS // 2**20} MiB of text; see 'points'.",
         )
     return settings.model_copy(update={"z": GivenPoints(values=text)})

@@ -1,1 +1,1 @@
-"""Pooled rounds: what is asked of owners who send sums, and the vector that they send."""
+"""Pooled rounds: the questions to owners who send sums, and the vectors that the owners send."""

@@ -17,17 +17,18 @@ from fedkme.tables.table import Table
 
 
 class CoalitionCounts:
-    """One question for counts, over one schema.
+    """One question for counts by cells, over one schema.
 
     Attributes:
-        length: of the vector: coalitions, times cells by class.
+        length: length of the vector: coalitions times cells, times classes where rows are counted by class.
     """
 
     def __init__(self, query: CellCounts, schema: Schema) -> None:
         """Read the code book.
 
         Raises:
-            ConfigError: it is none, or rows are to be counted by other classes than the schema has.
+            ConfigError: the text is not a code book, or rows are to be counted by other classes than the
+                schema has.
         """
         self._query, self._schema = query, schema
         try:
@@ -44,16 +45,14 @@ class CoalitionCounts:
         self.length = len(query.firsts) * self._counting.size
 
     def of(self, table: Table, owner: str) -> IntArray:
-        """An owner's vector: its rows in its own coalition's block, zeros elsewhere, (length,) int64.
+        """Count an owner's rows in its coalition's block; zeros elsewhere, (length,) int64.
 
         Raises:
-            ConfigError: it is in no coalition.
-            DataError: rows have no labels to be counted by.
+            ConfigError: the owner is in no coalition.
+            DataError: rows are to be counted by class and have no labels.
         """
-        cells, size = (
-            self._counting.cells_of(self._schema.encode(table.values), table.labels),
-            self._counting.size,
-        )
+        size = self._counting.size
+        cells = self._counting.cells_of(self._schema.encode(table.values), table.labels)
         start = self._query.coalition_of(owner) * size
         vector = np.zeros(self.length, dtype=np.int64)
         vector[start : start + size] = counts(cells, size)

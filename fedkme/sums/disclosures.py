@@ -1,4 +1,4 @@
-"""Disclosures of a vector of sums: the owner and the curator write the same lines, by this module alone."""
+"""Disclosures of a vector of sums. Owner and curator write equal lines, as both use this module."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from fedkme.protocols import SKETCH
 from fedkme.sums.vector import SumVector
 
 NO_PROMISE: tuple[Event, ...] = (ExactStatistic("release without noise"),)
-"""Cost of a run for which nothing was planned."""
-_TOLD_TO_OWNERS = (SKETCH, "marginals", "moments")
-"""Protocols by which owners hear of each other's rows: a code book that is made of a sketch is told to all,
-which marginals are asked for next follows from those before, and so do centre and scales of moments."""
+"""Events of a run without a plan."""
+_SHOWN_TO_OWNERS = (SKETCH, "marginals", "moments")
+"""Protocols whose questions disclose rows of some owners to the others: all owners get the code book that is
+made from a sketch; the choice of the next marginals, and centre and scales of moments, follow from earlier
+answers."""
 SUMS = "sums "
-"""Begin of the nonces of lines of vectors."""
+"""Prefix of the nonces of vectors' lines."""
 
 
 def vector_disclosure(
     owner: str, invitation: Invitation, number: int, vector: SumVector, event: Event | None
 ) -> Disclosure:
-    """The line of one owner's vector towards the curator, to be written before it leaves.
+    """Line of one owner's vector towards the curator, to be written before the vector leaves.
 
-    Its nonce has the number and the whole question: no other question passes for this one. Equal lines are no
-    two draws: an owner answers a number once under masks, as its journal knows, in a run of its own name.
+    The nonce depends on the number and the whole question, so no other question can have this line. Equal
+    lines are one draw, not two: under masks, an owner answers each number of a run once, by its journal, and
+    each run has a name of its own.
 
     Args:
-        owner: whose rows.
-        invitation: of the run.
-        number: of the question, from 1.
-        vector: what is asked for.
-        event: of the total that the curator sees under secure aggregation, with the owners' noise in it,
-            replace-one; None: it sees the vector as it is.
+        owner: owner of the rows.
+        invitation: invitation to the run.
+        number: number of the question, from 1.
+        vector: vector that is asked for.
+        event: event of the total that the curator sees under secure aggregation, with the owners' noise in
+            the total, replace-one; None: the curator sees the vector itself, without noise.
     """
     seen = ExactStatistic(f"sums of {vector.length} features") if event is None else event
     sensitivity = None if event is None else vector.diameter
@@ -43,17 +45,18 @@ def vector_disclosure(
 
 
 def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
-    """Cost of the run to an owner's rows towards the consumer, one line an event of its plan.
+    """Cost of the run to an owner's rows towards the consumer: one line for each event of the plan.
 
-    It bounds all draws of the run, and is written once in it. A run without a plan promises nothing: what is
-    made of the sums is written down as if it were the sums. Under secure aggregation the noise is of owners,
-    who know their shares of it: the line says how many may tell the observer, itself if it is one.
+    These lines bound all draws of the run and are written once in it. A run without a plan promises nothing,
+    so its results are written down as if they were the exact sums. Under secure aggregation, the noise comes
+    from owners, who know their shares of the noise. So a line states how many owners may reveal their shares
+    to the observer, the observer included if it is an owner.
 
     Raises:
-        ProtocolError: an event that no neighbouring relation is given for.
+        ProtocolError: the parts of an event hold under different neighbouring relations.
     """
     helpers = None if invitation.security is None else invitation.security.shares_known
-    observers = [invitation.consumer, *([OWNERS] if invitation.protocol in _TOLD_TO_OWNERS else [])]
+    observers = [invitation.consumer, *([OWNERS] if invitation.protocol in _SHOWN_TO_OWNERS else [])]
     return [
         Disclosure(
             invitation.run,
@@ -72,10 +75,10 @@ def release_disclosures(owner: str, invitation: Invitation) -> list[Disclosure]:
 
 
 def relation_of(event: Event) -> Relation:
-    """Relation under which an event is written down: replace-one unless it holds under another alone.
+    """Relation under which an event is written down: replace-one, unless the event holds under another alone.
 
     Raises:
-        ProtocolError: its parts hold under different ones.
+        ProtocolError: the parts of the event hold under different relations.
     """
     if len(event.assumes) > 1:
         raise ProtocolError(

@@ -1,6 +1,7 @@
-"""The values of a run of sums, free of any transport; `fedkme.wire.sums` makes messages of them and back.
+"""Values of a run of sums, independent of the transport.
 
-docs/decisions/006 has the protocol: an invitation, then one question after another.
+`fedkme.wire.sums` converts these values to messages and back. A run is an invitation, then one question after
+another (docs/decisions/006).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from fedkme.features.maps import MapSpec, spec_to_json
 from fedkme.features.sums import Layout
 
 MOST_MAPS = 256
-"""Feature maps of one question."""
+"""Most feature maps of one question."""
 MOST_CLIQUES = 2**14
-"""Marginals of one question."""
+"""Most marginals of one question."""
 MOST_WEIGHT = 2**44
 """Largest weight of a block of the vector."""
 
@@ -30,11 +31,11 @@ class Marginals:
     """Counts of all rows by the codes of some columns: mean embeddings of one-hot products, times N.
 
     Attributes:
-        bins: of a numeric column, at most (fedkme.features.binning).
+        bins: most bins of a numeric column (fedkme.features.binning).
         cliques: columns of each table of counts, ascending; the label is the last column.
 
     Raises:
-        ConfigError: on construction: no cliques, or one that is not a set of columns.
+        ConfigError: on construction: there is no clique, or a clique is not a set of columns.
     """
 
     bins: int
@@ -52,17 +53,17 @@ class Marginals:
 class CellCounts:
     """Counts of rows by the cells of a code book, one block for each coalition of owners (decision 007).
 
-    The question is the same to all owners, and its size does not grow with their number: coalitions are
-    neighbours in the order of names.
+    All owners get the same question. Its size does not grow with the number of owners, as a coalition is a
+    range of owners in the order of names.
 
     Attributes:
-        code_book: as `CodeBook.to_json` has it, one JSON object in a text.
-        classes: of the label by which each cell is counted; 0 for cells alone.
-        firsts: name of each coalition's first owner, ascending; an owner counts in the part of the vector of
-            the last that is not behind its own name.
+        code_book: JSON object of `CodeBook.to_json`, as text.
+        classes: number of classes by which each cell is counted; 0: rows are counted by cells alone.
+        firsts: name of each coalition's first owner, ascending. An owner is in the last coalition whose first
+            name does not come after the owner's name.
 
     Raises:
-        ConfigError: on construction: no coalition, or coalitions out of order.
+        ConfigError: on construction: there is no coalition, or coalitions are out of order.
     """
 
     code_book: str
@@ -71,13 +72,16 @@ class CellCounts:
 
     def __post_init__(self) -> None:
         if not self.firsts or list(self.firsts) != sorted(set(self.firsts)) or self.classes < 0:
-            raise ConfigError("coalitions are none, or out of order", "Name the first owner of each.")
+            raise ConfigError(
+                "there is no coalition, or coalitions are out of order",
+                "Name the first owner of each coalition.",
+            )
 
     def coalition_of(self, owner: str) -> int:
-        """Place of an owner's coalition.
+        """Number of an owner's coalition, from 0.
 
         Raises:
-            ConfigError: it is before the first.
+            ConfigError: the owner's name comes before that of the first coalition.
         """
         if owner < self.firsts[0]:
             raise ConfigError(f"{owner} is in no coalition that counts", "Look at the curator's software.")
@@ -86,21 +90,22 @@ class CellCounts:
 
 @dataclass(frozen=True)
 class SumQuery:
-    """One question: the vector of all these sums over all rows, block after block, the class counts last.
+    """One question: a vector of sums over all rows, block after block, with class counts as the last block.
 
     Attributes:
-        specs: public feature maps; none where counts alone are asked for.
+        specs: public feature maps; empty where only counts are asked for.
         layout: columns of every sum.
-        counts: whether the number of rows of each column is asked for too.
-        weights: what each block is multiplied by, so that one noise on the vector is the right one for each
-            (docs/decisions/006); empty for 1.
-        sketch: in place of maps and counts: the second moments of this projection (fedkme.cells.sketch),
-            with sums by class where the layout has classes.
-        marginals: in place of maps and counts; each is a block with a weight.
-        cells: in place of maps and counts: counts by cell of coalitions of owners, one block with a weight.
+        counts: whether the number of rows of each column is asked for, too.
+        weights: factor on each block, so that noise of one deviation on the vector suits every block
+            (docs/decisions/006); empty: all factors are 1.
+        sketch: in place of maps and counts, projection whose second moments are asked for
+            (fedkme.cells.sketch), with sums by class where the layout has classes.
+        marginals: in place of maps and counts, marginals, each a block with a weight.
+        cells: in place of maps and counts, counts of coalitions of owners by cells, one block with a weight.
 
     Raises:
-        ConfigError: on construction: it asks for nothing or too much, or the weights do not fit.
+        ConfigError: on construction: the question asks for nothing or for too much, or the weights do not
+            fit.
     """
 
     specs: tuple[MapSpec, ...]
@@ -113,9 +118,9 @@ class SumQuery:
 
     def __post_init__(self) -> None:
         blocks = len(self.specs) + self.counts
-        alone = [each for each in (self.sketch, self.marginals, self.cells) if each is not None]
-        if alone:
-            if blocks or len(alone) > 1 or (self.sketch is not None and self.weights):
+        others = [each for each in (self.sketch, self.marginals, self.cells) if each is not None]
+        if others:
+            if blocks or len(others) > 1 or (self.sketch is not None and self.weights):
                 raise ConfigError(
                     "a sketch, marginals or counts of cells are asked for with other sums",
                     "Ask in another question.",
@@ -137,16 +142,16 @@ class SumQuery:
             )
 
     def canonical(self) -> bytes:
-        """The one spelling of everything that the vector depends on, beside schema and rows: every field."""
+        """Canonical JSON of all fields: with schema and rows, they determine the vector."""
         return json.dumps(_plain(self), sort_keys=True, separators=(",", ":"), allow_nan=False).encode(
             "ascii"
         )
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical spelling, in hexadecimal: two questions are one where theirs are equal.
+        """SHA-256 of `canonical`, in hexadecimal; equal questions have equal digests.
 
-        Found once: each owner of a process asks for it.
+        The digest is cached, as every owner of a process needs it.
         """
         return hashlib.sha256(self.canonical()).hexdigest()
 

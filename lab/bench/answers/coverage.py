@@ -144,7 +144,7 @@ def evidences(
             yield own, table, evidence_of(kept)
             continue
         stored = from_bytes(kept)
-        evidence = SumEvidence(stored) if first is None else first.beside(stored)
+        evidence = SumEvidence(stored) if first is None else first.with_release(stored)
         yield own, table, evidence
         if settings["kind"] != ADAPTIVE:
             first = first or evidence

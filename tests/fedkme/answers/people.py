@@ -47,7 +47,7 @@ def people(rows: int = ROWS, seed: int = 0) -> Table:
 
 
 def released(seed: int = 0, rows: int = ROWS, **settings: Any) -> bytes:
-    """The release file of a method, at epsilon 1 unless settings say otherwise."""
+    """Release file of a method, at epsilon 1 unless the settings have another epsilon."""
     return _released(seed, rows, json.dumps(settings))
 
 

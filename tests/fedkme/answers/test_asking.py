@@ -1,4 +1,4 @@
-"""`fedkme ask` and `rel.ask`: the folder of a release, from a terminal and from a program."""
+"""`fedkme ask` and `rel.ask`: questions to the folder of a release, from a terminal and from a program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A consumer's folder: the release, and rows that were made of it."""
+    """A consumer's folder with a release and its synthetic rows."""
     (tmp_path / "release.npz").write_bytes(released(kind="marginals", mechanism="independent"))
     table = people(300, 5)
     assert table.labels is not None
@@ -40,7 +40,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: Any) -> tuple[int, str]:
+def run_ask(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: Any
+) -> tuple[int, str]:
     monkeypatch.setattr("sys.argv", ["fedkme", "ask", *map(str, words)])
     with pytest.raises(SystemExit) as end:
         main()
@@ -48,35 +50,34 @@ def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *w
     return int(end.value.code or 0), out.out + out.err
 
 
-def test_answers_are_a_table_for_people_and_a_list_for_programs(
+def test_answers_are_printed_as_a_table_or_as_json(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = "count(sex = 'female'); share(ill = 'yes' and sex = 'male')"
-    code, text = said(capsys, monkeypatch, folder, questions)
+    code, text = run_ask(capsys, monkeypatch, folder, questions)
     assert code == 0
     assert "95 % interval" in text
     assert "not counted together; the estimate is that of the synthetic rows" in text
-    code, text = said(capsys, monkeypatch, folder, questions, "--json", "--target", "population")
+    code, text = run_ask(capsys, monkeypatch, folder, questions, "--json", "--target", "population")
     counted, share = json.loads(text)
     assert list(counted) == COLUMNS
     assert counted["low"] < counted["estimate"] < counted["high"]
     assert (share["low"], share["target"]) == (None, "population")
 
 
-def test_a_question_that_is_not_understood_ends_with_its_number_and_the_columns(
+def test_a_question_about_an_unknown_column_ends_with_the_error_code_and_the_columns(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, text = said(capsys, monkeypatch, folder, "mean(pressure)")
+    code, text = run_ask(capsys, monkeypatch, folder, "mean(pressure)")
     assert code == 15
     assert text.startswith(
         "error 15 (question): at character 6: there is no column 'pressure'. Columns: age,"
     )
 
 
-def test_one_question_that_is_not_understood_does_not_keep_others_from_their_answers(
+def test_a_wrong_question_does_not_stop_the_other_answers(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It was: ten questions, one with a slip of the pen, and no answer at all.
     questions = "count(); mean(vists); share(sex = 'a;b'); share(sex = 'female') by"
     monkeypatch.setattr("sys.argv", ["fedkme", "ask", str(folder), questions, "mean(visits)", "--json"])
     with pytest.raises(SystemExit) as end:
@@ -100,7 +101,7 @@ def test_a_program_gets_a_data_frame(folder: Path) -> None:
     assert (rel.ask("count(ill = 'yes')", target="population").target == "population").all()
 
 
-def test_a_folder_without_a_release_says_which_folders_have_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Give the folder of a release"):
         AskedFolder(tmp_path).ask("count()")
     (tmp_path / "release.npz").write_bytes(npz_bytes({"x": np.zeros(3)}))
@@ -108,7 +109,7 @@ def test_a_folder_without_a_release_says_which_folders_have_one(tmp_path: Path) 
         AskedFolder(tmp_path).ask("count()")
 
 
-def test_dates_are_dates_for_people_and_days_for_programs(
+def test_dates_are_printed_as_dates_and_as_days_in_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     domain = schema_from(
@@ -120,11 +121,11 @@ def test_dates_are_dates_for_people_and_days_for_programs(
     method = make_method(settings, domain, None, 1)
     (tmp_path / "release.npz").write_bytes(asyncio.run(method.ask(OwnersInMemory(table, domain))))
     questions = "median(seen); mean(seen); var(seen)"
-    text = said(capsys, monkeypatch, tmp_path, questions)[1]
+    text = run_ask(capsys, monkeypatch, tmp_path, questions)[1]
     day = r"2020-0[67]-\d\d"
     for call in ("median", "mean"):
         assert re.search(rf"{call}\(seen\) +{day} +{day} to {day} +[\d.]+ days ", text)
-    *dated, variance = json.loads(said(capsys, monkeypatch, tmp_path, questions, "--json")[1])
+    *dated, variance = json.loads(run_ask(capsys, monkeypatch, tmp_path, questions, "--json")[1])
     assert [each["unit"] for each in dated] == ["date", "date"]
     assert all(abs(each["estimate"] - (march + october) / 2) < 10 for each in dated)
     assert variance["unit"] == "number"

@@ -1,4 +1,4 @@
-"""The answers that a data card has without being asked."""
+"""The usual answers of a data card, and the verdict on the release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedkme.tables.table import Table
 from tests.fedkme.answers.people import people, schema
 
 
-def test_every_schema_suggests_questions_that_can_be_asked() -> None:
+def test_the_usual_questions_of_every_schema_can_be_parsed() -> None:
     strange = Schema(
         columns=(Numeric(name="a b", bounds=(0, 1)), Category(name="it's", categories=("x'y", "z")))
     )
@@ -41,31 +41,30 @@ def answer(
 
 @pytest.mark.parametrize(
     ("noise", "grade", "share"),
-    [(0.0, "good", "1"), (1.0, "good", "0.5"), (1.1, "fair", "0.45"), (3.1, "poor", "0.094")],
+    [(0.0, "good", "100"), (1.0, "good", "50"), (1.1, "fair", "45.2"), (3.1, "poor", "9.43")],
 )
-def test_a_grade_is_the_share_of_the_rows_that_would_be_as_exact(
-    noise: float, grade: str, share: str
-) -> None:
-    # The law: a mean of n rows varies by sampling^2 N / n, so n / N = sampling^2 / (sampling^2 + noise^2).
-    found = verdict_on([answer(noise), answer(0.0), answer(9.0)])
-    assert found is not None
-    assert found.grade == grade
-    assert f"as exact as {share} of the owners' rows" in found.sentence
-    assert bool(found.advice) == (grade != "good")
+def test_the_grade_follows_the_effective_share_of_the_rows(noise: float, grade: str, share: str) -> None:
+    # A mean of n rows has the variance sampling^2 N / n, so n / N = sampling^2 / (sampling^2 + noise^2).
+    verdict = verdict_on([answer(noise), answer(0.0), answer(9.0)])
+    assert verdict is not None
+    assert verdict.grade == grade
+    assert f"as precise as from {share} % of the owners' rows" in verdict.sentence
+    assert bool(verdict.advice) == (grade != "good")
 
 
-def test_answers_without_an_interval_count_against_a_release_and_those_about_rows_do_not() -> None:
+def test_a_missing_interval_lowers_the_grade_and_answers_about_rows_do_not_count() -> None:
     nothing = answer(math.nan, math.nan, math.nan)
-    found = verdict_on([nothing, answer(0.0), nothing, answer(0.0, 0.0, target="rows")])
-    assert found is not None
-    assert found.grade == "poor"
-    assert verdict_on([answer(0.0, unseen=4.0)]) == verdict_on([answer(4.0)])  # what is not seen counts, too
+    verdict = verdict_on([nothing, answer(0.0), nothing, answer(0.0, 0.0, target="rows")])
+    assert verdict is not None
+    assert verdict.grade == "poor"
+    assert verdict_on([answer(0.0, unseen=4.0)]) == verdict_on(
+        [answer(4.0)]
+    )  # the unseen part counts like noise
     assert verdict_on([answer(0.0, 0.0, target="rows")]) is None
 
 
 @pytest.mark.parametrize("settings", [{"kind": "marginals", "mechanism": "independent", "iterations": 20}])
 def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]) -> None:
-    # Issue 16, item 3: "The data card prints ten such rows".
     method = make_method(release_settings(settings), schema(), None, 1)
     release = asyncio.run(method.ask(FreshNoise(people(2000), schema(), 0)))
     files = method.finish(release, lambda *_: None).files
@@ -80,14 +79,14 @@ def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]
     assert "Measured on: none; the release answers for itself." in text
 
 
-def test_a_card_goes_on_to_ten_intervals_where_usual_questions_have_none() -> None:
-    # Issue 16, done means: "a card with ten answers and their intervals". Moments of 55 columns had six.
+def test_a_card_adds_questions_until_ten_answers_have_intervals() -> None:
+    # Moments of 55 columns gave only six answers with intervals.
     wide = Schema(columns=tuple(Numeric(name=f"c{at}", bounds=(0, 1)) for at in range(12)))
     settings = {"kind": "marginals", "mechanism": "independent", "iterations": 20}
     method = make_method(release_settings(settings), wide, None, 1)
     rows = Table(np.random.default_rng(0).random((500, 12)))
     release = asyncio.run(method.ask(FreshNoise(rows, wide, 0)))
-    found = usual_answers(evidence_of(release))
-    assert "corr(c0, c1)" in [each.question for each in found if math.isnan(each.low)]
-    assert sum(not math.isnan(each.low) for each in found) == 10
-    assert verdict_on(found) == verdict_on(found[:10])  # what stands in does not count
+    answers = usual_answers(evidence_of(release))
+    assert "corr(c0, c1)" in [each.question for each in answers if math.isnan(each.low)]
+    assert sum(not math.isnan(each.low) for each in answers) == 10
+    assert verdict_on(answers) == verdict_on(answers[:10])  # the additional answers do not count

@@ -1,4 +1,4 @@
-"""Answers from released counts: exact without noise, with a law that is known with it."""
+"""Answers from released counts: exact without noise, with a known law under noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.counts import CountEvidence
-from fedkme.answers.made_rows import Made
+from fedkme.answers.made_rows import WeightedTable
 from fedkme.errors import DataError, QuestionError
 from fedkme.features.binning import Binning
 from fedkme.features.counts import Clique, marginal_counts
@@ -31,7 +31,7 @@ VALUES = {**dict(zip(schema().names, TABLE.values.T, strict=True)), "ill": TABLE
 
 
 def counted(cliques: dict[Clique, float], seed: int | None = None) -> CountEvidence:
-    """Tables with the noise that is named, or whose noise is only said to be so without a seed."""
+    """Evidence from tables of counts with the deviations as stated; without a seed no noise is drawn."""
     sizes, measured = Binning(schema(), BINS).sizes, []
     for clique, sigma in cliques.items():
         values = marginal_counts(CODES, clique, sizes).astype(float)
@@ -42,12 +42,12 @@ def counted(cliques: dict[Clique, float], seed: int | None = None) -> CountEvide
     return CountEvidence(StoredCounts(schema(), settings, "aim", ROWS, 5, tuple(measured), (), {}, {}))
 
 
-def one(evidence: CountEvidence, question: str) -> Answer:
+def single_answer(evidence: CountEvidence, question: str) -> Answer:
     (answer,) = ask(evidence, question)
     return answer
 
 
-def test_answers_are_those_of_the_rows_where_the_counts_have_no_noise() -> None:
+def test_counts_without_noise_give_the_answers_of_the_rows() -> None:
     pairs: dict[Clique, float] = dict.fromkeys(itertools.combinations(range(6), 2), 1e-9)
     evidence = counted(pairs)
     old, ill = VALUES["age"] > 60, VALUES["ill"] == 1
@@ -65,10 +65,10 @@ def test_answers_are_those_of_the_rows_where_the_counts_have_no_noise() -> None:
         "share(age >= 18)": 1.0,
     }
     for question, value in expected.items():
-        answer = one(evidence, question)
+        answer = single_answer(evidence, question)
         assert answer.estimate == pytest.approx(value, rel=1e-6), question
         assert answer.unseen == pytest.approx(0.0, abs=1e-9)
-    # Bins hide where in them a number lies: the interval counts that, and says so.
+    # Bins hide the places of numbers in them: the interval includes that, as `unseen`.
     for question, value in {
         "mean(age) by sex": VALUES["age"][female].mean(),
         "share(ill = 'yes' and age > 60)": (old & ill).mean(),
@@ -81,40 +81,41 @@ def test_answers_are_those_of_the_rows_where_the_counts_have_no_noise() -> None:
         assert answer.unseen > 0
 
 
-def test_the_noise_of_an_answer_is_that_of_the_best_combination() -> None:
-    # By hand: sex is in its own table and in that with the label; y1 and the sum of the other are averaged.
+def test_the_noise_of_an_answer_is_that_of_the_best_linear_estimate() -> None:
+    # By hand: sex is in a table of its own and in one with the label; the second is summed over the label,
+    # and both are averaged.
     evidence = counted({(SEX,): 10.0, (SEX, ILL): 20.0}, seed=4)
-    found = one(evidence, "count(sex = 'male')")
+    count = single_answer(evidence, "count(sex = 'male')")
     # Of +-1/2 on two cells: variance sigma^2 / 2 each, the second table summed over two classes.
     precision = 1 / (10.0**2 / 2) + 1 / (20.0**2 * 2 / 2)
-    assert found.noise == pytest.approx(math.sqrt(1 / precision))
-    assert found.sampling == 0
-    assert found.high - found.low == pytest.approx(2 * 1.959964 * found.noise, rel=1e-4)
-    share = one(evidence, "share(sex = 'male')")
+    assert count.noise == pytest.approx(math.sqrt(1 / precision))
+    assert count.sampling == 0
+    assert count.high - count.low == pytest.approx(2 * 1.959964 * count.noise, rel=1e-4)
+    share = single_answer(evidence, "share(sex = 'male')")
     assert share.sampling == pytest.approx(math.sqrt(0.4 * 0.6 / ROWS), rel=0.02)
     (rows,) = ask(evidence, "share(sex = 'male')", target="rows")
     assert (rows.sampling, rows.target, share.target) == (0.0, "rows", "population")
 
 
-def test_columns_that_were_not_counted_together_are_not_answered() -> None:
+def test_columns_not_counted_together_have_no_interval() -> None:
     evidence = counted({(SEX,): 5.0, (ILL,): 5.0, (AGE,): 5.0})
-    answer = one(evidence, "share(ill = 'yes' and sex = 'male')")
+    answer = single_answer(evidence, "share(ill = 'yes' and sex = 'male')")
     assert math.isnan(answer.estimate)
     assert math.isnan(answer.low)
     assert "not in the span of what was released: sex and ill were not counted together" in answer.method
-    (made,) = ask(evidence, answer.question, made=lambda: Made(TABLE))
+    (by_rows,) = ask(evidence, answer.question, synthetic=lambda: WeightedTable(TABLE))
     truth = ((VALUES["ill"] == 1) & (VALUES["sex"] == 1)).mean()
-    assert made.estimate == pytest.approx(truth)
-    assert math.isnan(made.high)
-    # Weights of points may be negative, as balog1's are: a share of -.37 was an answer.
+    assert by_rows.estimate == pytest.approx(truth)
+    assert math.isnan(by_rows.high)
+    # Weights may be negative, as those of balog1 are; a share must not be.
     weights = np.where((VALUES["ill"] == 1) & (VALUES["sex"] == 1), -1.0, 1.0)
-    (less,) = ask(evidence, answer.question, made=lambda: Made(TABLE, weights / weights.sum()))
+    (less,) = ask(evidence, answer.question, synthetic=lambda: WeightedTable(TABLE, weights / weights.sum()))
     assert less.estimate == 0.0
-    # What is a sum of functions of one column each needs no table of both.
-    assert not math.isnan(one(evidence, "count(sex = 'male')").low)
+    # A question about one column needs no table of both.
+    assert not math.isnan(single_answer(evidence, "count(sex = 'male')").low)
 
 
-def test_groups_that_nobody_is_known_to_be_in_are_said_to_be_so() -> None:
+def test_a_group_that_may_be_empty_has_no_interval_or_a_wide_one() -> None:
     evidence = counted({(AGE, REGION): 4000.0}, seed=1)
     answers = ask(evidence, 'mean(age) by "home region"')
     assert all(math.isnan(a.low) or (a.low, a.high) == (18.0, 97.0) or a.low < a.high for a in answers)
@@ -128,15 +129,17 @@ def test_a_question_of_too_many_cells_is_refused() -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["rounds", "independent"])
-def test_a_release_can_be_asked_as_it_is_kept(mechanism: str) -> None:
+def test_a_stored_release_answers_questions(mechanism: str) -> None:
     evidence = CountEvidence(counts_from_bytes(released(kind="marginals", mechanism=mechanism)))
-    share = one(evidence, "share(ill = 'yes')")
+    share = single_answer(evidence, "share(ill = 'yes')")
     assert abs(share.estimate - VALUES["ill"].mean()) < 5 * share.noise
-    pair = one(evidence, "share(ill = 'yes' and \"home region\" = 'b')")
-    assert math.isnan(pair.low) == (mechanism == "independent")  # all pairs that were paid for are kept
+    pair = single_answer(evidence, "share(ill = 'yes' and \"home region\" = 'b')")
+    assert math.isnan(pair.low) == (
+        mechanism == "independent"
+    )  # rounds also store pairs that are not in the model
 
 
-def test_a_release_of_an_earlier_version_is_one_clear_line() -> None:
+def test_a_release_of_an_earlier_version_is_refused() -> None:
     arrays = npz_arrays(counted({(SEX,): 1.0})._release.to_bytes(), "the release")
     about = json.loads(arrays["about"].tobytes())
     about["sigmas"] = about.pop("deviations")
@@ -146,7 +149,7 @@ def test_a_release_of_an_earlier_version_is_one_clear_line() -> None:
 
 
 def with_gaps() -> tuple[Schema, Table]:
-    """Patients whose weight is not always known, and is less often of the old."""
+    """Patients whose weight is sometimes unknown, more often for the old."""
     columns = [
         {"name": "age", "kind": "numeric", "bounds": [0, 100], "integer": True},
         {"name": "weight", "kind": "numeric", "bounds": [30, 190], "nullable": True},
@@ -160,11 +163,11 @@ def with_gaps() -> tuple[Schema, Table]:
     return own, Table(values, None)
 
 
-def test_a_number_with_gaps_needs_no_table_of_both() -> None:
-    # AIM counts single columns: "mean(age)" of a column with a few empty cells had no interval at all.
+def test_a_number_and_its_gap_need_not_be_counted_together() -> None:
+    # AIM counts single columns, so a number and its gap are often not in one table.
     own, table = with_gaps()
-    known = table.values[:, 2] == 0
-    weight, male = table.values[known, 1], table.values[known, 3] == 1
+    present = table.values[:, 2] == 0
+    weight, male = table.values[present, 1], table.values[present, 3] == 1
     questions = {
         "mean(weight)": weight.mean(),
         "share(weight < 70)": (weight < 70).sum() / ROWS,
@@ -174,23 +177,25 @@ def test_a_number_with_gaps_needs_no_table_of_both() -> None:
     binning = Binning(own, 32)
     codes = binning.encode(table, "all")
 
-    def asked(cliques: list[Clique], question: str) -> Answer:
+    def answer_from(cliques: list[Clique], question: str) -> Answer:
         counts = [marginal_counts(codes, clique, binning.sizes).astype(float) for clique in cliques]
         measured = tuple(Measurement(c, v, 3.0) for c, v in zip(cliques, counts, strict=True))
         release = StoredCounts(own, {"bins": 32}, "aim", ROWS, 3, measured, (), {}, {})
-        return one(CountEvidence(release), question)
+        return single_answer(CountEvidence(release), question)
 
     apart: list[Clique] = [(0,), (1, 3), (2, 3)]  # weight and its gap, each with sex, never together
     for question, truth in questions.items():
-        together, found = asked([(1, 2, 3)], question), asked(apart, question)
+        together, separate = answer_from([(1, 2, 3)], question), answer_from(apart, question)
         assert together.low <= truth <= together.high
-        assert found.low <= truth <= found.high, question
-        assert found.estimate == pytest.approx(truth, rel=0.03)
-    assert math.isnan(asked(apart, "mean(age) where weight_missing = 'yes'").low)  # no gauge mends that
+        assert separate.low <= truth <= separate.high, question
+        assert separate.estimate == pytest.approx(truth, rel=0.03)
+    assert math.isnan(
+        answer_from(apart, "mean(age) where weight_missing = 'yes'").low
+    )  # age is in no such table
 
 
-def test_answers_know_atoms_scales_and_cuts() -> None:
-    # Issue 16, item 4: what lies at an atom is known exactly, and bins need not be of equal width.
+def test_answers_use_atoms_scales_and_cuts() -> None:
+    # Rows at an atom are counted exactly, and bins may have different widths.
     keys = {"bounds": [1, 100_000], "scale": "log", "atoms": [0], "decimals": 2}
     columns = [
         {"name": "gain", "kind": "numeric", **keys},
@@ -211,10 +216,10 @@ def test_answers_know_atoms_scales_and_cuts() -> None:
         "share(wait < 20)": (wait < 20).mean(),
         "median(gain)": 0.0,
     }.items():
-        answer = one(evidence, question)
+        answer = single_answer(evidence, question)
         assert answer.estimate == pytest.approx(truth), question
         assert answer.unseen == pytest.approx(0, abs=1e-9), question
-    mean = one(evidence, "mean(gain)")
+    mean = single_answer(evidence, "mean(gain)")
     assert mean.low < gain.mean() < mean.high
     assert mean.estimate == pytest.approx(gain.mean(), rel=0.03)
     groups = [answer.group for answer in ask(evidence, "histogram(wait)")]

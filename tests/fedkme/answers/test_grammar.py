@@ -1,4 +1,4 @@
-"""The language of questions: what is read, and what is refused at which character."""
+"""The language of questions: parsed questions, and errors with their characters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from fedkme.errors import QuestionError
 from tests.fedkme.answers.people import schema
 
 
-def test_the_questions_of_the_issue_are_read() -> None:
-    # Issue 16, item 3: "mean(age) by sex; share(ill = 'yes' and age > 60); histogram(income, 10); corr(a, b)"
+def test_questions_are_parsed() -> None:
     mean, share, histogram, corr = parse(
         "mean(age) by sex; share(ill = 'yes' and age > 60); histogram(income, 10); corr(age, income)"
     )
@@ -22,7 +21,7 @@ def test_the_questions_of_the_issue_are_read() -> None:
     assert share.text == "share(ill = 'yes' and age > 60)"
 
 
-def test_and_binds_more_closely_than_or_and_not_more_than_both() -> None:
+def test_not_binds_before_and_and_and_binds_before_or() -> None:
     (question,) = parse("COUNT(not a = 1 AND b = 2 or (c in (1, 2) and d not in ('x')))")
     match question.condition:
         case Either(Both(Not(ColumnTest()), ColumnTest()), Both(OneOf(_, values, _), Not(OneOf()))):
@@ -32,7 +31,7 @@ def test_and_binds_more_closely_than_or_and_not_more_than_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "said"),
+    ("text", "place", "message"),
     [
         ("", None, "there is no question"),
         ("mean age", 6, "'age' is not understood"),
@@ -54,11 +53,13 @@ def test_and_binds_more_closely_than_or_and_not_more_than_both() -> None:
         ("count(1e999 = age)", 7, "too large"),
     ],
 )
-def test_what_is_not_understood_is_one_line_with_its_place(text: str, place: int | None, said: str) -> None:
+def test_a_wrong_question_is_one_line_that_names_the_character(
+    text: str, place: int | None, message: str
+) -> None:
     with pytest.raises(QuestionError) as caught:
         parts_of(parse(text), schema())
     line = str(caught.value)
-    assert said in line
+    assert message in line
     assert "\n" not in line
     assert place is None or f"at character {place}:" in line
 

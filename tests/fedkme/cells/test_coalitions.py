@@ -1,4 +1,4 @@
-"""Issue 13, item 9: noise and sizes of coalitions, and what an owner counts in one."""
+"""Coalitions: their noise, their sizes, and the counts of an owner in its coalition."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_both_events_cost_epsilon_and_hardly_less(epsilon: float, delta: float, 
     assert epsilon * (1 - 1e-4) < cost <= epsilon
 
 
-def test_noise_of_a_group_is_of_more_rows() -> None:
+def test_the_noise_of_a_group_grows_with_its_rows() -> None:
     noise = coalition_noise(1.0, 1e-5, 0.3)
     assert noise.for_group(3).deviation == pytest.approx(3 * noise.deviation)
     assert noise.for_group(3).sketch == pytest.approx(3 * noise.sketch)
@@ -76,7 +76,7 @@ def test_a_giant_among_small_owners_leaves_no_group_empty() -> None:
     assert sum(groups, ()) == ("a", "b", "c")
 
 
-def test_many_small_owners_count_together_and_others_do_not() -> None:
+def test_only_many_small_owners_form_coalitions() -> None:
     assert pools_help([40] * MANY, 0.7)
     assert not pools_help([40] * (MANY - 1), 0.7)
     assert not pools_help([400] * MANY, 0.7)
@@ -98,7 +98,7 @@ def test_an_owner_counts_in_its_own_coalition() -> None:
 
 
 def test_no_row_moves_the_vector_by_more_than_its_diameter() -> None:
-    # Replace-one: the bound is reached, and holds for every pair of rows.
+    # Replace-one: the bound is reached, and no replaced row exceeds it.
     vector, rows = SumVector(dataclasses.replace(QUERY, weights=(7,)), SCHEMA), table(30, 4)
     moves = []
     for place in range(30):
@@ -110,7 +110,7 @@ def test_no_row_moves_the_vector_by_more_than_its_diameter() -> None:
     assert max(moves) <= vector.diameter <= 7 * 2**0.5 * (1 + 1e-9)
 
 
-def test_a_question_travels_as_it_is() -> None:
+def test_a_question_survives_the_wire() -> None:
     back = query_from_wire(query_to_wire(QUERY))
     assert back == QUERY
     assert back.digest == QUERY.digest
@@ -118,24 +118,24 @@ def test_a_question_travels_as_it_is() -> None:
     assert SumQuery((), Layout(), cells=other).digest != QUERY.digest
 
 
-def test_a_question_is_spelled_once() -> None:
-    """Each owner of a process asks for its digest."""
+def test_the_digest_of_a_question_is_computed_once() -> None:
+    """Every owner of a process needs the digest."""
     query = dataclasses.replace(QUERY)
     assert SumVector(query, SCHEMA).digest is query.digest is query.digest
     assert query.digest == QUERY.digest
     assert query == QUERY
 
 
-@pytest.mark.parametrize("said", ['{"firsts": 3}', "[", '{"code_book": "", "classes": 0, "firsts": []}'])
-def test_what_is_no_question_is_refused(said: str) -> None:
+@pytest.mark.parametrize("text", ['{"firsts": 3}', "[", '{"code_book": "", "classes": 0, "firsts": []}'])
+def test_a_malformed_question_is_refused(text: str) -> None:
     message = query_to_wire(QUERY)
-    message.cells = said
+    message.cells = text
     with pytest.raises(ProtocolError):
         query_from_wire(message)
 
 
 @pytest.mark.parametrize("firsts", [(), ("a", "a"), ("b", "a")])
-def test_coalitions_stand_in_the_order_of_names(firsts: tuple[str, ...]) -> None:
+def test_coalitions_out_of_order_are_refused(firsts: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="coalitions"):
         CellCounts("{}", 0, firsts)
 
@@ -143,8 +143,8 @@ def test_coalitions_stand_in_the_order_of_names(firsts: tuple[str, ...]) -> None
 @given(
     st.dictionaries(st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True), st.integers(1, 99), min_size=1)
 )
-def test_the_first_of_each_tells_every_owner_its_coalition(sizes: dict[str, int]) -> None:
-    # Issue 15: a question that named all owners to each of them grew with their square.
+def test_first_names_give_every_owner_its_coalition(sizes: dict[str, int]) -> None:
+    # A question that names all owners to each owner would grow with the square of their number.
     groups = coalitions_of(sizes, 90)
     question = CellCounts("{}", 0, tuple(group[0] for group in groups))
     assert {name: question.coalition_of(name) for name in sizes} == {
@@ -152,7 +152,7 @@ def test_the_first_of_each_tells_every_owner_its_coalition(sizes: dict[str, int]
     }
 
 
-def test_counts_are_a_question_of_their_own() -> None:
+def test_counts_cannot_be_asked_with_other_sums() -> None:
     with pytest.raises(ConfigError, match="other sums"):
         SumQuery((), Layout(), cells=QUERY.cells, marginals=Marginals(2, ((0,),)))
 

@@ -1,4 +1,4 @@
-"""Code books: every kind survives the wire, partitions all rows, and moves as its relation says."""
+"""Code books: each kind survives the wire, partitions all rows, and has the stated sensitivity."""
 
 import json
 from collections.abc import Callable
@@ -45,24 +45,24 @@ def test_a_code_book_survives_the_wire_and_puts_each_row_in_one_cell(
     make: Callable[[], CodeBook], size: int
 ) -> None:
     book = make()
-    found = book.cells_of(ROWS, LABELS)
+    cells = book.cells_of(ROWS, LABELS)
     assert book.cells == size
-    assert found.shape == (400,)
-    assert 0 <= found.min() <= found.max() < size
-    assert len(np.unique(found)) > size / 2
+    assert cells.shape == (400,)
+    assert 0 <= cells.min() <= cells.max() < size
+    assert len(np.unique(cells)) > size / 2
     received = code_book_from_json(json.loads(json.dumps(book.to_json())), SCHEMA)
-    assert np.array_equal(received.cells_of(ROWS, LABELS), found)
+    assert np.array_equal(received.cells_of(ROWS, LABELS), cells)
     apart = [book.cells_of(ROWS[:1], LABELS[:1]), book.cells_of(ROWS[1:], LABELS[1:])]
-    assert np.array_equal(np.concatenate(apart), found)
+    assert np.array_equal(np.concatenate(apart), cells)
     assert book.cells_of(ROWS[:0], LABELS[:0]).shape == (0,)
-    assert np.array_equal(found // (size // 3), LABELS) == book.needs_labels
+    assert np.array_equal(cells // (size // 3), LABELS) == book.needs_labels
 
 
 @pytest.mark.parametrize(("make", "size"), BOOKS)
 def test_one_row_and_its_class_replaced_moves_a_histogram_by_two(
     make: Callable[[], CodeBook], size: int
 ) -> None:
-    """The relation of decision 007: L1 sensitivity 2, whatever the book and whoever's rows have classes."""
+    """L1 sensitivity 2 under replace-one (decision 007), for every kind of book, with or without classes."""
     book, rng = make(), np.random.default_rng(1)
     before = counts(book.cells_of(ROWS[:50], LABELS[:50]), size)
     moved = set()
@@ -73,7 +73,7 @@ def test_one_row_and_its_class_replaced_moves_a_histogram_by_two(
     assert moved == {0, SENSITIVITY} or moved == {SENSITIVITY}
 
 
-def test_a_book_of_classes_refuses_rows_without() -> None:
+def test_a_code_book_by_class_refuses_rows_without_labels() -> None:
     book = sketched(LABELS, 2, own_class=True)
     with pytest.raises(DataError, match="no labels"):
         book.cells_of(ROWS)
@@ -84,8 +84,8 @@ def test_a_book_of_classes_refuses_rows_without() -> None:
         code_book_from_json(book.to_json(), bare)
 
 
-def test_discriminants_do_not_see_what_is_noise_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 13, item 5: classes inside the leading eigenvectors are found where all of d hides them."""
+def test_discriminants_use_only_the_leading_eigenvectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes that differ in the leading eigenvectors are separated; noise in all d would hide them."""
     rng, names = np.random.default_rng(3), tuple("abcdefghij")
     wide = Schema(
         columns=(Numeric(name="pixel", bounds=(0, 1), count=200),), label=Label(name="digit", classes=names)
@@ -96,13 +96,13 @@ def test_discriminants_do_not_see_what_is_noise_alone(monkeypatch: pytest.Monkey
     total = sketch.coordinates(rows, labels, Projection(spec, wide), 10)
     noisy = sketch.release(total, 3000, 128, 10, 11.2, simulated(1, "curator", "sketch"))
 
-    def right() -> float:
+    def accuracy() -> float:
         return float(np.mean(sketch_book(noisy, 0, spec, wide).cells_of(rows) == labels))
 
-    inside = right()
+    inside = accuracy()
     monkeypatch.setattr(codebook, "LEADING", 128)
     assert inside > 0.85
-    assert inside > right() + 0.04
+    assert inside > accuracy() + 0.04
 
 
 def test_cells_without_labels_are_signs_of_principal_directions() -> None:
@@ -119,7 +119,7 @@ def test_cells_without_labels_are_signs_of_principal_directions() -> None:
     assert len(partition) == 4  # the same four cells, whichever way a direction points
 
 
-def test_nonsense_is_no_code_book() -> None:
+def test_malformed_code_books_are_refused() -> None:
     good = sketched(None, 2).to_json()
     changes: list[dict[str, Any]] = [
         {"kind": "other"},

@@ -1,4 +1,4 @@
-"""Directions that D_v picks (docs/decisions/009): a row moves a score by one at most, and what follows."""
+"""Directions that D_v picks (docs/decisions/009): a row moves each score by one at most."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ WIDE = Schema(
     )
 )
 LATE = 1 + 12 * 5 + 7
-"""Column of the encoded row of WIDE that is the eighth answer to the sixth question, of 1 % of the pool."""
+"""Column of the encoded row of WIDE for the eighth answer to the sixth question, given by 1 % of the pool."""
 
 
 def answers(count: int, seed: int, late: float = 0.01) -> np.ndarray:
@@ -111,7 +111,7 @@ def test_one_row_replaced_moves_every_score_by_one_at_most(seed: int, size: int)
         (*offered(), people(size + 1, seed)),
         (of_columns, its_book, answers(size + 1, seed, 0.5)),
     ):
-        # Also of a menu that a curator made up.
+        # The bound also holds for a menu that a lying curator made up.
         lies = replace(
             menu,
             leading=rng.normal(size=menu.leading.shape) * 1e3,
@@ -124,7 +124,7 @@ def test_one_row_replaced_moves_every_score_by_one_at_most(seed: int, size: int)
             assert moved.max() <= 1.0
 
 
-def test_a_rare_category_is_as_far_as_it_is() -> None:
+def test_the_score_of_a_rare_category_is_its_distance_from_the_pool() -> None:
     menu, book = offered()
     place = axis_of(menu, 4)
     score = scores(menu, book, OTHERS)
@@ -135,8 +135,9 @@ def test_a_rare_category_is_as_far_as_it_is() -> None:
     assert np.array_equal(bits, POOL[:, 4] > 0)
 
 
-def test_what_lies_beyond_a_threshold_is_picked_by_cuts_of_its_number() -> None:
-    # Decision 009: of D_v over 95 in a pool of 0 to 100 all are beyond one deviation, 16 % of a normal law.
+def test_a_d_v_beyond_a_threshold_picks_cuts_of_that_number() -> None:
+    # Decision 009: with a pool of 0 to 100, all rows of a D_v above 95 are beyond one deviation, but 16 % of
+    # a normal law.
     menu, book = offered(share=0.25)
     rows = people(4_000, 3)
     elders = rows[rows[:, 0] > 0.95]
@@ -151,15 +152,16 @@ def test_what_lies_beyond_a_threshold_is_picked_by_cuts_of_its_number() -> None:
     beyond = chosen.cells_of(POOL) & 3 == 3
     assert 0.02 < beyond.mean() < 0.3
     assert (chosen.cells_of(elders) & 3 == 3).mean() > 0.9
-    # Nothing is offered beyond the domain, and a D_v like the pool is near everywhere.
+    # No cut is offered beyond the domain, and a D_v like the pool has low scores in all directions.
     z = Projection(book.spec, SCHEMA)(people(20_000, 4))[:, 0] - book.arrays["origin"][0]
     places = [q + i for i, axis in enumerate(menu.axes) if axis == 0]
     assert all(z.min() < menu.cuts[place] < z.max() for place in places)
     assert scores(menu, book, rows).max() < 0.2 * len(rows)
 
 
-def test_a_number_that_is_0_for_most_has_levels_of_the_few() -> None:
-    # Decision 009: its deviation is below the sketch's noise, where a normal law says .31 of what .05 are.
+def test_levels_of_a_number_that_is_mostly_0_are_small() -> None:
+    # Decision 009: the deviation of the number is below the noise of the sketch, where a normal law would
+    # give a share of .31 in place of .05.
     gains = Schema(
         columns=(
             Numeric(name="gain", bounds=(0, 100)),
@@ -186,11 +188,11 @@ def test_a_number_that_is_0_for_most_has_levels_of_the_few() -> None:
 def test_shares_of_categories_are_decoded_from_a_projection() -> None:
     _, book, noisy = projected()
     of_answers = np.arange(1, WIDE.encoded_width)
-    found = np.sqrt(2) * decoded_means(noisy, Projection(book.spec, WIDE), WIDE)[of_answers]
-    off = np.abs(found - (answers(12_000, 0) > 0).mean(axis=0)[of_answers])
+    shares = np.sqrt(2) * decoded_means(noisy, Projection(book.spec, WIDE), WIDE)[of_answers]
+    off = np.abs(shares - (answers(12_000, 0) > 0).mean(axis=0)[of_answers])
     assert off.mean() < 0.04
     assert np.sqrt(np.square(off).mean()) < 0.08
-    assert found[LATE - 1] < 0.2
+    assert shares[LATE - 1] < 0.2
 
 
 def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
@@ -205,11 +207,11 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
     chosen = chosen_book(book, plain, (place, leading))
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), WIDE)
     assert received.cells == book.cells
-    found = received.cells_of(pool)
-    assert np.array_equal(found & 1, pool[:, LATE] > 0)
+    cells = received.cells_of(pool)
+    assert np.array_equal(cells & 1, pool[:, LATE] > 0)
     z = Projection(book.spec, WIDE)(pool) - book.arrays["origin"]
-    assert np.array_equal((found >> 1) & 1, z @ menu.leading[:, 0] > menu.cuts[0])
-    assert np.array_equal((found >> 2) & 1, book.cells_of(pool) & 1)
+    assert np.array_equal((cells >> 1) & 1, z @ menu.leading[:, 0] > menu.cuts[0])
+    assert np.array_equal((cells >> 2) & 1, book.cells_of(pool) & 1)
     for wrong in ([-1], [WIDE.encoded_width], [0.5]):
         plain_book = chosen.to_json()
         plain_book["arrays"]["columns"] = [wrong, [0.0]]
@@ -221,7 +223,7 @@ def test_projected_rows_are_cut_by_the_column_that_d_v_picks() -> None:
         scores(replace(menu, columns=(WIDE.encoded_width,) * len(menu.columns)), book, pool)
 
 
-def test_a_menu_of_many_numbers_has_room_for_all() -> None:
+def test_a_menu_has_every_one_of_many_numbers() -> None:
     wide = Schema(columns=tuple(Numeric(name=f"x{n}", bounds=(0, 1)) for n in range(120)))
     rows = np.random.default_rng(0).random((500, 120))
     spec = spec_for(wide, 3)
@@ -243,14 +245,14 @@ def test_picks_are_the_first_sign_bits_and_the_book_survives_the_wire(own: bool)
     assert chosen.cells == book.cells
     received = code_book_from_json(json.loads(json.dumps(chosen.to_json())), SCHEMA)
     labels = np.arange(len(POOL)) % 2
-    found = received.cells_of(POOL, labels)
-    assert np.array_equal(found & 1, POOL[:, 4] > 0)
-    assert np.array_equal((found >> 1) & 1, POOL[:, 3] > 0)
-    assert np.array_equal((found >> 2) & 1, book.cells_of(POOL, labels) & 1)
+    cells = received.cells_of(POOL, labels)
+    assert np.array_equal(cells & 1, POOL[:, 4] > 0)
+    assert np.array_equal((cells >> 1) & 1, POOL[:, 3] > 0)
+    assert np.array_equal((cells >> 2) & 1, book.cells_of(POOL, labels) & 1)
     one, other = POOL[:50], np.concatenate([OTHERS[:1], POOL[1:50]])
     moved = (counts(chosen.cells_of(rows, labels[:50]), chosen.cells) for rows in (one, other))
     assert np.abs(next(moved) - next(moved)).sum() in (0, SENSITIVITY)
-    # No other direction, at once or after the first, and who knows no menu.
+    # No picks at all: D_v ends its picks at once, or the plan has no menu.
     assert chosen_book(book, menu, (menu.none,)).arrays["directions"].tolist() == (
         book.arrays["directions"].tolist()
     )
@@ -258,12 +260,12 @@ def test_picks_are_the_first_sign_bits_and_the_book_survives_the_wire(own: bool)
     assert chosen_book(book, None, ()) is book
 
 
-def test_what_no_menu_has_is_refused() -> None:
+def test_picks_and_menus_that_do_not_fit_are_refused() -> None:
     menu, book = offered()
     for picks in ((0, 0), (0, 1, 2), (menu.none + 1,), (menu.none, 0), (-1,)):
-        with pytest.raises(ProtocolError, match="no menu has"):
+        with pytest.raises(ProtocolError, match="not on the menu"):
             chosen_book(book, menu, picks)
-    with pytest.raises(ProtocolError, match="no menu has"):
+    with pytest.raises(ProtocolError, match="not on the menu"):
         chosen_book(book, None, (0,))
     plain = menu.to_json()
     for wrong in (
@@ -286,7 +288,7 @@ def test_what_no_menu_has_is_refused() -> None:
         )
 
 
-def test_d_v_picks_what_is_far_and_else_mostly_nothing() -> None:
+def test_d_v_picks_a_far_direction_or_mostly_none() -> None:
     menu, book = offered(share=0.25)
     place, rows = axis_of(menu, 4), people(250, 7, (0.0, 0.0, 0.0, 1.0))
     event, noise = menu.event(1.0), simulated(5, "consumer", "picks")
@@ -301,8 +303,8 @@ def test_d_v_picks_what_is_far_and_else_mostly_nothing() -> None:
         assert not set(picks[1:]) & set(menu.close[picks[0]] if picks[0] != menu.none else ())
 
 
-def test_a_pick_for_next_to_nothing_is_blind() -> None:
-    # A curator may name any share: below the slack of a choice, what is picked must not depend on D_v at all.
+def test_a_pick_for_almost_no_epsilon_does_not_depend_on_d_v() -> None:
+    # A curator may name any share. Below the slack of a choice, the picks must not depend on D_v at all.
     menu, book = offered(share=1e-15)
     far = 1e9 * scores(menu, book, people(250, 7, (0.0, 0.0, 0.0, 1.0)))
     event = menu.event(1.0)
@@ -314,14 +316,14 @@ def test_a_pick_for_next_to_nothing_is_blind() -> None:
 
 
 @pytest.mark.parametrize(("picks", "share"), [(1, 0.5), (2, 0.1), (4, 0.125)])
-def test_picks_and_histogram_cost_what_the_histogram_did(picks: int, share: float) -> None:
+def test_picks_and_histogram_together_cost_epsilon(picks: int, share: float) -> None:
     menu, _ = offered(picks, share)
     for epsilon in (0.3, 1.0, 8.0):
         events = [*menu.events(epsilon), histogram_of(menu, epsilon).event]
         assert Sound().epsilon(events, 0.0).epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_images_offer_no_axes_and_a_book_without_bits_no_menu() -> None:
+def test_images_have_no_axes_on_the_menu_and_a_book_without_bits_has_no_menu() -> None:
     rows = np.random.default_rng(0).random((400, 20))
     noisy, book = sketched(rows, IMAGES)
     menu = make_menu(noisy, book, IMAGES, 2, 0.1)

@@ -21,8 +21,8 @@ FLAT = Projection(ProjectionSpec(0, 2, 2, "domain"), PLANE)
 SHORT = Projection(ProjectionSpec(5, 30, 6, "row"), IMAGES)
 
 
-def at(angle: float) -> np.ndarray:
-    """A row whose z has this angle."""
+def row_at(angle: float) -> np.ndarray:
+    """Row whose z has this angle."""
     return np.array([[0.5 + 0.4 * math.cos(angle), 0.5 + 0.4 * math.sin(angle)]])
 
 
@@ -30,17 +30,18 @@ def moved(first: np.ndarray, second: np.ndarray, classes: int | None, other: boo
     """Distance of the queries of two data sets that differ in one row, in units of the query."""
     zero = None if classes is None else np.zeros(1, np.int64)
     one = zero if zero is None or not other else zero + 1
-    left = sketch.coordinates(first, zero, FLAT, classes)
-    right = sketch.coordinates(second, one, FLAT, classes)
-    return float(np.linalg.norm((left - right).astype(np.float64))) * sketch.STEP
+    before = sketch.coordinates(first, zero, FLAT, classes)
+    after = sketch.coordinates(second, one, FLAT, classes)
+    return float(np.linalg.norm((before - after).astype(np.float64))) * sketch.STEP
 
 
 @pytest.mark.parametrize(("classes", "other"), [(None, False), (3, False), (3, True)])
 def test_no_neighbour_moves_the_query_by_more_than_the_sensitivity(classes: int | None, other: bool) -> None:
-    # docs/decisions/007: ||v - v'|| <= 3/sqrt 2 over all pairs of rows, and it is reached (cosine -1/2 in
-    # the same class, 0 in another): neither labels nor counts cost anything. Brute force over 240^2 angles.
+    # docs/decisions/007: ||v - v'|| <= 3/sqrt 2 over all pairs of rows, and the bound is reached (cosine -1/2
+    # in the same class, 0 in another), so labels and counts cost nothing. Brute force over all pairs of 60
+    # angles.
     angles = np.linspace(0.0, 2.0 * math.pi, 60, endpoint=False)
-    rows = [at(angle) for angle in angles] + [np.array([[0.5, 0.5]])]
+    rows = [row_at(angle) for angle in angles] + [np.array([[0.5, 0.5]])]
     distances = [moved(a, b, classes, other) for a, b in itertools.product(rows, rows)]
     assert max(distances) <= sketch.SENSITIVITY
     assert max(distances) > 0.998 * sketch.SENSITIVITY
@@ -54,7 +55,7 @@ def test_random_neighbours_stay_within_the_sensitivity_when_projected() -> None:
         assert np.linalg.norm((one - two).astype(np.float64)) <= sketch.DIAMETER_STEPS
 
 
-def test_z_is_never_longer_than_one_and_nearly_that_long() -> None:
+def test_the_length_of_z_is_nearly_and_at_most_one() -> None:
     rows = np.random.default_rng(2).random((500, 30))
     lengths = np.linalg.norm(SHORT(rows), axis=1)
     assert lengths.max() <= 1.0
@@ -65,14 +66,15 @@ def test_z_is_never_longer_than_one_and_nearly_that_long() -> None:
 PINNED = [1803.0, 1578.0, 1465.0, 1465.0, -1465.0, -2142.0]
 
 
-def test_the_projection_is_the_same_for_everybody() -> None:
-    # The signs come from SHAKE-256: pinned, because all parties must draw the same ones on any version.
+def test_the_projection_is_equal_for_all_parties_and_versions() -> None:
+    # The signs come from SHAKE-256. Their values are pinned, as all parties must draw equal signs with any
+    # version.
     assert SHORT.steps(np.eye(30)[:1])[0].tolist() == PINNED
 
 
 @pytest.mark.parametrize("classes", [None, 4])
 def test_the_sum_has_the_same_bits_for_every_split_of_the_rows(classes: int | None) -> None:
-    # "any split of rows over owners gives the same bits": sums are integers, so the release is too.
+    # Sums are integers, so any split of the rows over owners gives the same bits.
     rng = np.random.default_rng(3)
     rows, labels = rng.random((5000, 30)), rng.integers(0, 4, 5000)
     whole = sketch.coordinates(rows, labels if classes else None, SHORT, classes)
@@ -103,9 +105,9 @@ def test_without_noise_the_sketch_is_the_moments() -> None:
     assert np.allclose(unlabelled.sums, [z.sum(axis=0)], atol=1e-12)
 
 
-def test_noise_is_symmetric_added_once_and_of_the_deviation_it_says() -> None:
+def test_noise_is_symmetric_added_once_and_has_the_stated_deviation() -> None:
     # sigma on the diagonal and the sums, sigma 29/41 (sigma/sqrt 2 but for .03 %) off the diagonal, 2 sigma
-    # on counts. 20,000 draws: 5 standard errors of a deviation are 2.5 %.
+    # on counts. 20,000 draws: 5 standard errors of a deviation are 2.5 %. Seeds are fixed.
     d, classes = 80, 40
     empty = np.zeros(sketch.length(d, classes), dtype=np.int64)
     draws = [sketch.release(empty, 1, d, classes, 10.0, simulated(s, "curator", "x")) for s in range(8)]
@@ -120,7 +122,7 @@ def test_noise_is_symmetric_added_once_and_of_the_deviation_it_says() -> None:
     assert np.concatenate([draw.counts for draw in draws]).std() == pytest.approx(2.0 * sigma, rel=0.2)
 
 
-def test_secure_noise_fits_the_integers() -> None:
+def test_secure_noise_is_whole() -> None:
     total = np.full(sketch.length(3, None), 10**12, dtype=np.int64)
     noisy = total + SecureNoise().gaussian(11.0 * sketch.DIAMETER_STEPS, len(total))
     assert np.array_equal(noisy, np.round(noisy))
@@ -157,8 +159,8 @@ def test_tables_are_centred_by_their_public_domain() -> None:
 
 
 def test_secure_aggregation_carries_the_sketch() -> None:
-    # Decision 005: owners' integers go in, the sum of all comes out, with distributed noise
-    # of the deviation that a trusted curator would add (no drop-outs, no colluders).
+    # Decision 005: secure aggregation sums the owners' integers, with distributed noise of the deviation that
+    # a trusted curator would add (no drop-outs, no colluders).
     rng = np.random.default_rng(6)
     rows = rng.random((60, 30))
     parts = {
@@ -175,6 +177,8 @@ def test_secure_aggregation_carries_the_sketch() -> None:
     noisy = parameters(owners=3, dropouts=0, length=size, bits=64, bound=bound, step=1.0, noise=plan.share)
     total = Run(noisy, parts, noise=lambda name: simulated(0, name, "sketch")).total().steps
     deviation = float((total - whole).std()) / sketch.DIAMETER_STEPS
-    assert deviation == pytest.approx(gaussian_sigma(0.3, 1e-5), rel=0.6)  # 27 draws: 4 standard errors
-    found = sketch.from_coordinates(total.astype(np.float64), 60, 6, None, deviation)
-    assert np.array_equal(found.second, found.second.T)
+    assert deviation == pytest.approx(
+        gaussian_sigma(0.3, 1e-5), rel=0.6
+    )  # 27 draws: 4 standard errors; seeds are fixed
+    noisy_sketch = sketch.from_coordinates(total.astype(np.float64), 60, 6, None, deviation)
+    assert np.array_equal(noisy_sketch.second, noisy_sketch.second.T)

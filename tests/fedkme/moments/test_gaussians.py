@@ -1,4 +1,4 @@
-"""Gaussians by class out of noisy moments (docs/decisions/022)."""
+"""Gaussians of the classes from noisy moments (docs/decisions/022)."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def rows(count: int = ROWS, seed: int = 0) -> Table:
 
 
 def released(multiplier: float, seed: int = 1, affordable: float = 24.0) -> tuple[ReleasedEmbedding, Scales]:
-    """Both answers, with noise of `multiplier` times the sensitivity on each."""
+    """Answers to both questions, with noise of `multiplier` times the sensitivity on each."""
     generator, table = np.random.default_rng(seed), rows()
     sigma = multiplier * math.sqrt(2.0) * (1.0 + T) / ROWS
     first = ShellsSpec().make(SCHEMA)
-    told = pooled_sum(table, first, Layout()).sum[:, 0] / ROWS
+    exact = pooled_sum(table, first, Layout()).sum[:, 0] / ROWS
     assert isinstance(first, ShellMoments)
-    scales = scales_of(told + sigma * generator.standard_normal(told.shape), sigma, first)
+    scales = scales_of(exact + sigma * generator.standard_normal(exact.shape), sigma, first)
     spec = second_question(scales, first, WIDTH, affordable)
     mean = pooled_sum(table, spec.make(SCHEMA), Layout(3)).sum / ROWS
     noisy = mean + sigma * generator.standard_normal(mean.shape)
@@ -70,21 +70,21 @@ def discriminant(multiplier: float) -> Discriminant:
     return Discriminant(features, gaussians_of(embedding))
 
 
-def bayes(table: Table) -> float:
-    """Accuracy of the classifier that knows the law."""
+def bayes_accuracy(table: Table) -> float:
+    """Accuracy of the Bayes classifier, which knows the law."""
     away = (table.values[:, None, :] - CENTRES) / DEVIATIONS
     scores = np.log(SHARES) - 0.5 * (away**2).sum(axis=2) - np.log(DEVIATIONS).sum(axis=1)
     return float((scores.argmax(axis=1) == table.labels).mean())
 
 
-def test_shells_find_mean_and_variance_of_rows_that_lie_deep_inside_their_bounds() -> None:
+def test_shells_estimate_mean_and_variance_of_rows_deep_inside_their_bounds() -> None:
     _, scales = released(3.73)
     model = SCHEMA.encode(rows().values).astype(np.float64)
     np.testing.assert_allclose(scales.mean, model.mean(axis=0), atol=4e-3)
     np.testing.assert_allclose(scales.variance, model.var(axis=0), rtol=0.2, atol=1e-4)
 
 
-def test_rows_are_clipped_the_less_the_fewer_coordinates_there_are() -> None:
+def test_fewer_coordinates_clip_fewer_rows() -> None:
     for affordable, mean_square in ((WIDTH, 1.0), (2 * WIDTH, 2.0**-1.5), (100 * WIDTH, 1 / 6)):
         embedding, scales = released(0.01, affordable=affordable)
         spec = embedding.map_spec
@@ -94,23 +94,24 @@ def test_rows_are_clipped_the_less_the_fewer_coordinates_there_are() -> None:
         assert squared == pytest.approx(mean_square)
 
 
-def test_classes_are_told_apart_nearly_as_by_who_knows_the_law() -> None:
+def test_the_discriminant_is_nearly_as_accurate_as_the_bayes_classifier() -> None:
     test = rows(5000, 7)
     for multiplier, worse in ((1e-6, 0.03), (3.73, 0.04)):
         accuracy = float((discriminant(multiplier).predict(test.values) == test.labels).mean())
-        assert bayes(test) - worse < accuracy <= bayes(test) + 0.01
+        assert bayes_accuracy(test) - worse < accuracy <= bayes_accuracy(test) + 0.01
 
 
 def spread_out(count: int, seed: int) -> Table:
-    """Two classes about one mean, one of them spread 1.5 times as far in every direction."""
+    """Two classes with one mean; the second class has 1.5 times the spread in every direction."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, 2, count)
     values = (1.0 + 0.5 * labels[:, None]) * generator.standard_normal((count, WIDE.width))
     return Table(np.clip(values, -10, 10), labels)
 
 
-def test_classes_of_unlike_spread_are_told_apart_where_no_entry_of_a_covariance_is_known() -> None:
-    # Issue 16: epileptic, where one class lies in another shell than the other, was at chance at some seeds.
+def test_classes_that_differ_in_spread_alone_are_classified() -> None:
+    # As in the data set epileptic, where the classes lie in different shells. No entry of a covariance is
+    # above its noise here.
     generator, table = np.random.default_rng(3), spread_out(4000, 1)
     chosen = tuple(range(WIDE.width))
     spec = SecondMomentsSpec(chosen=chosen, centre=(0.5,) * len(chosen), scale=(0.5,) * len(chosen))
@@ -119,11 +120,11 @@ def test_classes_of_unlike_spread_are_told_apart_where_no_entry_of_a_covariance_
     embedding = ReleasedEmbedding(
         spec, Layout(2), mean + sigma * generator.standard_normal(mean.shape), sigma, 4000
     )
-    made, test = gaussians_of(embedding), spread_out(1000, 2)
+    gaussians, test = gaussians_of(embedding), spread_out(1000, 2)
     squares = (features.z(WIDE.encode(table.values).astype(np.float64)) ** 2).sum(axis=1)
-    theirs = [squares[table.labels == label].mean() for label in (0, 1)]
-    np.testing.assert_allclose(made.spreads, theirs, rtol=0.1)
-    assert (Discriminant(features, made).predict(test.values) == test.labels).mean() > 0.9
+    exact = [squares[table.labels == label].mean() for label in (0, 1)]
+    np.testing.assert_allclose(gaussians.spreads, exact, rtol=0.1)
+    assert (Discriminant(features, gaussians).predict(test.values) == test.labels).mean() > 0.9
 
 
 def test_posteriors_are_probabilities() -> None:
@@ -133,23 +134,23 @@ def test_posteriors_are_probabilities() -> None:
 
 
 @pytest.mark.parametrize("multiplier", [3.73, 200.0, 1e5])
-def test_covariances_are_positive_whatever_the_noise(multiplier: float) -> None:
-    made = gaussians_of(released(multiplier)[0])
-    assert made.shares.min() > 0
-    assert made.shares.sum() == pytest.approx(1.0)
-    for covariance in (*made.covariances, made.pooled):
+def test_covariances_are_positive_definite_under_any_noise(multiplier: float) -> None:
+    gaussians = gaussians_of(released(multiplier)[0])
+    assert gaussians.shares.min() > 0
+    assert gaussians.shares.sum() == pytest.approx(1.0)
+    for covariance in (*gaussians.covariances, gaussians.pooled):
         assert np.linalg.eigvalsh(covariance).min() > 0
 
 
 def test_noise_alone_gives_every_class_the_pooled_covariance() -> None:
-    # Empirical Bayes: what the noise explains is not kept.
-    made = gaussians_of(released(1e4)[0])
-    for one, other in itertools.combinations(made.covariances, 2):
-        assert np.abs(one - other).max() < 0.2 * np.abs(made.pooled).max()
+    # Empirical Bayes removes differences that noise explains.
+    gaussians = gaussians_of(released(1e4)[0])
+    for one, other in itertools.combinations(gaussians.covariances, 2):
+        assert np.abs(one - other).max() < 0.2 * np.abs(gaussians.pooled).max()
 
 
 @pytest.mark.parametrize("count", [3, 64, 100, 65])
-def test_coordinates_are_orthonormal_and_go_back(count: int) -> None:
+def test_coordinates_are_orthonormal_and_invertible(count: int) -> None:
     schema = Schema(columns=(Numeric(name="a", bounds=(0, 1)), Numeric(name="b", bounds=(0, 1), count=count)))
     coordinates = Coordinates(schema)
     points = np.random.default_rng(0).random((20, count + 1))
@@ -160,7 +161,7 @@ def test_coordinates_are_orthonormal_and_go_back(count: int) -> None:
     assert sorted(every) == list(range(count + 1))
 
 
-def test_a_release_of_something_else_has_no_classifier() -> None:
+def test_a_release_without_moments_has_no_classifier() -> None:
     spec = ShellsSpec()
     other = ReleasedEmbedding(spec, Layout(), np.zeros((spec.make(SCHEMA).dimension, 1)), 0.1, 5)
     with pytest.raises(ConfigError, match="no moments to classify by"):
@@ -185,7 +186,7 @@ IMAGE = Schema(
 
 
 def patterns(count: int, seed: int) -> Table:
-    """Stripes that lie or stand, and the sums of both: equal in mean and covariance of pixels."""
+    """Horizontal or vertical stripes, and sums of both; their pixels have equal means and covariances."""
     generator = np.random.default_rng(seed)
     wave = 0.15 * np.sin(np.pi / 4 * (np.arange(8) + 0.5))
     lying, standing = np.repeat(wave, 8), np.tile(wave, 8)
@@ -198,7 +199,7 @@ def patterns(count: int, seed: int) -> Table:
 
 
 @pytest.mark.parametrize(("edges", "least", "most"), [(False, 0.4, 0.6), (True, 0.95, 1.0)])
-def test_edges_tell_apart_what_second_moments_of_pixels_do_not(
+def test_edges_classify_images_that_second_moments_of_pixels_cannot(
     edges: bool, least: float, most: float
 ) -> None:
     stored = released_moments(IMAGE, [patterns(10_000, 1), patterns(10_000, 2)], 3, edges)
@@ -208,7 +209,7 @@ def test_edges_tell_apart_what_second_moments_of_pixels_do_not(
     assert rows_of(stored).sample(50, 1).values.shape == (50, 65)
 
 
-def test_edges_are_no_part_of_the_way_back() -> None:
+def test_the_inverse_map_leaves_edges_out() -> None:
     points = np.random.default_rng(0).integers(0, 2, (500, 65)).astype(np.float64)
     features = ShellsSpec(edges=True).make(IMAGE)
     assert isinstance(features, ShellMoments)
@@ -224,7 +225,7 @@ LINES = st.sampled_from([[0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1],
 IMAGES = st.one_of(
     arrays(np.float64, 65, elements=st.floats(0, 1)),
     arrays(np.float64, 65, elements=st.sampled_from([0.0, 1.0])),
-    st.tuples(LINES, LINES).map(  # plaids and checkerboards, whose edges are the longest there are
+    st.tuples(LINES, LINES).map(  # plaids and checkerboards, which have the longest edges
         lambda two: np.append(1.0, (np.add.outer(np.tile(two[0], 2), np.tile(two[1], 2)) % 2).ravel())
     ),
 )
@@ -235,7 +236,7 @@ IMAGES = st.one_of(
 def test_no_image_moves_a_sum_by_more_than_the_sensitivity(
     one: FloatArray, other: FloatArray, dtype: type[np.floating[Any]], scale: float
 ) -> None:
-    # Replace-one, in a class and across, with edges: both questions.
+    # Replace-one within a class and across classes, with edges, for both questions.
     points = np.stack([one, other]).astype(dtype)
     shells = ShellsSpec(edges=True).make(IMAGE)
     assert isinstance(shells, ShellMoments)
@@ -253,7 +254,7 @@ def test_no_image_moves_a_sum_by_more_than_the_sensitivity(
         assert np.hypot(*lengths) <= features.spread * (1 + 1e-6)
 
 
-def test_parties_of_before_hear_nothing_of_edges_that_are_not_asked_for() -> None:
+def test_a_spec_without_edges_lacks_the_key() -> None:
     assert "edges" not in ShellsSpec().model_dump(mode="json")
     assert ShellsSpec(edges=True).model_dump(mode="json")["edges"]
     with pytest.raises(ConfigError, match="no image"):

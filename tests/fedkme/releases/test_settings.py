@@ -1,4 +1,4 @@
-"""Settings of releases as they travel (issue 5): every mistake is one line that names the key."""
+"""Settings of releases as JSON: every mistake is one line that names the key."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SCHEMA = Schema(columns=(Numeric(name="x", bounds=(-4.0, 4.0), count=2),))
 
 
 @pytest.mark.parametrize("kind", METHODS.table())
-def test_every_method_has_defaults_of_one_and_a_hundred_thousandth(kind: str) -> None:
+def test_every_method_has_the_default_epsilon_and_delta(kind: str) -> None:
     settings = settings_from_json(json.dumps({"kind": kind}))
     assert (settings.epsilon, settings.delta, settings.seed, settings.rows) == (1.0, 1e-5, None, None)
     assert settings_from_json(settings_to_json(settings)) == settings
 
 
-def test_a_release_without_noise_travels() -> None:
+def test_an_infinite_epsilon_survives_json() -> None:
     settings = release_settings({"kind": "merf", "epsilon": math.inf})
     text = settings_to_json(settings)
     assert '"inf"' in text
@@ -86,15 +86,15 @@ def test_every_key_is_documented() -> None:
         keys = [(i, each) for i, each in enumerate(node.body) if isinstance(each, ast.AnnAssign)]
         for i, key in keys:
             assert isinstance(key.target, ast.Name)
-            if key.target.id in ("kind", "packages"):  # as in their base
+            if key.target.id in ("kind", "packages"):  # the base class documents these
                 continue
             text = node.body[i + 1] if i + 1 < len(node.body) else None
             documented = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
             assert documented, f"{node.name}.{key.target.id}"
 
 
-def test_points_of_a_file_are_read_by_whoever_asks(tmp_path: Path) -> None:
-    # "`file` path read by the caller into points": a curator opens no path that a consumer names.
+def test_the_consumer_reads_the_file_of_points(tmp_path: Path) -> None:
+    # A curator opens no path that a consumer names.
     points = np.random.default_rng(0).uniform(-4, 4, (30, 2))
     save_table(tmp_path / "z.npz", Table(points))
     values: dict[str, Any] = {"kind": "balog1", "gamma": 1.0, "points": 20}
