@@ -1,4 +1,4 @@
-"""Mixture of owners that stands for D_v, from private histograms: post-processing, cost 0.
+"""Mixture of owners that approximates D_v, from private histograms: post-processing, cost 0.
 
 A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
 cells, nu/m D_v's, both noisy; s_i its share of all rows; a kind is all parts of one class, or all owners.
@@ -65,7 +65,7 @@ class Parts:
 
 
 def mixture(parts: Parts, nu: FloatArray) -> FloatArray:
-    """w, normalised, (P,); by mass where nothing fits, 0 where there are no rows.
+    """Fit w, normalised, (P,): proportional to mass where nothing fits, 0 where there are no rows.
 
     Args:
         parts: by owner, or by owner and class.
@@ -81,8 +81,8 @@ def mixture(parts: Parts, nu: FloatArray) -> FloatArray:
     weights = np.where(present, weights, 0.0)
     if weights.sum() <= _EMPTY:
         weights = mass
-    found: FloatArray = weights / weights.sum()
-    return found
+    normalised: FloatArray = weights / weights.sum()
+    return normalised
 
 
 def shared(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float = 0.0) -> FloatArray:
@@ -96,8 +96,8 @@ def shared(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float = 0.0
     """
     mass = _present(parts)
     by_rows = mass / max(float(mass.sum()), _EMPTY)
-    far, left = (_distance(parts, each, nu, noise) for each in (by_rows, weights))
-    t = min(1.0, max(0.0, left) / far) if far > 0 else 0.0
+    far, unexplained = (_distance(parts, candidate, nu, noise) for candidate in (by_rows, weights))
+    t = min(1.0, max(0.0, unexplained) / far) if far > 0 else 0.0
     return (1.0 - t) * weights + t * by_rows
 
 
@@ -139,11 +139,11 @@ def _fitted(
 ) -> FloatArray:
     """Fit w >= 0: ||w'shares - nu||^2 + MASS_WEIGHT^2 (1'w - 1)^2 + w'(diagonal + basis middle basis')w."""
     parts, cells = shares.shape
-    known = cells + 1
-    weight, target = np.zeros((known + len(middle),) * 2), np.zeros(known + len(middle))
-    weight[:known, :known] = np.diag([*np.ones(cells), MASS_WEIGHT**2])
-    weight[known:, known:] = middle
-    target[:known] = *nu, 1.0
+    observed = cells + 1
+    weight, target = np.zeros((observed + len(middle),) * 2), np.zeros(observed + len(middle))
+    weight[:observed, :observed] = np.diag([*np.ones(cells), MASS_WEIGHT**2])
+    weight[observed:, observed:] = middle
+    target[:observed] = *nu, 1.0
     return nonnegative(diagonal, np.concatenate([shares, np.ones((parts, 1)), basis], axis=1), weight, target)
 
 
@@ -163,14 +163,14 @@ def nonnegative(
         target: t, (r,).
     """
     slope = np.full(len(diagonal), -1.0)
-    on, found = slope < 0, slope
+    on, gradient = slope < 0, slope
     for number in range(_STEPS):
         on = slope < 0
         u = basis[on]
         gram = u.T @ (u / diagonal[on, None])
-        found = basis @ -np.linalg.solve(np.eye(len(target)) + middle @ gram, middle @ target)
-        slack = _ROUNDING * float(np.abs(found).max(initial=0.0))
-        if not np.where(on, found > slack, found < -slack).any():
+        gradient = basis @ -np.linalg.solve(np.eye(len(target)) + middle @ gram, middle @ target)
+        slack = _ROUNDING * float(np.abs(gradient).max(initial=0.0))
+        if not np.where(on, gradient > slack, gradient < -slack).any():
             break
-        slope = slope + 0.5 ** (number // 16 % 5) * (found - slope)
-    return np.where(on, np.maximum(-found / diagonal, 0.0), 0.0)
+        slope = slope + 0.5 ** (number // 16 % 5) * (gradient - slope)
+    return np.where(on, np.maximum(-gradient / diagonal, 0.0), 0.0)

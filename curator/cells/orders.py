@@ -3,19 +3,19 @@
 A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
 cells, s_i its share of all rows, both from noisy counts.
 
-1. w, how much of D_v each part can stand for, and by rows what none can (curator/cells/mixture.py).
+1. w: how much of D_v each part explains; what no part explains is shared by rows (curator/cells/mixture.py).
 2. v, the cells of D_v: the simplex projection of nu/m.
-3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
-   look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
-   cell, then elsewhere.
-4. Herding corrects itself within an owner only, and many owners asked for one row of a cell all send its
-   middle. So a cell of n rows (of one class) is asked of the n / LEAST_ORDER owners that 3 asks for most of
-   it, or as many as their caps need, and 3 is repeated with those.
+3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts in proportion to the rows like D_v's that
+   each part is likely to hold in cell b. No entry asks for more than 0.8 of the rows counted: the rest goes to
+   other parts of the cell, then to other cells.
+4. Herding corrects itself within one owner only, and owners that are asked for a single row of a cell all send
+   the cell's middle. So a cell of n rows (of one class) is ordered from the n / LEAST_ORDER owners with the
+   largest orders by step 3, or from as many owners as the caps need; step 3 is repeated with these owners.
 
 A share a of all rows (`uniform_share`) may be drawn uniformly, by each owner in proportion to its rows: a
-sample of the pool, stratified by owner. What is ordered by cells is the rest.
+sample of the pool, stratified by owner. The other rows are ordered by cells.
 
-q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
+q and nu are noisy, m and m_j public: no function here reads a row, so orders cost no privacy.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from fedkme.errors import ConfigError, NotEnoughRowsError
 BoolArray = NDArray[np.bool_]
 
 USABLE = 0.8
-"""Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
+"""Largest share of a cell that is ordered: counts are noisy, and an owner's last rows fit worst."""
 LEAST_ORDER = 4
-"""Rows of a cell that an owner is asked for, about, where one owner does not get the whole of it."""
+"""Approximate rows of a cell that one owner is asked for, where several owners share the cell's order."""
 NOISY = 0.35
-"""Share of noise in the distance of D_v from the pool from which on a part of the rows is uniform."""
+"""Share of noise in the distance of D_v from the pool above which half of the rows is uniform."""
 HALF = 0.5
 FEW, QUARTER = 20.0, 0.25
-"""Deviations of the noise on a count that D_v has as rows, below which a quarter of the rows is uniform."""
+"""Rows of D_v, in deviations of the noise on a count, below which a quarter of the rows is uniform."""
 SEEN = 2.0
-"""Deviations of the noise beyond which counts are of rows, and not of noise alone."""
+"""Deviations of the noise above which a count stands for rows, not for noise alone."""
 ABSENT = 0.25
-"""Share of D_v in cells of noise alone from which on as large a share of the rows is uniform."""
+"""Share of D_v in cells of noise alone above which a share of the rows as large is uniform."""
 _EMPTY = 1e-12
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Histograms:
-    """Histograms that the curator received; everything private in them carries its noise already.
+    """Histograms that the curator received; their private counts already carry noise.
 
     Attributes:
         owners: (K, L B) int64, noisy counts; with labels the cell of a row is label B + cell (L = 1 without).
@@ -60,8 +60,8 @@ class Histograms:
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
         labels: L; 1 where owners count by cell alone.
-        variance: of the noise on each count of an owner (`HistogramNoise.variance`).
-        validation_variance: of the noise on each count of D_v; 0 where its consumer did not say.
+        variance: variance of the noise on each count of an owner (`HistogramNoise.variance`).
+        validation_variance: variance of the noise on each count of D_v; 0 where its consumer declared none.
     """
 
     owners: IntArray
@@ -89,15 +89,15 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Orders:
-    """Orders to owners: how many rows of which cells each is asked for.
+    """Orders to owners: how many rows of which cells each owner is asked for.
 
     Attributes:
         rows: n_j, (K,) int64, at most m_j.
-        uniform: of them, rows that the owner draws uniformly, (K,) int64.
-        cells: A, (K, L B): rows of each cell over those that are not drawn, each row adds up to 1 or 0.
-        weights: (K,), adding up to 1: what the mixture fit gives each owner, over its parts.
-        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy
-            already.
+        uniform: rows among `rows` that the owner draws uniformly, (K,) int64.
+        cells: A, (K, L B): share of each cell in the rows that are not drawn; each row adds up to 1 or 0.
+        weights: (K,), adding up to 1: weight of each owner in the mixture, summed over its parts.
+        dropped: share of D_v in cells that no owner seems to have; safe to report, as D_v's histogram is
+            noisy.
     """
 
     rows: IntArray
@@ -107,16 +107,16 @@ class Orders:
     dropped: float
 
     def directives(self) -> list[FillOrder]:
-        """Order to each owner, in the order of owners."""
-        each = zip(self.rows.tolist(), self.cells, self.uniform.tolist(), strict=True)
-        return [FillOrder(count, shares, uniform) for count, shares, uniform in each]
+        """Directive to each owner, in the order of owners."""
+        orders = zip(self.rows.tolist(), self.cells, self.uniform.tolist(), strict=True)
+        return [FillOrder(count, shares, uniform) for count, shares, uniform in orders]
 
 
 def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, uniform: float = 0.0) -> Orders:
-    """Orders over `total` = rho p rows of all owners.
+    """Make orders for `total` = rho p rows over all owners.
 
-    A cell is ordered from owners of which each gives `least` rows; `uniform` is the share a of rows that are
-    not ordered by cells.
+    A cell is ordered from as many owners as can each give about `least` rows; `uniform` is the share a of rows
+    that are drawn uniformly.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -139,7 +139,7 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     by = Parts(parts, mass[:, 0] / available, kinds, noise)
     weights = mixture(by, nu)
     held = shared(by, weights, nu, float(of_validation))[:, None] * parts
-    # A cell that only parts of weight 0 have is theirs by plain counts rather than nobody's.
+    # Parts of weight 0 share a cell that no other part has, by plain counts.
     missed = held.sum(axis=0) <= _EMPTY
     held[:, missed] = counted[:, missed] / available
     v = project(nu, "simplex")
