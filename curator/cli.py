@@ -79,9 +79,7 @@ def ledger(
 )
 def runs(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
-    latest: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the N latest runs.")
-    ] = None,
+    latest: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the N latest runs.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List every run with its consumer, its status and its start, also while the curator serves."""

@@ -42,9 +42,13 @@ class PooledCounts:
 
 def pooled(coalitions: Sequence[Coalition], sizes: Mapping[str, int]) -> PooledCounts:
     """Scale each coalition's counts to the owners in `sizes`, rows by name: the owners still in the run."""
-    rows = np.array([sum(sizes.get(name, 0) for name in coalition.owners) for coalition in coalitions], dtype=np.int64)
+    rows = np.array(
+        [sum(sizes.get(name, 0) for name in coalition.owners) for coalition in coalitions], dtype=np.int64
+    )
     share = rows / np.array([coalition.rows for coalition in coalitions])
-    counts = np.rint(np.array([coalition.counts for coalition in coalitions]) * share[:, None]).astype(np.int64)
+    counts = np.rint(np.array([coalition.counts for coalition in coalitions]) * share[:, None]).astype(
+        np.int64
+    )
     deviations = share * np.array([coalition.deviation for coalition in coalitions])
     return PooledCounts(counts, rows, float(np.mean(np.square(deviations))))
 

@@ -160,7 +160,9 @@ async def _fill(
 ) -> Orders | None:
     """Run the one round: histograms (where owners count by themselves), orders, rows."""
     started = time.perf_counter()
-    counted = {} if task.noise is None else await _histograms(task, task.noise, roster, record.owner_rows, gate)
+    counted = (
+        {} if task.noise is None else await _histograms(task, task.noise, roster, record.owner_rows, gate)
+    )
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
         _note(roster, record, await roster.ask(1, _end, dict.fromkeys(roster.names)))

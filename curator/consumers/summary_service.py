@@ -100,7 +100,11 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._admission.check_caller(call.line)
         message = await call.line.hear("request", "attach")
         attached = message.HasField("attach")
-        run = await (self._attached_run(call, message.attach) if attached else self._requested_run(call, message.request))
+        run = await (
+            self._attached_run(call, message.attach)
+            if attached
+            else self._requested_run(call, message.request)
+        )
         call.run = self._runs.again(run)
         await self._follow(call.line, call.run)
 

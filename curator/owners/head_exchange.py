@@ -74,7 +74,9 @@ class HeadExchange:
                 return
             answers = await asyncio.gather(*(self._cosignature(run, owner, head) for owner, head in heads))
             names = {origin_of(Role.OWNER, owner.name): owner.name for owner, _ in heads}
-            signed = {origin: answer for origin, answer in zip(names, answers, strict=True) if answer is not None}
+            signed = {
+                origin: answer for origin, answer in zip(names, answers, strict=True) if answer is not None
+            }
             for origin, why in self._log.add(signed).items():
                 self._report(run, why, owner=names[origin])
 

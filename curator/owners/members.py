@@ -112,7 +112,8 @@ class Members:
         """Connections to every owner that is expected or came; any thread may call this."""
         connections = dict(list(self._connections.items()))
         return [
-            connections.get(name) or OwnerConnection(name, 0, 0) for name in sorted(self._expected.union(connections))
+            connections.get(name) or OwnerConnection(name, 0, 0)
+            for name in sorted(self._expected.union(connections))
         ]
 
     def missing(self) -> list[str]:

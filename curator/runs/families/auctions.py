@@ -1,4 +1,4 @@
-"""Summaries by Algorithm 3 and by uniform draws: their part of preparing a run, and its body."""
+"""Family of summaries by Algorithm 3 and by uniform draws: checks of their offers, and their run's body."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from fedkme.wire.journals import RunDocument
 
 
 class SummaryFamily:
-    """The `Family` of summaries whose owners are told g~."""
+    """`Family` of summaries whose owners are told g~."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
 
-    async def agree(self, run: Run, here: Sequence[str]) -> None:
-        """Agree on nothing with owners: the plan is public from the start."""
+    async def agree(self, run: Run, owners: Sequence[str]) -> None:
+        """Do nothing: the plan is public from the start, so owners need not agree on it."""
 
     def forget(self, run: Run) -> None:
-        """Forget nothing: nothing is kept of a plan."""
+        """Do nothing: this family keeps no state of a plan."""
 
     def check(self, document: RunDocument, offer: Offer) -> None:
-        """Refuse an offer with which the run cannot be made.
+        """Refuse an offer that the run cannot use.
 
         Raises:
-            ProtocolError: h1 is secret, and the offer does not have what a run of hashes needs.
+            ProtocolError: h1 is secret, and the offer lacks the secret or the reference hashes.
         """
         if document.planned.secret_draw:
             check_secret_draw(document.planned, offer, self._context.schema)
 
     def prunes(self, document: RunDocument) -> bool:
-        """Check whether the consumer gets more rows than it asked for, to keep the best."""
+        """Check whether the consumer gets more rows than it asked for and keeps the best."""
         rows = document.summary.rows
         return self._context.summary_of(document).drawn(rows) > rows
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
-        """Say nothing more in record.json."""
+        """Return None: record.json has no further facts of this family."""
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
         """Make the body of a run."""
