@@ -1,4 +1,4 @@
-"""Settings of runs of sums on the curator's side."""
+"""Settings of runs of sums, on the curator's side."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fedkme.protocols import NO_EXACT_TOTALS
 
 
 class SecuritySettings(Settings):
-    """Secure aggregation, docs/decisions/005: the curator sees totals with owners' noise in them alone."""
+    """Settings of secure aggregation (docs/decisions/005): the curator sees only totals that have owners' noise."""
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
     colluders: int = Field(1, ge=0)
-    """T: owners that may side with the curator without anything but their own rows being known. Of two owners
-    none can: take 0."""
+    """T: owners that may collude with the curator without learning about others' rows more than the total. With two
+    owners none can: take 0."""
 
     @model_validator(mode="before")
     @classmethod
@@ -28,7 +28,7 @@ class SecuritySettings(Settings):
         return values
 
     def value(self) -> Security:
-        """Security as owners are told of it."""
+        """Convert to the value that owners are told."""
         return Security(self.dropouts, self.colluders)
 
 
@@ -38,6 +38,6 @@ class SumSettings(Settings):
     security: SecuritySettings | None = None
     """Secure aggregation; None: owners trust the curator with plain sums of their rows."""
     quorum: int = Field(1, ge=1)
-    """Owners that a release needs, at least."""
+    """Fewest owners that a release needs."""
     most_epsilon: float | None = Field(None, gt=0)
-    """The largest epsilon that a consumer may ask for; none: owners' policies alone decide."""
+    """The largest epsilon that a consumer may ask for; None: owners' policies alone decide."""
