@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.releases.marginals.adaptive import Told
+from curator.releases.marginals.adaptive import ReportStage
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
@@ -64,7 +64,7 @@ async def rounds(
     epsilon: float,
     delta: float,
     kept: Sequence[Clique] = (),
-    told: Told = lambda *_: None,
+    told: ReportStage = lambda *_: None,
     cells: int = CELLS,
 ) -> MarginalRelease:
     """Measure columns and pairs through noisy pooled counts of N public rows, then what the model lacks.

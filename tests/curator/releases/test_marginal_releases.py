@@ -104,7 +104,7 @@ def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, m
     asked = (
         small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, told.stage)
         if method == "aim"
-        else rounds(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, KEPT, told=told.stage)
+        else rounds(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, KEPT, report=told.stage)
     )
     with pytest.raises(CancelledRunError):
         asyncio.run(asked)
