@@ -56,7 +56,7 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
     """
     settings.check_address(settings.listen)
     if settings.revoked is not None and settings.identity is None:
-        raise ConfigError("'revoked' has no effect without an 'identity'", "Remove 'revoked', or add 'identity'.")
+        raise ConfigError("'revoked' has no effect without an 'identity'", "Remove one, or add the other.")
     with on_disk(f"{settings.directory} cannot be made", "Correct 'directory'."):
         make_folder(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal

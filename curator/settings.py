@@ -39,8 +39,8 @@ class CuratorSettings(ServicePartySettings):
     grace_s: float = Field(30.0, ge=0)
     """Time that an owner may be without a connection before a run goes on without it."""
     approval_s: float = Field(0.0, ge=0)
-    """Time that a run waits for an owner whose people approve runs by hand (a day is 86400); afterwards, or with
-    0, the run goes on without the owner."""
+    """Time that a run waits for an owner whose people approve runs by hand (a day is 86400); afterwards, or
+    with 0, the run goes on without the owner."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be under way at the same time; others wait in a queue."""
     quota: Quota = Quota()
@@ -56,8 +56,8 @@ class CuratorSettings(ServicePartySettings):
     runs: int | None = Field(None, ge=1)
     """Stop after this many runs; by default serve until told to stop."""
     page: str | None = None
-    """host:port of the page to watch, for example 127.0.0.1:8080; None: no page. An address off loopback needs
-    `identity` and `page_secret`."""
+    """host:port of the page to watch, for example 127.0.0.1:8080; None: no page. An address off loopback
+    needs `identity` and `page_secret`."""
     page_secret: Path | None = None
     """File of the secret behind the tokens of viewers (`fedkme curator page`); a missing file is created.
     Without the setting, and in plaintext, the page is for this machine alone."""

@@ -9,7 +9,7 @@ from fedkme.party import fault_of_name
 
 
 class NameRegister:
-    """Names of owners and of consumers: those of the settings, and those that joined since the curator began."""
+    """Names of owners and of consumers: from the settings, and of parties that joined since the start."""
 
     def __init__(self, owners: Iterable[str] = (), consumers: Iterable[str] = ()) -> None:
         self._owners = set(owners)

@@ -1,11 +1,11 @@
 """Orders to owners that counted in coalitions: each coalition's order, split over its members (decision 007).
 
-Two lines are compared. On the first lie a coalition's members, each as long as its rows; on the second lie the
-cells of the coalition's order, each as long as the rows ordered from the cell. An order of n rows puts
-n / LEAST_ORDER evenly spaced marks on the first line; each mark names a member. The named members divide the
-second line into pieces as long as their orders. So each member is asked for few cells, and all pieces together
-are the order. With the weight ELSEWHERE a member's order also names the coalition's other cells: a member
-that has no row of its piece fills its order from these cells.
+Two lines are compared. On the first lie a coalition's members, each as long as its rows; on the second lie
+the cells of the coalition's order, each as long as the rows ordered from the cell. An order of n rows puts n
+/ LEAST_ORDER evenly spaced marks on the first line; each mark names a member. The named members divide the
+second line into pieces as long as their orders. So each member is asked for few cells, and all pieces
+together are the order. With the weight ELSEWHERE a member's order also names the coalition's other cells: a
+member that has no row of its piece fills its order from these cells.
 
 All functions take orders and public numbers: no function reads a row.
 """

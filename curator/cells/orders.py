@@ -6,11 +6,12 @@ cells, s_i its share of all rows, both from noisy counts.
 1. w: how much of D_v each part explains; what no part explains is shared by rows (curator/cells/mixture.py).
 2. v, the cells of D_v: the simplex projection of nu/m.
 3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts in proportion to the rows like D_v's that
-   each part is likely to hold in cell b. No entry asks for more than 0.8 of the rows counted: the rest goes to
-   other parts of the cell, then to other cells.
-4. Herding corrects itself within one owner only, and owners that are asked for a single row of a cell all send
-   the cell's middle. So a cell of n rows (of one class) is ordered from the n / LEAST_ORDER owners with the
-   largest orders by step 3, or from as many owners as the caps need; step 3 is repeated with these owners.
+   each part is likely to hold in cell b. No entry asks for more than 0.8 of the rows counted: the rest goes
+   to other parts of the cell, then to other cells.
+4. Herding corrects itself within one owner only, and owners that are asked for a single row of a cell all
+   send the cell's middle. So a cell of n rows (of one class) is ordered from the n / LEAST_ORDER owners with
+   the largest orders by step 3, or from as many owners as the caps need; step 3 is repeated with these
+   owners.
 
 A share a of all rows (`uniform_share`) may be drawn uniformly, by each owner in proportion to its rows: a
 sample of the pool, stratified by owner. The other rows are ordered by cells.
@@ -115,8 +116,8 @@ class Orders:
 def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, uniform: float = 0.0) -> Orders:
     """Make orders for `total` = rho p rows over all owners.
 
-    A cell is ordered from as many owners as can each give about `least` rows; `uniform` is the share a of rows
-    that are drawn uniformly.
+    A cell is ordered from as many owners as can each give about `least` rows; `uniform` is the share a of
+    rows that are drawn uniformly.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -161,11 +162,11 @@ def uniform_share(histograms: Histograms) -> float:
     """Share a of rows to draw uniformly, from noisy histograms and public numbers alone.
 
     Where D_v looks like the pool, orders that follow D_v's histogram follow noise. Let q be the pool's
-    distribution over cells, V the variance on a count of D_v and V_j the variance on an owner's count. Noise is
-    expected to add B V/m^2 + K L B V_j/N^2 to the squared distance |nu/m - q|^2. Where this exceeds NOISY of
-    the distance, half of the rows are uniform. Where D_v has few rows compared with its noise, a quarter is,
-    whatever the distance. Where owners have no rows in cells of D_v, orders of these cells follow the owners'
-    noise, so at least D_v's share in these cells is uniform (`absent_share`).
+    distribution over cells, V the variance on a count of D_v and V_j the variance on an owner's count. Noise
+    is expected to add B V/m^2 + K L B V_j/N^2 to the squared distance |nu/m - q|^2. Where this exceeds NOISY
+    of the distance, half of the rows are uniform. Where D_v has few rows compared with its noise, a quarter
+    is, whatever the distance. Where owners have no rows in cells of D_v, orders of these cells follow the
+    owners' noise, so at least D_v's share in these cells is uniform (`absent_share`).
     """
     cells, rows = len(histograms.validation), max(int(histograms.owner_rows.sum()), 1)
     m, variance = max(histograms.validation_rows, 1), histograms.validation_variance
@@ -193,7 +194,7 @@ def absent_share(histograms: Histograms) -> float:
 
 
 def uniform_rows(sizes: IntArray, count: int) -> IntArray:
-    """Split `count` uniform rows over owners in proportion to their rows, (K,); no order exceeds an owner's rows."""
+    """Split `count` uniform rows over owners in proportion to their rows, (K,); no owner exceeds its rows."""
     return whole_rows(count * sizes / max(int(sizes.sum()), 1), sizes, count)
 
 

@@ -1,9 +1,9 @@
 """A summary by cells: one histogram of each owner, one order to each, and the rows that fill it.
 
 docs/decisions/007 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
-histograms do not. No owner is asked twice. No order exceeds an owner's rows, so an owner that sends fewer rows
-than its order deviates; other owners are neither asked for the missing rows nor told of them. The run ends for
-an owner with its own answer, before the curator prunes rows.
+histograms do not. No owner is asked twice. No order exceeds an owner's rows, so an owner that sends fewer
+rows than its order deviates; other owners are neither asked for the missing rows nor told of them. The run
+ends for an owner with its own answer, before the curator prunes rows.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class CellTask:
         histogram: nu, D_v by cells, with the noise of the party that holds D_v, (B,).
         validation_rows: m, public.
         classes: classes of the label by which owners count each cell; 0 for cells alone.
-        validation: D_v itself, encoded, (m, n), where the curator is trusted with D_v and leaves out rows that
-            no form of the summary has; None: the consumer gets all rows.
+        validation: D_v itself, encoded, (m, n), where the curator is trusted with D_v and leaves out rows
+            that no form of the summary has; None: the consumer gets all rows.
         consumer: who receives the summary.
         gifts: the group secret by owner, for sealed rows, all of which the consumer gets; None: rows as
             they are.
@@ -69,7 +69,8 @@ class CellTask:
         fill: how owners pick the other rows.
         expected: a line for owners: what the plan's choice is expected to give.
         validation_noise: noise of `histogram`, where its consumer declared it.
-        coalitions: owners that have counted together, with their counts; no owner is asked for a histogram then.
+        coalitions: owners that have counted together, with their counts; no owner is asked for a histogram
+            then.
         validation_classes: classes of the rows of `validation`, (m,), where D_v has labels.
     """
 
@@ -278,7 +279,7 @@ def _released(
     owners: Iterable[str],
     orders: Orders,
 ) -> dict[str, Any]:
-    """Values that payouts and plans may read: the noisy counts that were paid for, and functions of the counts."""
+    """Values that payouts and plans may read: noisy counts that were paid for, and functions of them."""
     owners = list(owners)
     ordered = dict(zip(owners, orders.rows.tolist(), strict=True))
     drawn = dict(zip(owners, orders.uniform.tolist(), strict=True))
@@ -313,7 +314,7 @@ async def _fill_order(
 
 
 async def _end(owner: OwnerSession, _: None = None) -> Closing | FedkmeError:
-    """End the run for an owner right after its own answer: the time of the end tells nothing of others or of D_v."""
+    """End the run for an owner right after its own answer: its time tells nothing of others or of D_v."""
     ended: Closing | FedkmeError
     try:
         ended = await owner.close(1)

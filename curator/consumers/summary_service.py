@@ -166,7 +166,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             self._coming[consumer] -= values
 
     async def _hear_rows(self, line: ConsumerCall, most: int) -> NDArray[np.float64]:
-        """Receive D_v's rows; a thread decodes each part into an array, so that the event loop never waits."""
+        """Receive D_v's rows; a thread decodes each part into an array, so the event loop never waits."""
         parts, size, last = list[NDArray[np.float64]](), 0, False
         while not last and sum(map(len, parts)) <= most:
             message = await line.hear("validation")

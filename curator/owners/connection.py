@@ -27,7 +27,8 @@ from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 60.0
-"""First and longest pause before an owner that approves by hand is asked again; the pause doubles each time."""
+"""First and longest pause before an owner that approves by hand is asked again; the pause doubles each
+time."""
 LEAST_WORDS = 2**14
 """Fewest words in a part of a vector, except the last part; this bounds the number of parts."""
 

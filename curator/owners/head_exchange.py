@@ -2,8 +2,8 @@
 
 First every owner shows its head. The curator's next leaf then commits to the curator's ledger and to these
 heads: whoever keeps the curator's head is bound to the owners' heads too, without learning them. Each owner
-keeps and cosigns the curator's head. The run's result does not depend on the exchange: an owner that is absent,
-or whose head does not follow from its earlier heads, is reported.
+keeps and cosigns the curator's head. The run's result does not depend on the exchange: an owner that is
+absent, or whose head does not follow from its earlier heads, is reported.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class HeadExchange:
         return self._log.last()
 
     async def _owner_head(self, run: str, connection: Connection) -> Head | None:
-        """Ask for an owner's head and keep it; None where the owner shows none that follows from earlier heads."""
+        """Ask for an owner's head and keep it; None if the owner shows none that follows earlier heads."""
         origin = origin_of(Role.OWNER, connection.name)
         question = ShowHead(self._log.known(origin), self._log.origin)
         try:

@@ -24,7 +24,7 @@ from fedkme.sealed.offers import KeyOffer, certified, taken_at_their_word
 async def exchange_keys(
     connections: Sequence[Connection], run: str, quorum: int, report: Callable[[Fault], None]
 ) -> list[KeyOffer]:
-    """Ask owners for their keys in a run; an owner that offers none is out of the run, and `report` gets a fault.
+    """Ask owners for their keys in a run; an owner without keys leaves the run, and `report` gets a fault.
 
     Returns:
         Offers in the order of `connections`; the consumer checks that each offer is its owner's.

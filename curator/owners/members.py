@@ -15,8 +15,8 @@ from fedkme.wire.directives import end_to_wire, welcome_to_wire
 
 MOST_FENCED = 1024
 """Processes of an owner that are remembered as fenced. Each process is told when it is fenced. A process that
-missed the message and comes back after so many later processes counts as new and fences the newest; both sides
-log it."""
+missed the message and comes back after so many later processes counts as new and fences the newest; both
+sides log it."""
 _INSTANCE = 64  # bytes
 
 
@@ -121,7 +121,7 @@ class Members:
         return sorted(self._expected.difference(self.here()))
 
     def sizes(self) -> Mapping[str, int]:
-        """Rows that a run may have from each owner with a stream that gave the number; any thread may call this."""
+        """Rows for a run from each owner with a stream that gave the number; any thread may call this."""
         sizes = dict(self._sizes)
         return {name: sizes[name] for name in self.here() if name in sizes}
 

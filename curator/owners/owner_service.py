@@ -141,7 +141,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         return hello
 
     async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
-        """Receive a party's first message; None if the party hung up, was slow, or made room for another stream."""
+        """Receive a party's first message; None if it hung up, was slow, or made room for another stream."""
         if len(self._silent) >= MOST_SILENT:
             oldest = next(iter(self._silent))
             del self._silent[oldest]

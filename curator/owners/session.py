@@ -128,8 +128,8 @@ class RunSession:
 class OwnerSession(RunSession):
     """Session of one owner for the protocols of summaries.
 
-    Every call may raise `OwnerLostError` (the owner is gone), `OwnerFaultError` (the owner answered with a fault)
-    or `BudgetError` (the owner may not send more); the protocol then goes on without the owner.
+    Every call may raise `OwnerLostError` (the owner is gone), `OwnerFaultError` (the owner answered with a
+    fault) or `BudgetError` (the owner may not send more); the protocol then goes on without the owner.
     """
 
     def __init__(

@@ -13,12 +13,13 @@ gains 2 c (p + 1), rows 1, in L1; `gains.py`, `rows.py`), which makes payout i (
 transcript of the run. **Claim**: all payouts of a run together are (allowance, 0)-DP in addition to the run's
 own events, even if each method and epsilon is chosen in the light of earlier payouts. *Proof.* Noise is drawn
 afresh from the operating system for each payout, so basic composition holds adaptively, and the sum of all
-epsilon_i is held to the allowance before noise is drawn. QED. No public seed exists from which the noise could
-be computed again: that would cost infinity, and no allowance covers infinity.
+epsilon_i is held to the allowance before noise is drawn. QED. No public seed exists from which the noise
+could be computed again: that would cost infinity, and no allowance covers infinity.
 
 Every draw is written to payouts.json of the run's folder, by one atomic write, before the payout is shown. So
-an interrupted draw was either seen by nobody or is in the file. A payout that is asked for again is shown again
-and costs nothing. The curator is trusted not to lose that file: whoever can delete it can also read the rows.
+an interrupted draw was either seen by nobody or is in the file. A payout that is asked for again is shown
+again and costs nothing. The curator is trusted not to lose that file: whoever can delete it can also read the
+rows.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def allowance_of(folder: Path, run: str) -> float:
     """Epsilon of a row that the curator's ledger holds for noised payouts of a run; 0 for none.
 
     Args:
-        folder: the run's folder: a simulation's, or `run-NAME` in a curator's folder, whose journal may be open.
+        folder: the run's folder: a simulation's, or `run-NAME` in a curator's folder, whose journal may be
+            open.
         run: the run's name.
 
     Raises:

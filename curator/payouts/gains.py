@@ -1,6 +1,7 @@
 """Payment by the worth of rows: winning marginal gains of Algorithm 3, exactly or with noise.
 
-Exact values reveal the winners, which no owner may learn: exact values are for the curator alone (epsilon = inf).
+Exact values reveal the winners, which no owner may learn: exact values are for the curator alone (epsilon =
+inf).
 
 **With noise** (`by_noised_gains`, `by_noised_wins`). Relation: replace one row of one owner, seen by any
 coalition of the others. The release is a function V of the rows and the run's transcript (broadcast means,
@@ -98,7 +99,7 @@ class GainRelease:
 
     @property
     def sensitivity(self) -> float:
-        """L1, replace-one, of the sums, in units of clip / UNITS, including the rounding of gains to units."""
+        """L1, replace-one, of the sums, in units of clip / UNITS, with the rounding of gains to units."""
         steps = None
         if self.steps is not None:
             # A gain is rounded to a whole unit, so that a change may grow by one.
@@ -117,7 +118,7 @@ class GainRelease:
 
 
 def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = None) -> float:
-    """L1 sensitivity of the owners' sums of clipped winning gains, replace-one; proof in the module's docstring.
+    """L1 sensitivity of the sums of clipped winning gains, replace-one; proof in the module's docstring.
 
     Args:
         clip: c, finite; without a clip there is no bound.

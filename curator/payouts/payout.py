@@ -12,7 +12,8 @@ from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.events import Event
 
 Audience = Literal["owners", "curator"]
-"""Readers of the amounts: each owner reads its own amount (so a coalition reads its members'), or the curator alone."""
+"""Readers of the amounts: each owner reads its own amount (so a coalition reads its members'), or the curator
+alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Payout:
             raise ConfigError("amounts do not add up to their total", "Divide the total with `divide`.")
 
     def statement(self, owner: str) -> dict[str, Any]:
-        """Statement to an owner: its own amount and the method; never shares, the sum or another owner's amount.
+        """Statement to an owner: its own amount and the method; never shares, sum or others' amounts.
 
         Raises:
             PolicyError: the amounts are for the curator alone.
@@ -64,8 +65,8 @@ class Payout:
 def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dict[str, float]]:
     """Split a total in proportion to values, by largest remainder; the amounts add up to the total.
 
-    Arithmetic on the floats is exact, hence equal on every host. Of equal remainders the first name gets the unit.
-    Values below 0 count as 0. Where no value is above 0, all owners get equal amounts.
+    Arithmetic on the floats is exact, hence equal on every host. Of equal remainders the first name gets the
+    unit. Values below 0 count as 0. Where no value is above 0, all owners get equal amounts.
 
     Returns:
         Amounts and shares by owner, in the order of names.

@@ -2,13 +2,14 @@
 
     d_j = ||c_j / m_j - v||^2 - B s_j^2 / m_j^2
 
-with c_j an owner's noisy counts by cell, s_j^2 the variance of the noise on each count, and v the distribution
-over cells that is nearest to D_v's noisy counts. Without the noise on c_j, d_j is the squared distance of two
-distributions over cells, which approximates the squared MMD of rows (lab/results/summaries.md says how well).
+with c_j an owner's noisy counts by cell, s_j^2 the variance of the noise on each count, and v the
+distribution over cells that is nearest to D_v's noisy counts. Without the noise on c_j, d_j is the squared
+distance of two distributions over cells, which approximates the squared MMD of rows (lab/results/summaries.md
+says how well).
 
-All inputs are public or outputs of private releases that the run has paid for: **post-processing, cost 0**, for
-every owner and for D_v. The ranking may be told to anybody. The release cannot tell apart two owners whose
-intervals overlap; another run over the same owners costs again.
+All inputs are public or outputs of private releases that the run has paid for: **post-processing, cost 0**,
+for every owner and for D_v. The ranking may be told to anybody. The release cannot tell apart two owners
+whose intervals overlap; another run over the same owners costs again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def rank_owners(
     validation_rows: int,
     noise_scale: float,
 ) -> list[Standing]:
-    """Rank owners by the releases of a summary by cells, nearest to D_v first; owners without rows are left out.
+    """Rank owners by the releases of a summary by cells, nearest to D_v first; owners need rows.
 
     Args:
         histograms: noisy counts of each owner by cell, or by class and cell, class after class.

@@ -1,6 +1,7 @@
 """Payment for every row sent, used or not: each owner's own ledger already has its count.
 
-With a price per row, an owner's amount is a function of its own count, which the owner knows: it learns nothing.
+With a price per row, an owner's amount is a function of its own count, which the owner knows: it learns
+nothing.
 
 A fixed total that is divided by counts reveals more. From its own amount and count an owner can compute the
 total number of rows that all owners sent.
@@ -65,14 +66,15 @@ def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
 def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise: NoiseSource) -> Payout:
     """Pay about a total, by a price per row from a noised number of rows; for runs with the clock.
 
-    Relation: replace one row of one owner, seen by the others. With the transcript fixed, whether a row is sent
-    depends on that row alone (curator/summary/auctions/clock.py), so the number of rows sent changes by at most
-    1: Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is post-processing. The
-    transcript of another auction has no finite cost: there the payout adds epsilon to infinity.
+    Relation: replace one row of one owner, seen by the others. With the transcript fixed, whether a row is
+    sent depends on that row alone (curator/summary/auctions/clock.py), so that number changes by at most
+    one: Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is post-processing.
+    The transcript of another auction has no finite cost: there the payout adds epsilon to infinity.
 
     Args:
         counts: rows sent by owner.
-        total: units to pay; the amounts differ from the total by the noise, and the curator bears the difference.
+        total: units to pay; the amounts differ from the total by the noise, and the curator bears the
+            difference.
         epsilon: epsilon of the price, > 0.
         noise: source of the noise.
 

@@ -1,6 +1,7 @@
-"""Choice of a run's protocol once owners are here: the protocol `auto` takes, or what a named one should reach.
+"""Choice of a run's protocol once owners are here, or the forecast of a named protocol.
 
-The choice is a function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): everybody may know it.
+The choice is a function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): everybody may
+know it.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def run_facts(
 ) -> PublicFacts:
     """Facts of a run for `rows` rows under a curator's settings.
 
-    The curator does not know the consumer's epsilon. Where the consumer does not say how noisy its counts are,
-    the owners' epsilon is assumed.
+    The curator does not know the consumer's epsilon. Where the consumer does not say how noisy its counts
+    are, the owners' epsilon is assumed.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than are asked for.
@@ -118,5 +118,5 @@ def run_facts(
 
 
 def validation_epsilon(settings: SummarySettings, count_deviation: float) -> float:
-    """Epsilon of D_v's histogram for rules of sizes; the owners' epsilon where the consumer gives no deviation."""
+    """Epsilon of D_v's histogram for rules of sizes; the owners' epsilon if no deviation is given."""
     return rule_epsilon(count_deviation) if count_deviation else settings.privacy.of_row

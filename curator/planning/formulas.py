@@ -9,10 +9,10 @@ exp(-gamma r^2):
     cells      .023 narrow (200 / n)^.55 (250 / m)^.8 eps^-.05, 1.7 times that in coalitions
     clock      uniform of p rows: at epsilon 1 to 10 it was no better
 
-Weights fit D_v in as many directions as there are rows; a table of ten numbers has few directions that matter,
-and fewer the wider the kernel is. w / 6 is the mean squared distance of uniform rows of the unit cube. All
-constants are fitted to measurements (`python -m lab.forecast.fit` fits them again); docs/planning.md has their
-errors.
+Weights fit D_v in as many directions as there are rows; a table of ten numbers has few directions that
+matter, and fewer the wider the kernel is. w / 6 is the mean squared distance of uniform rows of the unit
+cube. All constants are fitted to measurements (`python -m lab.forecast.fit` fits them again);
+docs/planning.md has their errors.
 """
 
 from __future__ import annotations

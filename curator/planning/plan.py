@@ -25,8 +25,8 @@ to fit a constant are inside, where owners have rows like D_v's (docs/planning.m
 RHOS, RATIOS = (1.0, 1.5, 2.0, 3.0), (1.0, 2.0, 3.0, 5.0)
 """rho of cells, and rows drawn uniformly for each row that is kept."""
 PREFERRED = (2.0, 1.5, 1.0)
-"""rho of cells: the first for which owners have the rows is taken. A rho of 1 or 1.5 may be as near to held-out
-rows, but its weights are so uneven, or its p rows of equal weight so far away, that verdicts fall
+"""rho of cells: the first for which owners have the rows is taken. A rho of 1 or 1.5 may be as near to
+held-out rows, but its weights are so uneven, or its p rows of equal weight so far away, that verdicts fall
 (docs/planning.md)."""
 
 
@@ -38,8 +38,8 @@ class Forecast:
         name: protocol and parameters.
         protocol: the protocol's name in settings.
         ratio: owners' rows for each row of the summary, as in settings; 1 for auctions.
-        mmd2: MMD^2 to D_v of the best form, weights allowed, over the MMD^2 of p uniform rows of equal weight;
-            the middle of the likely range.
+        mmd2: MMD^2 to D_v of the best form, weights allowed, over the MMD^2 of p uniform rows of equal
+            weight; the middle of the likely range.
         low: lower end of the likely range, which has nine of ten results where owners have rows like D_v's.
         high: upper end of the likely range.
         accessed: owners' rows that the curator sees.
@@ -192,7 +192,7 @@ def _reason(chosen: Forecast, estimates: tuple[Forecast, ...]) -> str:
 
 def _cautions(facts: PublicFacts) -> list[str]:
     cautions = [
-        "nine of ten results lie in the range if owners have rows like D_v's; if no owner has any, no summary is near, "
+        "nine of ten lie in the range if owners have rows like D_v's; if none has any, no summary is near, "
         "and the verdict says so",
         "nothing public says how near owners' rows are to D_v: where they are near, as many uniform rows "
         "with weights are as good (docs/planning.md)",

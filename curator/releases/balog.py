@@ -79,10 +79,10 @@ def algorithm1(
 def shrunk(beta: FloatArray, released: ReleasedEmbedding, basis: PointsMap, public: FloatArray) -> FloatArray:
     """Shrink released coordinates towards the mean of a public sample of the same population, (J,).
 
-    In coordinate j the public sample's mean has the squared error var_j (1/m + 1/N), the release sigma^2. Each
-    gets about the weight that minimises the mean squared error, where var_j is twice the public sample's variance
-    or, if larger, the variance that the release shows. Shrinking helps where noise exceeds the sampling error, as
-    with many z at small epsilon; elsewhere it costs up to about a fifth.
+    In coordinate j the public sample's mean has the squared error var_j (1/m + 1/N), the release sigma^2.
+    Each gets about the weight that minimises the mean squared error, where var_j is twice the public sample's
+    variance or, if larger, the variance that the release shows. Shrinking helps where noise exceeds the
+    sampling error, as with many z at small epsilon; elsewhere it costs up to about a fifth.
 
     Args:
         beta: released coordinates, (J,).

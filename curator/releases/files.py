@@ -45,7 +45,7 @@ def card_of(
     settings = dict(stored.settings)
     z = settings.get("z")
     if isinstance(z, dict):
-        settings["z"] = {key: value for key, value in z.items() if key != "values"}  # values may have megabytes
+        settings["z"] = {key: value for key, value in z.items() if key != "values"}  # may have megabytes
     return DataCard(
         mechanism,
         stored.schema,

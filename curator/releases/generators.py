@@ -5,15 +5,15 @@ targets of
 
     weight * || (released - generated) / column scale ||^2                (DP-MERF eq. 5; DP-HP eq. 16)
 
-where both are (J, C) mean embeddings, one column per class. Releases come in as arrays: no function here takes a
-private row.
+where both are (J, C) mean embeddings, one column per class. Releases come in as arrays: no function here
+takes a private row.
 
 Two choices differ from the papers' code. First, a step estimates the objective by the inner product of the
 errors of two independent half batches, which has no bias. The norm of one batch's error adds the batch's
 variance, and the gradient of that norm narrows the generated distribution. Second, categories are fed in as
-probabilities: features that are linear in each one-hot block (the one-hot part of DP-MERF, products over different
-columns) then have the exact expectation over the draw of the category. Other features need `gumbel`, samples with
-a straight-through gradient.
+probabilities: features that are linear in each one-hot block (the one-hot part of DP-MERF, products over
+different columns) then have the exact expectation over the draw of the category. Other features need
+`gumbel`, samples with a straight-through gradient.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def _soft_rows(network: Network, parameters: Parameters, code: jax.Array, label:
 
 
 WORSE = 1.1
-"""Factor on the best reported objective: if the last objective is larger, training returns the best parameters."""
+"""Factor on the best reported objective: if the last objective is larger, training returns the best
+parameters."""
 
 
 def train(
@@ -162,9 +163,10 @@ def train(
 ) -> Trained:
     """Fit a network to released embeddings, all with the network's C columns.
 
-    `masses` is the share of each class, (C,), released or public; without `masses` the shares are learnt with the
-    network. `stepped` is called every other second with the number of steps done, because a tenth of the steps,
-    after which `progress` is called, may take minutes. An error that `stepped` raises ends the training.
+    `masses` is the share of each class, (C,), released or public; without `masses` the shares are learnt with
+    the network. `stepped` is called every other second with the number of steps done, because a tenth of the
+    steps, after which `progress` is called, may take minutes. An error that `stepped` raises ends the
+    training.
 
     Raises:
         ConfigError: no target, or columns that do not match.
@@ -175,7 +177,7 @@ def train(
         raise ConfigError("the targets do not have one column per class", "Train with the released layout.")
     fixed = None if masses is None else np.maximum(np.asarray(masses, dtype=np.float64), 1e-9)
     key = jax.random.key(training.seed)
-    # Constants are numpy's: JAX compiles a program for each of its own constants, which takes a tenth of a second.
+    # Constants are numpy's: JAX compiles a program for each of its own, a tenth of a second long.
     drawn = network.initial(jax.random.fold_in(key, 0))
     parameters = {"network": drawn, "mass": np.zeros(classes, np.float32)}
     optimiser = optax.adam(optax.cosine_decay_schedule(training.learning_rate, training.steps, 0.01))

@@ -1,16 +1,17 @@
 """DP-HP: Hermite features, a sum kernel over all columns and product kernels over a few (Vinaroz 2022).
 
-The sum kernel fixes the distribution of each column (given the class), the product kernel the joint distribution
-of the drawn columns, which are drawn afresh in every epoch from a public seed. Each epoch needs one pooled
-embedding and its noise. Three choices differ from the paper, and each gains accuracy under the same guarantee:
+The sum kernel fixes the distribution of each column (given the class), the product kernel the joint
+distribution of the drawn columns, which are drawn afresh in every epoch from a public seed. Each epoch needs
+one pooled embedding and its noise. Three choices differ from the paper, and each gains accuracy under the
+same guarantee:
 
 - All releases are one Gaussian (curator.releases.joint), instead of two budgets of epsilon/2 and delta/2, the
   second composed by a moments accountant.
 - A truncated Hermite expansion is a projection of the kernel's feature map, so a row moves a sum by at most
   sqrt(2), instead of 2 (fedkme.features.hermite).
-- Since draws are public, the releases of all epochs exist before training starts, and training uses all of them
-  at every step; the paper forgets an epoch's embedding when the next is drawn, although the embedding is paid
-  for.
+- Since draws are public, the releases of all epochs exist before training starts, and training uses all of
+  them at every step; the paper forgets an epoch's embedding when the next is drawn, although the embedding is
+  paid for.
 
 Categories take part by their one-hot codes, so a product over categories is their joint marginal. The product
 embedding is class conditional, as the paper writes (the tabular code of the paper is not, docs/errata.md).

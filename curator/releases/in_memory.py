@@ -81,7 +81,7 @@ class FreshNoise(OwnersInMemory):
     """Owners whose simulated noise is drawn anew for every question of every release."""
 
     def __init__(self, table: Table, schema: Schema, seed: int, ratio: float = 1.0) -> None:
-        """Draw noise by a seed; with a ratio above 1 owners add the noise, and the curator sees no exact sum."""
+        """Draw noise by a seed; with a ratio above 1 owners add the noise: no sum is exact."""
         super().__init__(table, schema)
         self.noise_ratio, self.exact_sums = ratio, ratio == 1.0
         self._seed = seed

@@ -1,9 +1,9 @@
 """Joint release of several pooled embeddings and the class counts: one Gaussian mechanism for all.
 
 fedkme.privacy.sums does the calibration. Next to Fourier features, counts take a share of the budget that is
-free: a row's features can turn around within a class (spread 2) but not across classes (sqrt 2). So DP-MERF with
-class weights has the noise of one release, 3.7306 per unit at (1, 1e-5), instead of two releases, 5.2759. Next to
-features without a free share (one-hot, Hermite), counts take COUNT_SHARE of the budget.
+free: a row's features can turn around within a class (spread 2) but not across classes (sqrt 2). So DP-MERF
+with class weights has the noise of one release, 3.7306 per unit at (1, 1e-5), instead of two releases,
+5.2759. Next to features without a free share (one-hot, Hermite), counts take COUNT_SHARE of the budget.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def release(
 ) -> JointRelease:
     """Add noise once to the pooled sums under each map.
 
-    The neighbouring relation is replace-one among `rows`, N, which is public and at least the number of rows in
-    the sums. Without a plan there is no noise and no guarantee.
+    The neighbouring relation is replace-one among `rows`, N, which is public and at least the number of rows
+    in the sums. Without a plan there is no noise and no guarantee.
 
     Raises:
         ConfigError: the sums are not those of the maps.
@@ -133,8 +133,8 @@ class JointPlan:
         specs: feature maps, in the order of the question.
         epsilon: epsilon of the whole release; None: without noise.
         delta: delta of the whole release.
-        class_weights: True: release the class counts too; False: classes have equal weight, unless training gets
-            public weights or learns them.
+        class_weights: True: release the class counts too; False: classes have equal weight, unless training
+            gets public weights or learns them.
         shares: share of each embedding in the budget, 1 / sigma^2.
         gammas: weight of each embedding in the objective.
     """

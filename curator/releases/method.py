@@ -57,7 +57,7 @@ class SumOracle(Protocol):
 
     @property
     def exact_sums(self) -> bool:
-        """True where owners trust the curator with exact sums, so that a mechanism may select by exact sums."""
+        """True where owners trust the curator with exact sums, so that a mechanism may select by them."""
 
     @property
     def tell(self) -> Tell:
@@ -93,8 +93,8 @@ class SumOracle(Protocol):
 
         Args:
             marginals: the marginals to count.
-            sigmas: least standard deviation of the Gaussian noise on each marginal; None: exact counts, and the
-                caller accounts for all values that leave.
+            sigmas: least standard deviation of the Gaussian noise on each marginal; None: exact counts, and
+                the caller accounts for all values that leave.
 
         Raises:
             ConfigError: exact counts are asked for and the curator is not trusted with them.
@@ -103,7 +103,7 @@ class SumOracle(Protocol):
         """
 
     async def exact(self, query: SumQuery) -> JointRelease:
-        """Ask without noise, for a mechanism that adds its own; the caller accounts for all values that leave.
+        """Ask without noise, for a mechanism that adds its own; the caller accounts for what leaves.
 
         Raises:
             ConfigError: the curator is not trusted with exact sums.
@@ -222,7 +222,7 @@ def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
 
 @cache
 def _need_device(platforms: str) -> None:
-    """Check for a device in another process: jax imports slowly, and a process that forks must not import it."""
+    """Check for a device in another process: jax imports slowly, and forking processes must not import it."""
     look = [sys.executable, "-P", "-c", "import jax; jax.devices()"]
     if platforms not in ("", "cpu") and subprocess.run(look, capture_output=True, check=False).returncode:
         raise ConfigError(

@@ -1,9 +1,10 @@
 """Rows from released moments: Gaussian by class in public coordinates, converted to a schema's columns.
 
-The second moments describe the chosen coordinates; the other coordinates vary around their mean by the variance
-from the first question. In model space a number is a normal variable, cut at its public bounds, whose mean and
-variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly 0). A category is the
-largest of its codes, with offsets under which names have the released shares. Rows claim no more than the release
+The second moments describe the chosen coordinates; the other coordinates vary around their mean by the
+variance from the first question. In model space a number is a normal variable, cut at its public bounds,
+whose mean and variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly
+0). A category is the largest of its codes, with offsets under which names have the released shares. Rows
+claim no more than the release
 supports: in an image no mean is nearer to a bound than the noise can resolve. All of it is post-processing.
 """
 
@@ -94,7 +95,7 @@ class MomentRows:
         return self.schema.decode(drawn)
 
     def _law(self, label: int) -> tuple[FloatArray, FloatArray]:
-        """Mean of a class in model space, (n,), and a root: rows whose outer products add up to the covariance."""
+        """Mean of a class in model space, (n,), and rows whose outer products add up to its covariance."""
         spec, coordinates = self._spec, self.features.coordinates
         chosen, scale = np.asarray(spec.chosen), np.asarray(spec.scale) * self._stretch
         mean = self.scales.mean.copy()
@@ -106,7 +107,7 @@ class MomentRows:
         return coordinates.to_model(mean[None])[0], coordinates.to_model(root)
 
     def _gain(self, chosen_variance: FloatArray) -> FloatArray:
-        """Factor on the coordinates outside the second question, (n,): in a block they get the variance's profile."""
+        """Factor on coordinates outside the second question, (n,): a block keeps its variance's profile."""
         gain, rest = np.ones_like(chosen_variance), self._rest_variance
         for block in self.features.coordinates.turned:
             total = float((chosen_variance[block] * rest[block]).sum())
@@ -124,8 +125,9 @@ class MomentRows:
     def _stretch(self) -> float:
         """Factor that undoes the shrinking by clipping: the smaller of both questions' estimates.
 
-        The first question gives the mean of |z|^2 before clipping, but with noise, and for few rows mostly noise.
-        The second question bounds the clipping, if |z|^2 is about as heavy-tailed as the discriminant assumes.
+        The first question gives the mean of |z|^2 before clipping, but with noise, and for few rows mostly
+        noise. The second question bounds the clipping, if |z|^2 is about as heavy-tailed as the discriminant
+        assumes.
         """
         gaussians, chosen = self.gaussians, np.asarray(self._spec.chosen)
         before = float((self.scales.variance[chosen] / np.asarray(self._spec.scale) ** 2).sum())
@@ -155,7 +157,7 @@ class MomentRows:
 
     @cached_property
     def _rest(self) -> FloatArray:
-        """Deviations of the coordinates that the second question leaves out, (n,); 0 for the chosen coordinates."""
+        """Deviations of the coordinates outside the second question, (n,); 0 for the chosen coordinates."""
         rest = np.sqrt(self.scales.variance)
         rest[np.asarray(self._spec.chosen)] = 0.0
         return rest[: self.schema.encoded_width]  # without edges, from which no image is made
@@ -196,8 +198,8 @@ def _before_clipping(clipped: float) -> float:
 def _root(covariance: FloatArray, trace: float) -> FloatArray:
     """Root of the nearest covariance with this trace: rows whose outer products add up to it, (k, k).
 
-    A discriminant needs eigenvalues that are not too small, so they were lifted to a floor. Rows do not need the
-    floor, so its sum is subtracted again, equally from all eigenvalues as far as they stay above 0.
+    A discriminant needs eigenvalues that are not too small, so they were lifted to a floor. Rows do not need
+    the floor, so its sum is subtracted again, equally from all eigenvalues as far as they stay above 0.
     """
     values, vectors = np.linalg.eigh(covariance)
     falling = values[::-1]
@@ -226,8 +228,8 @@ def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray, least: Float
 def _cut_beside_atoms(drawn: FloatArray, mean: FloatArray, root: FloatArray, dimension: Dimension) -> None:
     """Cut a number in the rows without an atom, by the mean and variance of these rows; in place.
 
-    The number is constant at each atom. So the variance that a regression on the atoms' indicators leaves is the
-    variance in the other rows, times the share of these rows.
+    The number is constant at each atom. So the variance that a regression on the atoms' indicators leaves is
+    the variance in the other rows, times the share of these rows.
     """
     number, levels = dimension.start - 1, slice(dimension.start, dimension.start + dimension.levels)
     rows = drawn[:, levels].argmax(axis=1) == 0

@@ -1,7 +1,7 @@
 """Generator networks for tables and images, from noise and a class to soft rows.
 
-A *soft row* is a point of the schema's model space: numbers in [0, 1] by the public bounds, and for each category
-a vector of probabilities, divided by sqrt(2).
+A *soft row* is a point of the schema's model space: numbers in [0, 1] by the public bounds, and for each
+category a vector of probabilities, divided by sqrt(2).
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def soften(
 ) -> jax.Array:
     """Apply the heads: a clipped line for a number; for a category softmax, or with `gumbel` a hard sample.
 
-    A clipped line puts any share of rows exactly on a bound, as in columns such as `capital-gain`. A sigmoid only
-    comes close to a bound, and a decision tree then tells classes apart by the distance.
+    A clipped line puts any share of rows exactly on a bound, as in columns such as `capital-gain`. A sigmoid
+    only comes close to a bound, and a decision tree then tells classes apart by the distance.
 
     Args:
         schema: schema of the rows.

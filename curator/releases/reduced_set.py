@@ -1,20 +1,22 @@
 """Balog 2018, Algorithm 2, lines 5 and 6: points whose mean feature is closest to a released mean.
 
-The search runs in JAX. It reads the released mean, the public map and a seed, so it cannot disclose more than the
-release. Each restart goes through the same steps:
+The search runs in JAX. It reads the released mean, the public map and a seed, so it cannot disclose more than
+the release. Each restart goes through the same steps:
 
 1. candidates, uniform in the schema's public box, climb <phi(z), released mean>, a noisy kernel density;
-2. convex optimisation finds the best distribution over the candidates; new candidates around the places with a
-   share join, again and again, until a round gains no more than fitting noise does: the modes alone, with any
-   number of points each, are far from a mixture;
-3. M points are drawn from the distribution, and copies jittered; if M is above MANY, the distribution itself is
-   the answer, with fewer than M points, since the last fit of weights would take M^2 numbers;
-4. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam); the weights stay a distribution,
-   like weights of rows: this loses nothing, and weights that may change sign get stuck at 0 more often;
-5. the weights are fitted again for the final locations, in float64, over all weights that the constraint allows.
+2. convex optimisation finds the best distribution over the candidates; new candidates around the places with
+   a share join, again and again, until a round gains no more than fitting noise does: the modes alone, with
+   any number of points each, are far from a mixture;
+3. M points are drawn from the distribution, and copies jittered; if M is above MANY, the distribution itself
+   is the answer, with fewer than M points, since the last fit of weights would take M^2 numbers;
+4. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam); the weights stay a
+   distribution, like weights of rows: this loses nothing, and weights that may change sign get stuck at 0
+   more often;
+5. the weights are fitted again for the final locations, in float64, over all weights that the constraint
+   allows.
 
-The restart with the smallest objective is returned; the objective reads public values, so the choice costs nothing.
-The same inputs and seed give the same points on the same kind of machine.
+The restart with the smallest objective is returned; the objective reads public values, so the choice costs
+nothing. The same inputs and seed give the same points on the same kind of machine.
 """
 
 from __future__ import annotations
@@ -205,7 +207,7 @@ class _Search:
     ) -> tuple[FloatArray, FloatArray]:
         """Draw M places from a distribution; copies of a place divide its weight."""
         M, order = self._settings.points, np.argsort(-shares, kind="stable")
-        # Systematic draws: a place of share s gets s M points up to rounding. The first copy of each is not moved.
+        # Systematic draws: a place of share s gets s M points up to rounding. The first copy stays.
         ticks = (np.arange(M) + rng.random()) / M
         drawn = order[np.minimum(np.searchsorted(np.cumsum(shares[order]), ticks), len(order) - 1)]
         moved = places[drawn] + jitter * self._unit * rng.standard_normal((M, places.shape[1]))
@@ -215,7 +217,7 @@ class _Search:
         return np.clip(moved, 0.0, self._high), weights / weights.sum()
 
     def _climbed(self, places: jax.Array) -> jax.Array:
-        """Let candidates climb; the density is a sum over candidates, so Adam moves each one independently."""
+        """Let candidates climb; the density is a sum over candidates, so each climbs by its own Adam."""
 
         def density(at: jax.Array) -> jax.Array:
             total: jax.Array = (self._features.of_model(at * self._scale, jnp) @ self._target).sum()

@@ -1,7 +1,7 @@
 """Public points z for Balog's Algorithm 1 and an orthonormal basis of the span of the k(z_m, .).
 
-No function here reads private rows. Each basis function costs noise of the same size, so functions that add less
-than `tolerance` to the span are left out.
+No function here reads private rows. Each basis function costs noise of the same size, so functions that add
+less than `tolerance` to the span are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Method = Literal["cholesky", "eigen"]
 
 TOLERANCE = 1e-5
 """Squared distance to the span below which the paper's code leaves a point out."""
-# The ratio was chosen on the data of figures 1 and 2, where distances change by up to a third between 10 and 300.
+# Chosen on the data of figures 1 and 2, where distances change by at most a third between 10 and 300.
 _NOISE_RATIO = 30.0
 _STABLE, _COARSE = 1e-8, 1e-2
 
@@ -31,9 +31,9 @@ _STABLE, _COARSE = 1e-8, 1e-2
 def matched_tolerance(epsilon: float, delta: float, rows: int) -> float:
     """Choose a tolerance that matches the noise, from public numbers alone.
 
-    A basis function costs sigma^2 in squared distance. A function that brings the span nearer to a point by less
-    than t gains less than t, and over all rows a small part of t. So t is a multiple of sigma^2: the basis is
-    coarse where noise is large, and fine where noise is small.
+    A basis function costs sigma^2 in squared distance. A function that brings the span nearer to a point by
+    less than t gains less than t, and over all rows a small part of t. So t is a multiple of sigma^2: the
+    basis is coarse where noise is large, and fine where noise is small.
 
     Args:
         epsilon: epsilon of the release.
@@ -112,8 +112,8 @@ def subspace(
 def pivoted(points: FloatArray, gamma: float, tolerance: float) -> tuple[NDArray[np.int64], FloatArray]:
     """Factor the kernel matrix with pivots: return their places in `points`, (J,), and L, (J, J).
 
-    The kernel matrix of the pivots is L L^T. L_jj^2 is the squared distance of pivot j to the span of the earlier
-    pivots, above `tolerance`. A coarser tolerance gives the beginning of both results.
+    The kernel matrix of the pivots is L L^T. L_jj^2 is the squared distance of pivot j to the span of the
+    earlier pivots, above `tolerance`. A coarser tolerance gives the beginning of both results.
     """
     from scipy.linalg.lapack import dpstrf
 

@@ -1,9 +1,9 @@
 """Files of synthetic rows: a table in the columns and units of the schema, with a data card.
 
 The card says how the rows were made, their privacy cost, the domain of every column, and the rows' utility.
-Utility on private rows would be a further disclosure. So a card names the rows on which utility was measured, and
-the caller is responsible for them: the consumer's own rows, public rows, or none (the distance to the released
-embedding reads no row).
+Utility on private rows would be a further disclosure. So a card names the rows on which utility was measured,
+and the caller is responsible for them: the consumer's own rows, public rows, or none (the distance to the
+released embedding reads no row).
 """
 
 from __future__ import annotations
@@ -169,11 +169,11 @@ def _judged(answers: Sequence[Answer]) -> list[str]:
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
-    """Convert a table to the columns of a file: categories and classes by name, dates and whole numbers as such.
+    """Convert a table to a file's columns: categories and classes by name, dates and whole numbers as such.
 
-    A label of kind `positive_above` is a number in a file, and a class does not determine that number: the first
-    class becomes the threshold, the second the threshold plus one. A gap of a nullable number is an empty cell, as
-    in the owners' files.
+    A label of kind `positive_above` is a number in a file, and a class does not determine that number: the
+    first class becomes the threshold, the second the threshold plus one. A gap of a nullable number is an
+    empty cell, as in the owners' files.
     """
     columns: dict[str, list[Cell]] = {}
     source = 0

@@ -28,7 +28,7 @@ SEALED = "sealed.npz"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MadeSummary:
-    """Result of a finished run, as its consumer receives it: a table, sealed rows, or the fault that ended it."""
+    """Result of a finished run for its consumer: a table, sealed rows, or the fault that ended the run."""
 
     table: Table | None
     sealed: Sequence[HashedRow]

@@ -82,7 +82,7 @@ class ReleaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
-    """Outcome of a finished release run, from its folder: files, numbers of rows and owners, and the fault."""
+    """Outcome of a finished release run, from its folder: files, rows, number of owners, and fault."""
 
     files: tuple[Path, ...]
     rows: int

@@ -1,8 +1,8 @@
 """Roster of the owners that are still in a run.
 
 Owners are asked in the order of their names and answers are kept in that order, so that no result depends on
-which answer came first. An owner that is lost or answers with a fault leaves the run, and a line says why; below
-the quorum the run stops.
+which answer came first. An owner that is lost or answers with a fault leaves the run, and a line says why;
+below the quorum the run stops.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def _answer_or_error(
     call: Callable[[Port, Argument], Awaitable[Answer]], port: Port, argument: Argument
 ) -> Answer | Exception:
     try:
-        # The call is made here: a task that is cancelled before it begins leaves no coroutine that was never awaited.
+        # The call is made here: a task that is cancelled before it begins leaves no unawaited coroutine.
         return await call(port, argument)
     except Exception as error:
         return error

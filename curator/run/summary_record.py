@@ -105,7 +105,8 @@ class SummaryRecord:
     seen: set[tuple[str, int]] = field(default_factory=set)
     """(owner, token) of every row in `accesses`."""
     counted: Counter[str] = field(default_factory=Counter)
-    """Rows by owner among the entries of `accesses` that were counted so far: each round asks for the counts."""
+    """Rows by owner among the entries of `accesses` that were counted so far: each round asks for the
+    counts."""
     owner_rows: dict[str, int] = field(default_factory=dict)
     """Rows each owner has (m_j, public)."""
     closings: dict[str, int] = field(default_factory=dict)

@@ -1,10 +1,10 @@
 """Consent of owners to a summary, before its D_v draws anything.
 
 A sketch of owners' rows asks for consent itself (`SumTerms.ahead`). For every other summary `ask_owners` asks
-and begins nothing: an owner that agrees decides again by the invitation. It asks the owners that are here, and
-waits for further owners only while too few have agreed: D_v pays for no run that has too few owners. An owner
-that comes later decides by the invitation alone; so does an owner of an earlier release that does not know the
-question.
+and begins nothing: an owner that agrees decides again by the invitation. It asks the owners that are here,
+and waits for further owners only while too few have agreed: D_v pays for no run that has too few owners. An
+owner that comes later decides by the invitation alone; so does an owner of an earlier release that does not
+know the question.
 """
 
 from __future__ import annotations

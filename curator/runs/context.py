@@ -135,7 +135,7 @@ class RunContext:
         return self.schema.encode(self.seeds.values)
 
     def is_chosen(self, document: RunDocument) -> bool:
-        """Check whether a summary's protocol is fixed: named, chosen, or of an earlier release without a choice."""
+        """Check whether a summary's protocol is fixed: named, chosen, or begun by an earlier release."""
         named = self.settings.summary.protocol != AUTO
         return named or document.planned.choice is not None or document.offer is not None
 

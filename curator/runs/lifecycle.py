@@ -100,7 +100,7 @@ class Lifecycle:
         return self.cells if self.context.summary_of(document).row.family == "cells" else self._summary
 
     def settle(self, run: Run) -> None:
-        """Charge possible disclosures of a run that ends while owners are asked, or before a suspended run goes on.
+        """Charge possible disclosures of a run that ends while owners are asked, or that goes on later.
 
         Raises:
             StoreError: the store fails.

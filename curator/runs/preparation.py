@@ -218,7 +218,8 @@ class Preparation:
     async def _choose(self, run: Run) -> Sequence[str]:
         """Choose the run's protocol once owners are here, and store the choice before any party learns it.
 
-        A named protocol whose plan needs no owner waits for none; its forecast is reported when the run begins.
+        A named protocol whose plan needs no owner waits for none; its forecast is reported when the run
+        begins.
 
         Returns:
             Names of the owners that are here for the run; none where the protocol was chosen before.
@@ -300,7 +301,7 @@ class Preparation:
         return median_gamma(self._context.encoded_seeds)
 
     async def _exchange_keys(self, run: Run) -> None:
-        """Bind the run's owners, and add their keys to the plan: the consumer seals the group secret for the keys."""
+        """Bind the run's owners, and add their keys to the plan: the consumer seals the group secret for them."""
         if run.document.planned.sealed:
             return
         context = self._context

@@ -18,8 +18,8 @@ REFERENCE_ROWS = 256
 def public_seed(simulation_seed: int | None) -> int:
     """Draw a seed that every party may know.
 
-    In a simulation the public seed is a hash of the simulation's seed, so that the public seed reveals nothing
-    about private streams made from the simulation's seed. Otherwise the seed is fresh.
+    In a simulation the public seed is a hash of the simulation's seed, so that the public seed reveals
+    nothing about private streams made from the simulation's seed. Otherwise the seed is fresh.
     """
     if simulation_seed is None:
         return secrets.randbits(64)

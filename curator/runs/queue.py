@@ -30,8 +30,8 @@ MOST_ASKED = 8
 class RunQueue:
     """All runs of a curator, of which some are under way at the same time.
 
-    The next turn is that of the consumer with the fewest runs under way; among equals, of the earliest run. The
-    store keeps D_v's rows and the run of each request as facts, so that no lookup reads all runs.
+    The next turn is that of the consumer with the fewest runs under way; among equals, of the earliest run.
+    The store keeps D_v's rows and the run of each request as facts, so that no lookup reads all runs.
 
     Attributes:
         settle: charges the possible disclosures of a run before the run is closed.

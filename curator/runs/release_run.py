@@ -1,10 +1,10 @@
 """Body of a run that makes a release, from its document to its files on disk.
 
 Owners' noisy answers are stored together with the ledger's lines before any step uses them: each answer from
-which the next question is made, and the release, which is also written to the run's folder. All later steps are
-post-processing. A step that fails costs its own files (`curator.releases.method`). A curator that restarts
-repeats all steps (docs/decisions/006), and so does a curator that is asked again for an incomplete release
-(`curator.run.release_record.completed`).
+which the next question is made, and the release, which is also written to the run's folder. All later steps
+are post-processing. A step that fails costs its own files (`curator.releases.method`). A curator that
+restarts repeats all steps (docs/decisions/006), and so does a curator that is asked again for an incomplete
+release (`curator.run.release_record.completed`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 
 RELEASED, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
-"""Kinds of entries in a run's journal: the release, the owners and faults behind it, lines that owners may have
-written under masks (of an earlier fedkme: see `DOUBTFUL`), and answers from which questions follow."""
+"""Kinds of entries in a run's journal: the release, the owners and faults behind it, lines that owners may
+have written under masks (of an earlier fedkme: see `DOUBTFUL`), and answers from which questions follow."""
 
 
 class ReleaseRun:
@@ -77,7 +77,7 @@ class ReleaseRun:
         }
 
     def enter(self, owners: Sequence[str]) -> None:
-        """Open a session with each owner; each owner is told of the run's end, even if no question is left."""
+        """Open a session with each owner, by which it learns the run's end even if no question is left."""
         members = self._context.members
         self.sessions += [SumSession(members.connection(name), self._run.name) for name in owners]
 
@@ -156,7 +156,7 @@ class ReleaseRun:
         )
 
     def _remaining_sessions(self) -> list[SumSession]:
-        """Sessions of the owners to ask: an owner that was lost in an earlier question is asked no later one."""
+        """Sessions of the owners to ask: an owner that was lost in an earlier question is not asked."""
         before = self._answers[-1].owners if self._answers else None
         return [session for session in self.sessions if before is None or session.name in before]
 

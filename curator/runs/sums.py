@@ -1,10 +1,10 @@
 """Sums over owners in one run: owners are asked once, and every vector that came is in the ledger.
 
-docs/decisions/006: the ledger's lines and the result of the sums go to disk in one transaction, before any party
-learns the result. The lines that owners may have written are stored before the first vector of a question can
-come. Under secure aggregation an attempt that dies after that point counts as opened. In the clear the question
-is asked again, and an owner that does not answer again is charged for what it may have sent. A curator that is
-told to stop first waits a little for the end of a secure sum.
+docs/decisions/006: the ledger's lines and the result of the sums go to disk in one transaction, before any
+party learns the result. The lines that owners may have written are stored before the first vector of a
+question can come. Under secure aggregation an attempt that dies after that point counts as opened. In the
+clear the question is asked again, and an owner that does not answer again is charged for what it may have
+sent. A curator that is told to stop first waits a little for the end of a secure sum.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ async def run_sums(
 ) -> Made:
     """Ask owners for sums, and keep the result.
 
-    `ask` may settle the answers so far before it asks a question that follows from them: the ledger's lines and
-    the kept answers are then on disk. `keep` keeps the result of `ask`, in the transaction that writes the
-    ledger's lines.
+    `ask` may settle the answers so far before it asks a question that follows from them: the ledger's lines
+    and the kept answers are then on disk. `keep` keeps the result of `ask`, in the transaction that writes
+    the ledger's lines.
 
     Raises:
-        SecureAggregationError: an earlier attempt died while owners opened a sum; all possible disclosures are
-            charged, as the curator no longer knows which owners heard the question.
+        SecureAggregationError: an earlier attempt died while owners opened a sum; all possible disclosures
+            are charged, as the curator no longer knows which owners heard the question.
     """
     written = context.written(invitation.run)
     charges = SumCharges(invitation, context.ledger, context.store, written, context.journaled)

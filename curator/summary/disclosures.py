@@ -1,13 +1,14 @@
 """Disclosures of a summary: the curator writes an event for all it receives and sends, before bytes leave.
 
-The curator and the sender write a row, and g~, in the same words, so that two ledgers can be reconciled. Owners'
-bids and counts are in the owners' ledgers alone: a line for each owner and round would be most of the curator's
-ledger.
+The curator and the sender write a row, and g~, in the same words, so that two ledgers can be reconciled.
+Owners' bids and counts are in the owners' ledgers alone: a line for each owner and round would be most of the
+curator's ledger.
 
-Every release of the summary's mean counts as told to owners, also in the silent rounds between two clocks. The
-pool is scored with this mean, so the mean decides which rows are sent later, and the clock's proof holds for a
-transcript that includes the mean. The releases of silent rounds are written, in one line, at the next message to
-owners or at the end. The first release reads the public seed set alone, or nothing, and is no disclosure.
+Every release of the summary's mean counts as told to owners, also in the silent rounds between two clocks.
+The pool is scored with this mean, so the mean decides which rows are sent later, and the clock's proof holds
+for a transcript that includes the mean. The releases of silent rounds are written, in one line, at the next
+message to owners or at the end. The first release reads the public seed set alone, or nothing, and is no
+disclosure.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def validation_lines(
         run: the run's name.
         consumer: the consumer whose D_v it is.
         offer: the offer with D_v's statistics and their declarations.
-        undeclared: event of each received statistic without a declaration, by the statistic's nonce, a digest of
-            its bytes.
+        undeclared: event of each received statistic without a declaration, by the statistic's nonce, a digest
+            of its bytes.
 
     Raises:
         ProtocolError: a declaration is not about this request.
@@ -158,7 +159,7 @@ class SummaryDisclosures(RunDisclosures):
     def open(
         self, auction: Event | None, target: MeanVector, exchanged: int = 1, payouts: Event | None = None
     ) -> None:
-        """Open the run before round 1: the consumer will follow it, and owners will learn whom the auction asks.
+        """Open the run before round 1: the consumer will follow it; owners will learn whom the auction asks.
 
         The noised payouts after the run are charged here: nothing is written once the run is over.
 
@@ -179,8 +180,8 @@ class SummaryDisclosures(RunDisclosures):
         """Disclosures to owners about each other's rows, as lines of round 1 for the owners' own ledgers.
 
         Args:
-            mean: cost of a broadcast, for the rows that one replaced row exchanges; the line's nonce will be the
-                broadcast's.
+            mean: cost of a broadcast, for the rows that one replaced row exchanges; the line's nonce will be
+                the broadcast's.
             question: event of being asked, or not.
             target: g~.
             payouts: event of all noised payouts of the run; None: there will be none.
@@ -195,7 +196,7 @@ class SummaryDisclosures(RunDisclosures):
         )
 
     def draw_mean(self, number: int, cost: Cost) -> None:
-        """Count a release of the summary's mean, which owners learn later, directly or by its consequences."""
+        """Count a release of the summary's mean, which owners learn later, directly or indirectly."""
         if number > 1:
             self._untold += 1
             self._mean = cost.of_rows(self._exchanged)

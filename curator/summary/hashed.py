@@ -1,8 +1,8 @@
 """Checks and scores of hashed rows, for a curator that sees hashes only and never computes h1 itself.
 
 Protocols check whether rows fit, and compute the rows' features. `HashedContent` does both for hashed rows,
-`SummaryTask` for plain rows: the curator may look at a hash but not at the row. The consumer checks, after opening
-the boxes, that each hash belongs to its row (`fedkme.sealed.rows.mismatched`).
+`SummaryTask` for plain rows: the curator may look at a hash but not at the row. The consumer checks, after
+opening the boxes, that each hash belongs to its row (`fedkme.sealed.rows.mismatched`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedkme.sealed.rows import HashedRow, row_box_bytes
 
 @dataclass(frozen=True, slots=True)
 class HashedContent:
-    """Form of a run's rows for a curator without the draw of h1; `columns` is 0 where labels alone are sealed."""
+    """Form of a run's rows without the draw of h1; `columns` is 0 where labels alone are sealed."""
 
     spec: SecretFourierSpec
     columns: int
@@ -45,7 +45,7 @@ class HashedContent:
         return None
 
     def prune(self, rows: Sequence[HashedRow], target: MeanVector, p: int) -> NDArray[np.int64]:
-        """Choose p rows by their hashes, see `herd_hashes`; there is no seed set, whose hashes would reveal h1.
+        """Choose p rows by their hashes, see `herd_hashes`; a seed set's hashes would reveal h1.
 
         Raises:
             NotEnoughRowsError: p is larger than the number of rows.

@@ -60,7 +60,7 @@ class Market:
         self._spread = 0.0
 
     async def bids(self) -> dict[str, Bid]:
-        """Collect the bid of every owner's best unsent row (Algorithm 3, step 6); owners without rows make none."""
+        """Collect bids of owners' best unsent rows (Algorithm 3, step 6); owners without rows make none."""
         self._gate.pass_mean(self.broadcast)
         answers = await self._roster.ask(
             self.broadcast.round,
@@ -76,7 +76,7 @@ class Market:
         return bids
 
     async def reveal(self, bids: Mapping[str, Bid]) -> None:
-        """Ask owners for the rows that they bid (steps 13 and 14), and verify each row against its bid (step 8)."""
+        """Ask for the rows that owners bid (steps 13 and 14); verify each row against its bid (step 8)."""
         number = self.broadcast.round
         self._gate.pass_questions(number)
         rows = await self._roster.ask(
@@ -90,8 +90,8 @@ class Market:
     async def quote(self, prices: Prices, spread: float = 0.0) -> Counts:
         """Collect N(v): unsent rows of all owners that are worth at least each price, (k,).
 
-        Each owner counts its own rows, and no row moves. A row's worth is its marginal gain plus `spread` times
-        its own private constant in [0, MOST_TIE_BREAK], by which rows of equal gain differ.
+        Each owner counts its own rows, and no row moves. A row's worth is its marginal gain plus `spread`
+        times its own private constant in [0, MOST_TIE_BREAK], by which rows of equal gain differ.
         """
         self._spread = spread
         self._gate.pass_mean(self.broadcast)
@@ -119,8 +119,8 @@ class Market:
         Every owner is told the price, whether the owner has such rows or not.
 
         Returns:
-            False where an owner sold fewer rows than it counted and other owners are left to quote again; else
-            True.
+            False where an owner sold fewer rows than it counted and other owners are left to quote again;
+            else True.
         """
         number, price = self.broadcast.round, float(prices[index])
         least = price - self._spread * MOST_TIE_BREAK

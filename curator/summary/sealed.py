@@ -9,7 +9,7 @@ from fedkme.sealed.rows import AnyRow, HashedRow, row_box_bytes
 
 
 def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
-    """Reason why an owner's sealed rows cannot be passed on, or None; the consumer alone sees their contents."""
+    """Reason why sealed rows cannot be passed on, or None; the consumer alone sees their contents."""
     length = row_box_bytes(columns)
     for row in rows:
         if not isinstance(row, HashedRow) or len(row.box) != length:

@@ -45,18 +45,17 @@ class SummarySettings(Settings):
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
     protocol: Annotated[str, AfterValidator(_known_protocol)] = AUTO
-    """`auto`: the plan chooses `cells` or `uniform` by public facts when owners are here (docs/decisions/008);
-    with the preset `published` it is `algorithm3`. By name:
-    `algorithm3`: rounds by the auction. `cells`: owners fill an order by cells of a public code book, in
-    one round (docs/decisions/007).
+    """`auto`: the plan chooses `cells` or `uniform` by public facts when owners are here
+    (docs/decisions/008); with the preset `published` it is `algorithm3`. By name: `algorithm3`: rounds by the
+    auction. `cells`: owners fill an order by cells of a public code book, in one round (docs/decisions/007).
     `uniform` draws p/K rows from each owner and looks at no data."""
     content: Literal["rows", "hashed"] = "rows"
     """Form of the rows that the curator handles: `rows`, plain rows; `hashed`, sealed boxes that the consumer
-    alone can open, and where the curator has to choose rows also h1 under a draw that the curator does not know
-    (docs/decisions/010)."""
+    alone can open, and where the curator has to choose rows also h1 under a draw that the curator does not
+    know (docs/decisions/010)."""
     uniform_ratio: float = Field(1.0, ge=1, le=20)
-    """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best rows,
-    exactly, and tells nobody which: this costs more rows, and no epsilon of owners."""
+    """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best
+    rows, exactly, and tells nobody which: this costs more rows, and no epsilon of owners."""
     cells: CellsSettings = CellsSettings()
     """Settings of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
@@ -64,16 +63,17 @@ class SummarySettings(Settings):
     """h2 of the current summary."""
     seed_set: Literal["counted", "subtracted"] = "subtracted"
     """The paper matches D_v with the summary *and* its seed set, and returns the summary alone (`counted`).
-    `subtracted` takes the public seed set out of the broadcast mean, so that the returned rows alone match D_v."""
+    `subtracted` takes the public seed set out of the broadcast mean, so that the returned rows alone match
+    D_v."""
     landmarks: int = Field(0, ge=0, le=MOST)
     """Public seed rows whose kernels are the coordinates of D_v's mean in Algorithm 3; 0: h1's coordinates.
-    Landmarks help where the seeds resemble D_v's rows and D_v is small (docs/decisions/003). A secret h1 has no
-    landmarks and stays secret."""
+    Landmarks help where the seeds resemble D_v's rows and D_v is small (docs/decisions/003). A secret h1 has
+    no landmarks and stays secret."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""
     payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Part of `privacy.epsilon` that all noised payouts after a run by the clock may cost. Owners admit it with
-    the run, and all ledgers then hold it (docs/payouts.md); 0: there will be no noised payouts."""
+    """Part of `privacy.epsilon` that all noised payouts after a run by the clock may cost. Owners admit it
+    with the run, and all ledgers then hold it (docs/payouts.md); 0: there will be no noised payouts."""
     quorum: int = Field(1, ge=1)
     """Fewest owners: with fewer the run stops and keeps its rows so far."""
 
@@ -108,7 +108,7 @@ class SummarySettings(Settings):
 
     @property
     def asks_owners(self) -> bool:
-        """Check whether a plan needs owners: for the choice, for a sketch of their rows, or for their keys."""
+        """Check whether a plan needs owners: for the choice, a sketch of their rows, or their keys."""
         return self.protocol == AUTO or self.sketched or self.sealed
 
     @property
@@ -143,7 +143,7 @@ class SummarySettings(Settings):
         return some_of(seeds, self.landmarks).astype("<f4").tobytes() if named else b""
 
     def drawn(self, rows: int) -> int:
-        """Rows that owners are asked for, for a summary of `rows` rows: more than `rows` by `uniform_ratio`."""
+        """Rows to ask owners for, for a summary of `rows` rows: uniform draws ask for more."""
         return round(self.uniform_ratio * rows) if self.row.family == "uniform" else rows
 
     def owner_noise(self, share: float = 0.0) -> OwnerNoise:
@@ -155,7 +155,7 @@ class SummarySettings(Settings):
         return owner_noise(self.privacy.epsilon, self.privacy.delta, share).for_group(self.privacy.group)
 
     def coalition_noise(self, share: float) -> CoalitionNoise:
-        """Noise on an owner's rows where it counts in a coalition and its sketch gets this share of epsilon."""
+        """Noise on the rows of an owner in a coalition, whose sketch gets this share of epsilon."""
         privacy = self.privacy
         return coalition_noise(privacy.epsilon, privacy.delta, share).for_group(privacy.group)
 

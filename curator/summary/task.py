@@ -38,8 +38,8 @@ class SummaryTask:
         reference: h1 of public rows whose scores set an auction's prices, (r, d); None: the seed set.
         consumer: who receives the summary.
         gifts: the group secret by owner, for sealed rows; None: plain rows.
-        hashed: form of the rows where h1 of rows comes with their boxes, under a secret draw; `h1` then gives the
-            form of the draw alone.
+        hashed: form of the rows where h1 of rows comes with their boxes, under a secret draw; `h1` then gives
+            the form of the draw alone.
         expected: a line for owners: what the plan's choice is expected to give.
     """
 
@@ -106,9 +106,9 @@ class Best:
 class Pool:
     """Rows revealed and not used, re-scored with the current means (Algorithm 3, step 15).
 
-    The paper compares bids of different rounds; bids of earlier rounds are stale, because the summary has grown
-    since. Rows are scored with the broadcast mean, never with exact kernels: g~ is all that the curator may know
-    of D_v.
+    The paper compares bids of different rounds; bids of earlier rounds are stale, because the summary has
+    grown since. Rows are scored with the broadcast mean, never with exact kernels: g~ is all that the curator
+    may know of D_v.
     """
 
     def __init__(self, task: SummaryTask) -> None:
@@ -132,8 +132,9 @@ class Pool:
     def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.
 
-        Among equal gains the first row that came is taken, hence that of the first owner by name within a round;
-        where the summary has an odd number of rows, the last. So owners with the same rows get equal credit.
+        Among equal gains the first row that came is taken, hence that of the first owner by name within a
+        round; where the summary has an odd number of rows, the last. So owners with the same rows get equal
+        credit.
         """
         if not len(self):
             return None
@@ -229,7 +230,7 @@ def verify_sale(
     due: int,
     seen: Set[tuple[str, int]],
 ) -> list[PoolRow] | FedkmeError:
-    """Check an owner's sold rows: as many as the owner counted, each new, each with a gain of at least `least`.
+    """Check an owner's sold rows: as many as it counted, each new, each with a gain of at least `least`.
 
     Returns:
         The rows for the pool, or the error for which none of them may enter the pool.

@@ -35,8 +35,8 @@ class NoisyAnswer:
         number: number under which owners were asked last.
         drawn: numbers of the curator's noise that were drawn so far.
         owners: owners whose rows are in the answer.
-        tables: noisy counts, then the deviation of the noise in each table; or noisy sums, then their deviations
-            and N, then the event's multiplier.
+        tables: noisy counts, then the deviation of the noise in each table; or noisy sums, then their
+            deviations and N, then the event's multiplier.
     """
 
     question: str
@@ -86,7 +86,7 @@ class Answers:
             answer = self._stored.pop(0)
             if answer.question != question:
                 raise StoreError(
-                    "a release cannot be continued: this process asks owners for something else than the process "
+                    "a release cannot be continued: this process asks owners for something else than the one "
                     "that began the release",
                     "Finish it with the version of fedkme that it was begun with, or ask again.",
                 )

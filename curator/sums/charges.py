@@ -28,8 +28,8 @@ class SumCharges:
 
     Attributes:
         gate: records the disclosure of every vector.
-        interrupted: True where an earlier attempt was not settled: owners may have sent its vectors, even if all
-            vectors came and are written.
+        interrupted: True where an earlier attempt was not settled: owners may have sent its vectors, even if
+            all vectors came and are written.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SumCharges:
             self._store.put(DOUBTFUL + self._run, lines.encode("ascii"))
 
     def settle(self, keep: Callable[[], None] = lambda: None) -> None:
-        """Charge vectors that came, and vectors that may have left and did not come; `keep` joins the transaction."""
+        """Charge vectors that came or may have left; `keep` runs in the same transaction."""
 
         def keep_and_clear() -> None:
             keep()
@@ -87,7 +87,7 @@ class SumCharges:
         self.settle(keep_and_clear)
 
     def suspend(self) -> None:
-        """Charge vectors that came: a later attempt receives the other vectors, or charges them as possible."""
+        """Charge vectors that came: a later attempt receives the others, or charges them as possible."""
         self._write(self.gate.came(), lambda: None)
 
     def _write(self, lines: Sequence[Disclosure], keep: Callable[[], None]) -> None:

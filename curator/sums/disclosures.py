@@ -1,7 +1,7 @@
 """Disclosures to the curator in a run of sums, in the same words as in the owners' ledgers.
 
-Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/006).
-A vector that came counts even if no release is made, so lines are also written when a run fails. A vector that
+Lines wait here until the run's release is kept: both go to disk in one transaction (docs/decisions/006). A
+vector that came counts even if no release is made, so lines are also written when a run fails. A vector that
 may have left an owner and never came counts too: that of each owner that was asked, in this attempt or an
 earlier one, and did not refuse. Such vectors are charged in lines that are marked as not certain.
 """
@@ -48,7 +48,7 @@ class SumDisclosures:
         )
 
     def receive_vector(self, number: int, owner: str, vector: SumVector, event: Event | None = None) -> None:
-        """Note that an owner's vector came; the first vector also charges the run's cost towards the consumer.
+        """Note an owner's vector that came; its first also charges the run's cost towards the consumer.
 
         Args:
             number: number of the question.
@@ -64,7 +64,7 @@ class SumDisclosures:
         self._asked = {line: None for line in self._asked if line.protected != owner}
 
     def at_most(self) -> list[Disclosure]:
-        """Unwritten lines of vectors that came or may be on their way, from this attempt or an earlier one."""
+        """Unwritten lines of vectors that came or may be on their way, also from an earlier attempt."""
         return self._unwritten({**self._came, **self._before, **self._asked})
 
     def came(self) -> list[Disclosure]:

@@ -1,9 +1,9 @@
 """Sums over all owners' rows, for a method of release, with noise that is added once.
 
 A trusted curator has the exact total and adds the noise of `curator.releases.joint`: the result has the same
-bits for any partition of the rows among owners. Under secure aggregation the total arrives with the noise of all
-survivors (docs/decisions/005). The plan counts on the noise of m = n - D - max(T, 1) owners alone, so the total
-is at least as private as planned, and noisier by up to n / m in variance.
+bits for any partition of the rows among owners. Under secure aggregation the total arrives with the noise of
+all survivors (docs/decisions/005). The plan counts on the noise of m = n - D - max(T, 1) owners alone, so the
+total is at least as private as planned, and noisier by up to n / m in variance.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class OwnerSums:
             noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
             quorum: owners that every question needs.
             identity: the curator's; its authority vouches for owners' signing keys. None: keys are believed.
-            before_vectors: called for each question, before any owner can send its vector: an attempt that dies
-                after this call may have been answered, or opened.
+            before_vectors: called for each question, before any owner can send its vector: an attempt that
+                dies after this call may have been answered, or opened.
             propose: called with the number of each aggregation, before any owner learns of it.
             observe: called with the fault of each owner that leaves.
             faults: list to which these faults are added.
@@ -178,8 +178,8 @@ class OwnerSums:
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
         """Ask for second moments of all rows with noise, docs/decisions/007.
 
-        The multiplier is the noise's deviation over the sketch's sensitivity (0: no noise). Owners' shares are
-        planned for epsilon and delta.
+        The multiplier is the noise's deviation over the sketch's sensitivity (0: no noise). Owners' shares
+        are planned for epsilon and delta.
 
         Raises:
             As `joint`.
@@ -212,7 +212,10 @@ class OwnerSums:
 
         async def ask() -> NoisyAnswer:
             noisy_tables = await self._tables(query, sigmas)
-            tables = [*(table for table, _ in noisy_tables), np.array([deviation for _, deviation in noisy_tables])]
+            tables = [
+                *(table for table, _ in noisy_tables),
+                np.array([deviation for _, deviation in noisy_tables]),
+            ]
             return NoisyAnswer(question, self._round.number, self.drawn, self._round.contributors, tables)
 
         *tables, deviations = await self.answers.of(question, ask)
@@ -346,7 +349,7 @@ class OwnerSums:
         return plan_for
 
     def _fine(self, query: SumQuery, release: PooledRelease, security: Security) -> SumVector:
-        """Make a question's vector, in finer steps where an owner's share of noise would have too few steps."""
+        """Make a question's vector, in finer steps where an owner's share of noise has too few."""
         vector = SumVector(query, self._schema)
         honest = max(1, security.honest(len(self._round.owners)))
         share = release.multiplier * vector.diameter / math.sqrt(honest)

@@ -1,9 +1,9 @@
 """One run of sums over its owners: the owners in it, and the total of each question, plain or masked.
 
-An owner that is lost, refuses, or sends a vector that does not fit is out of the run for good, and a line says
-why. A plain total is the total of the owners that answered. Under secure aggregation at most D of the owners
-that agreed on the parameters may be missing at the end (docs/decisions/005); with more missing the question fails
-and nothing is opened.
+An owner that is lost, refuses, or sends a vector that does not fit is out of the run for good, and a line
+says why. A plain total is the total of the owners that answered. Under secure aggregation at most D of the
+owners that agreed on the parameters may be missing at the end (docs/decisions/005); with more missing the
+question fails and nothing is opened.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ class SumRound:
 
         Raises:
             QuorumError: too few owners are left.
-            SecureAggregationError: too few owners answered a phase, or the sum failed a check; nothing is opened.
+            SecureAggregationError: too few owners answered a phase, or the sum failed a check; nothing is
+                opened.
             DataError: they have more rows than sums can hold.
             ConfigError: the sums do not fit 64 bits, or the step is too coarse for the promised privacy.
         """
@@ -249,7 +250,7 @@ class SumRound:
 
     @contextlib.contextmanager
     def _refusals(self, port: SumSession) -> Iterator[None]:
-        """Note an owner that refuses to send a vector; after any other error the vector may have left the owner."""
+        """Note an owner that refuses to send a vector; after any other error the vector may have left."""
         try:
             yield
         except REFUSALS:
@@ -347,7 +348,7 @@ class SumRound:
             )
 
     def _check_rows(self, vector: SumVector) -> None:
-        """Raise an error if a sum would not be exact in float64; an owner that alone has too many rows leaves."""
+        """Raise an error if a sum is not exact in float64; an owner that alone has too many rows leaves."""
         most = min(map(row_limit, vector.maps), default=2**52)
         for name in self.owners:
             if self.rows[name] > most:

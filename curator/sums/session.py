@@ -31,8 +31,8 @@ from fedkme.sums.values import SumQuery
 class SumSession(RunSession):
     """Session of one owner in a run of sums; `number` counts questions, from 1.
 
-    Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then goes on
-    without the owner if enough owners are left.
+    Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then
+    goes on without the owner if enough owners are left.
     """
 
     async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:

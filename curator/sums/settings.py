@@ -12,13 +12,13 @@ from fedkme.protocols import NO_EXACT_TOTALS
 
 
 class SecuritySettings(Settings):
-    """Settings of secure aggregation (docs/decisions/005): the curator sees only totals that have owners' noise."""
+    """Settings of secure aggregation (docs/decisions/005): totals reach the curator with owners' noise."""
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
     colluders: int = Field(1, ge=0)
-    """T: owners that may collude with the curator without learning about others' rows more than the total. With two
-    owners none can: take 0."""
+    """T: owners that may collude with the curator without learning about others' rows more than the total.
+    With two owners none can: take 0."""
 
     @model_validator(mode="before")
     @classmethod

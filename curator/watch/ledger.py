@@ -1,4 +1,4 @@
-"""Figures of the ledger for the page to watch: rows that came, privacy matrix, budget; updated as it grows."""
+"""Figures of the ledger for the page to watch, read as it grows: rows that came, privacy, budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from fedkme.watch.state import BudgetUse, Learned
 DELTA = 1e-5
 """Delta at which epsilons are stated, as in `fedkme audit ledger`."""
 REST = 10.0
-"""Pause between two computations of accountants, relative to the time of one: ten seconds after one second."""
+"""Pause between two computations of accountants, relative to the time of one: ten seconds after one
+second."""
 _LATEST = 12
 """Latest runs, each with a point on the budget's curve."""
 

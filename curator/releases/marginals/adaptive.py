@@ -1,13 +1,13 @@
 """AIM (McKenna, Mullins, Sheldon, Miklau 2022) over pooled counts, at a curator trusted with exact counts.
 
-AIM measures the columns first. Then each round fits a model, chooses the marginal of the workload that the model
-answers worst, by the exponential mechanism on  w_S (||M_S - model's||_1 - sqrt(2/pi) sigma cells(S)) , where w_S
-counts the columns that S shares with the workload, and measures this marginal with noise. A marginal of many
-cells has to be wrong by more than the noise that measuring adds. When a round moves the model by less than its
-noise would, the next round spends four times as much per marginal.
+AIM measures the columns first. Then each round fits a model, chooses the marginal of the workload that the
+model answers worst, by the exponential mechanism on w_S (||M_S - model's||_1 - sqrt(2/pi) sigma cells(S)) ,
+where w_S counts the columns that S shares with the workload, and measures this marginal with noise. A
+marginal of many cells has to be wrong by more than the noise that measuring adds. When a round moves the
+model by less than its noise would, the next round spends four times as much per marginal.
 
-Differences to the paper: a round is fitted by `descent`, the budget is Gaussian DP and not zCDP, the relation is
-replace-one (see `budget`), and the total is the public N. Owners are asked once, for the whole workload.
+Differences to the paper: a round is fitted by `descent`, the budget is Gaussian DP and not zCDP, the relation
+is replace-one (see `budget`), and the total is the public N. Owners are asked once, for the whole workload.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
 
 ReportStage = Callable[[str, str, float], None]
-"""Progress callback: stage, a line, and the finished part of the stage, 0 to 1; it sees released values alone."""
+"""Progress callback: stage, a line, and the finished part of the stage, 0 to 1; it sees released values
+alone."""
 WORKLOAD_CELLS = 1 << 23
 """Most counts that an owner sends."""
 
 
 WAYS, START = 3, 16
-"""Most columns of a marginal in the workload; number of marginals per column for which the budget would last at
-the first round's noise."""
+"""Most columns of a marginal in the workload; number of marginals per column for which the budget would last
+at the first round's noise."""
 _ONEWAY_SHARE = 0.1  # share of the budget for the columns at the start
 _SELECTION_SHARE = 0.1  # share of a round's budget for the choice
 _CELLS = 1 << 17  # most cells of the model when the budget is spent; before that, in proportion to spending

@@ -15,18 +15,19 @@ charges it, exactly epsilon at delta. Releases on mbi are mostly accounted with 
 
 **A choice of range r is 2 Phi^-1(1/(1 + e^(-r/2)))-GDP.** The trade-off curves of its neighbours lie above
 those of two-point mechanisms with losses t and t - r, t in [0, r] (Dong, Durfee, Rogers 2020; see
-accountants.pld). A two-point mechanism is a test with a true positive rate p and a false positive rate q of equal
-odds ratio for all t: p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. Its curve lies above that
-of mu-GDP if and only if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 + e^-x)): odd, and
-concave for x > 0 (van Zwet 1964: the logistic law has the heavier tails), so h' is even and falls with |x|,
-and h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do, and 2 h(r/2) <=
-h'(0) r.
+accountants.pld). A two-point mechanism is a test with a true positive rate p and a false positive rate q of
+equal odds ratio for all t: p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. Its curve lies
+above that of mu-GDP if and only if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 +
+e^-x)): odd, and concave for x > 0 (van Zwet 1964: the logistic law has the heavier tails), so h' is even and
+falls with |x|, and h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do,
+and 2 h(r/2) <= h'(0) r.
 
 **Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
 constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
 directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
-max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute differences
-has a relative rounding error. So each sum is capped where `choose` would cap it, before the constant is
+max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute
+differences has a relative rounding error. So each sum is capped where `choose` would cap it, before the
+constant is
 subtracted: a cap moves neighbours no further apart, and the rounding error stays within CHOICE_SLACK.
 """
 

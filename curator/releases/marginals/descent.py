@@ -1,7 +1,7 @@
 """Fits of graphical models to noisy marginals: mirror descent on the junction tree (McKenna 2019).
 
-The algorithm is that of `MirrorDescent` in the package mbi, with Armijo's rule, in numpy: mbi compiles a program
-for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests check.
+The algorithm is that of `MirrorDescent` in the package mbi, with Armijo's rule, in numpy: mbi compiles a
+program for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fit(
     start: Model | None = None,
     report: Callable[[float], None] = lambda _: None,
 ) -> Model:
-    """Fit the model of nearly the largest likelihood, and among equals the largest entropy, to noisy marginals.
+    """Fit the model of nearly largest likelihood (among equals, largest entropy) to noisy marginals.
 
     Args:
         sizes: codes of every column.

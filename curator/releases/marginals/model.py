@@ -56,7 +56,7 @@ class Model:
         return _marginal(self._beliefs[node], node, clique)
 
     def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
-        """Draw rows whose counts follow the model as closely as whole numbers can, (rows, columns), in any order.
+        """Draw rows whose counts follow the model as closely as whole numbers can, (rows, columns).
 
         A column is drawn given the earlier columns of the same table. Within a group of equal rows systematic
         sampling keeps counts close to their expectation.
@@ -212,8 +212,8 @@ def _conditional(table: FloatArray, node: Clique, given: Clique) -> FloatArray:
 def _needed(tree: _Tree, wanted: set[int]) -> tuple[list[Clique], dict[Clique, Clique]]:
     """Nodes that a marginal depends on, and the separators of the nodes that have a parent among them.
 
-    A leaf without a wanted column beyond its separator sums to 1 given the separator; the child's belief contains
-    a root that has one child and no wanted column beyond that child's separator.
+    A leaf without a wanted column beyond its separator sums to 1 given the separator; the child's belief
+    contains a root that has one child and no wanted column beyond that child's separator.
     """
     nodes = list(tree.order)
     parents = dict(tree.parents)

@@ -1,8 +1,8 @@
 """Oracles that answer marginals: the interfaces of algorithms, and oracles over tables in this process.
 
-An algorithm uses one of two interfaces. A `CountOracle` gives exact pooled counts to a curator that the owners
-trust with exact counts. A `NoisyOracle` gives counts with noise, which may be added before any party sees the sum
-(secure aggregation with noise of every owner), so the curator learns nothing else.
+An algorithm uses one of two interfaces. A `CountOracle` gives exact pooled counts to a curator that the
+owners trust with exact counts. A `NoisyOracle` gives counts with noise, which may be added before any party
+sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class NoisyOracle(Protocol):
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
         """Pooled counts with independent noise; one query to the owners.
 
-        The noise of marginal i has at least the standard deviation sigmas[i] in every cell: owners that drop out
-        or lie must not reduce the noise. The answer has the actual deviation.
+        The noise of marginal i has at least the standard deviation sigmas[i] in every cell: owners that drop
+        out or lie must not reduce the noise. The answer has the actual deviation.
         """
 
 

@@ -28,8 +28,8 @@ class MarginalRelease:
         iterations: iterations of the model's fit.
         start: model that the fit starts from; None: the uniform model.
         measurements: marginals with noise, to which the model is fitted.
-        others: marginals by which the measurements were chosen, and to which the model is not fitted; they are
-            paid for, and answer questions.
+        others: marginals by which the measurements were chosen, and to which the model is not fitted; they
+            are paid for, and answer questions.
         rows: N, public.
         event: event of the whole release, under replace-one.
         pieces: events one by one, for reading: choices depended on answers, so charge `event`.

@@ -1,10 +1,10 @@
 """Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/021, 041).
 
-No step looks at an exact answer, so the noise can be added under secure aggregation and the curator need not be
-trusted:
+No step looks at an exact answer, so the noise can be added under secure aggregation and the curator need not
+be trusted:
 
-1. one question: all columns, the tables that the model always has (every column with the label), and all other
-   pairs, roughly;
+1. one question: all columns, the tables that the model always has (every column with the label), and all
+   other pairs, roughly;
 2. rounds: fit a model, estimate from the rough tables which pairs the model answers worst, and measure these
    pairs with an equal part of the rest of the budget; rough tables within one table of the junction tree are
    fitted too.
@@ -13,14 +13,14 @@ trusted:
 table is a sum over rows of a one-hot code, which a replaced row moves by L2_STEP = sqrt 2
 (fedkme.features.counts). Table i has Gaussian noise sigma_i in every cell and costs mu^2 = 2 / sigma_i^2 of
 Gaussian DP. Costs add up, even where the tables of a round and their noise follow from earlier noisy answers
-(the filter of `budget`), and end at the one Gaussian that (epsilon, delta) allows. Estimates, choices and fits
-are functions of noisy tables: post-processing. The columns that the next question names follow from noisy tables
-alone.
+(the filter of `budget`), and end at the one Gaussian that (epsilon, delta) allows. Estimates, choices and
+fits are functions of noisy tables: post-processing. The columns that the next question names follow from
+noisy tables alone.
 
 **Error of a model** about a pair, from its rough table y with noise sigma: ||y - e||_2^2 - cells sigma^2 has
-no bias for ||M - e||_2^2, and a deviation of sqrt(2 cells) sigma^2 where the model is right, which is subtracted
-too. Over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; k = 1 / sum p^2. The error of a table
-that is in the model is its noise.
+no bias for ||M - e||_2^2, and a deviation of sqrt(2 cells) sigma^2 where the model is right, which is
+subtracted too. Over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; k = 1 / sum p^2. The
+error of a table that is in the model is its noise.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement
 
 COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE = 0.1, 0.25, 0.2
-"""Shares of the budget: all columns, the tables that the model always has, and rough tables of all other pairs."""
+"""Shares of the budget: all columns, the tables that the model always has, and rough tables of all other
+pairs."""
 WEAK, WEAK_PART = 0.02, 0.1
-"""A pair is weak if the deviation of its estimated model error is above WEAK N^2, so that its rough table tells
-nothing about that error. A weak pair costs WEAK_PART of another pair's cost; it serves answers alone and is never
-chosen."""
+"""A pair is weak if the deviation of its estimated model error is above WEAK N^2, so that its rough table
+tells nothing about that error. A weak pair costs WEAK_PART of another pair's cost; it serves answers alone
+and is never chosen."""
 ROUNDS = 5
 """Rounds that share the rest of the budget."""
 TABLES = 0.5
@@ -69,7 +70,7 @@ async def rounds(
     report: ReportStage = lambda *_: None,
     cells: int = CELLS,
 ) -> MarginalRelease:
-    """Measure columns and pairs through noisy pooled counts of N public rows, then the pairs that the model lacks.
+    """Measure columns and pairs by noisy pooled counts of N public rows, then pairs that the model lacks.
 
     Args:
         oracle: oracle of noisy counts.
@@ -100,7 +101,10 @@ async def rounds(
         report("measuring", f"round {number + 1} of {ROUNDS}: {tables}", spent)
         sigma = measurement_sigma(piece / len(chosen))
         fitted += await measure(oracle, budget, chosen, [sigma] * len(chosen), sizes)
-        tree = Model(sizes, {measurement.clique: np.zeros([sizes[c] for c in measurement.clique]) for measurement in fitted})
+        tree = Model(
+            sizes,
+            {measurement.clique: np.zeros([sizes[c] for c in measurement.clique]) for measurement in fitted},
+        )
         fitted += [measurement for measurement in rough if tree.holds(measurement.clique)]
         rough = [measurement for measurement in rough if not tree.holds(measurement.clique)]
         model = fit(sizes, fitted, rows, _ITERATIONS, model)
@@ -167,7 +171,9 @@ def _candidates(
         cells = 1.0 / float((shares**2).sum())
         chance = (len(shares) + math.sqrt(2.0 * len(shares))) * measurement.sigma**2
         square = float(((measurement.values - rows * shares) ** 2).sum()) - chance
-        candidates[measurement.clique] = _Candidate(math.sqrt(cells * max(square, 0.0)), cells, measurement.sigma**-2)
+        candidates[measurement.clique] = _Candidate(
+            math.sqrt(cells * max(square, 0.0)), cells, measurement.sigma**-2
+        )
     return candidates
 
 

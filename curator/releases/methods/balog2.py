@@ -30,7 +30,9 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         seed = as_seed(settings, public_seed)
         domain = Domain(schema)
         gain, shift = domain.affine(settings.units, None)
-        public_rows = domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        public_rows = (
+            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        )
         gamma = settled_gamma(settings.gamma, public_rows * gain + shift)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
         spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, units=settings.units)

@@ -76,7 +76,7 @@ class Question:
             )
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
-        """Epsilon of the whole budget at which no embedding of N rows is mere noise; 0 if the present one is enough."""
+        """Epsilon at which no embedding of N rows is mere noise; 0 if the present epsilon is enough."""
         if self.release is None:
             return 0.0
         usable = partial(

@@ -63,8 +63,10 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         )
         plan = self.plan(None)
         making.tell("compiling", "the first steps of training", 0.0)
-        training_report = _TrainingReport(making, stored, settings.steps)
-        trained = fit(plan, joint_of(stored), network, training, progress=training_report.report, stepped=training_report.stepped)
+        report = _TrainingReport(making, stored, settings.steps)
+        trained = fit(
+            plan, joint_of(stored), network, training, progress=report.report, stepped=report.stepped
+        )
         rows = settings.rows or stored.rows
         making.tell("sampling", f"{rows} rows, and comparing them with the release", 1.0)
         table = trained.sample(rows, settings.seed or 0)

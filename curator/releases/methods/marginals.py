@@ -37,7 +37,8 @@ from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
 FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
-"""Share of the budget for numbers by fine bins: where pairs are counted, and where columns alone are counted."""
+"""Share of the budget for numbers by fine bins: where pairs are counted, and where columns alone are
+counted."""
 _COPY_ITERATIONS = 300  # iterations of a copy's fit, which starts from the release's model
 CELLS_AT_ONCE = 2**20
 """Most counts of one question: a workload of three columns has more and is asked in parts."""
@@ -108,10 +109,11 @@ class MarginalsMethod:
         """Count numbers by fine bins; return the tables and the epsilon that is left for the other tables.
 
         Relation, unit and sensitivity are those of every table (`marginals.budget`): mu^2 = 2 / sigma^2 each.
-        Let m be the multiplier of the Gaussian that (epsilon, delta) allows, and m' that of the epsilon left. The
-        fine tables together have 1 / m^2 - 1 / m'^2, about `share` of 1 / m^2. All costs add up to 1 / m^2, even
-        if the other tables depend on the fine tables. Where the noise of a fine table exceeds the rows of an
-        average bin, the tables tell nothing and are not asked for; this rule reads public numbers alone.
+        Let m be the multiplier of the Gaussian that (epsilon, delta) allows, and m' that of the epsilon left.
+        The fine tables together have 1 / m^2 - 1 / m'^2, about `share` of 1 / m^2. All costs add up to 1 /
+        m^2, even if the other tables depend on the fine tables. Where the noise of a fine table exceeds the
+        rows of an average bin, the tables tell nothing and are not asked for; this rule reads public numbers
+        alone.
         """
         finer_bins, epsilon, delta = self._finer, self.settings.of_row, self.settings.delta
         places = [
@@ -138,8 +140,10 @@ class MarginalsMethod:
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, oracle.tell, ways)
         if mechanism == "rounds":
             label, names = len(sizes) - 1, self._binning.names
-            fixed_pairs = [(column, label) for column in range(label)] if self._schema.label is not None else []
-            # A gap's stand-in value means nothing: a model without the pair of number and mark would mix both up.
+            fixed_pairs = (
+                [(column, label) for column in range(label)] if self._schema.label is not None else []
+            )
+            # A model without the pair of number and mark would mix gaps' stand-in values with numbers.
             marks = [c for c in self._schema.columns if isinstance(c, Category) and c.gaps_of is not None]
             for mark in marks:
                 number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
@@ -245,7 +249,9 @@ class Counts:
         """Pooled counts with independent noise; one query to the owners."""
         return await self._measurements(cliques, sigmas)
 
-    async def _measurements(self, cliques: Sequence[Clique], sigmas: Sequence[float] | None) -> list[Measurement]:
+    async def _measurements(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None
+    ) -> list[Measurement]:
         measurements: list[Measurement] = []
         for start, end in _parts(cliques, lambda clique: marginal_cells(clique, self.binning.sizes)):
             question = Marginals(self.binning.bins, tuple(cliques[start:end]))
@@ -274,11 +280,11 @@ def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tu
 def _redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCounts:
     """Add further noise to a release, from which a copy follows that shows how uncertain the release is.
 
-    A copy is an independent sample (`_sampled`) of the model that is fitted to the redrawn release, with as many
-    rows as were released. So a copy differs from the release as the release does from the population: by noise of
-    the same law, and by the same number of rows drawn. The rule that combines copies assumes this
-    (`fedkme.releases.combining`, docs/releases.md). A second table drawn from the release's own model would have
-    the same noise, and show none of its uncertainty. Nothing private is read.
+    A copy is an independent sample (`_sampled`) of the model that is fitted to the redrawn release, with as
+    many rows as were released. So a copy differs from the release as the release does from the population: by
+    noise of the same law, and by the same number of rows drawn. The rule that combines copies assumes this
+    (`fedkme.releases.combining`, docs/releases.md). A second table drawn from the release's own model would
+    have the same noise, and show none of its uncertainty. Nothing private is read.
     """
 
     def with_noise(measurement: Measurement) -> Measurement:

@@ -2,14 +2,14 @@
 
 A table is embedded as `fourier` (homogeneous: all columns through one Gaussian kernel) or as `mixed` (numbers
 through the kernel, categories as scaled one-hot codes by the public schema). With labels the embedding has a
-column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the matrix is one Gaussian query of
-diameter 2, not C queries. A continuous label is one more numeric column: the Gaussian kernel of (x, y) is the
-product of the kernels of x and of y, so `fourier` without classes is the joint embedding of the paper. Images are
-embedded as pixels.
+column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the matrix is one Gaussian
+query of diameter 2, not C queries. A continuous label is one more numeric column: the Gaussian kernel of (x,
+y) is the product of the kernels of x and of y, so `fourier` without classes is the joint embedding of the
+paper. Images are embedded as pixels.
 
-Class weights (for imbalance) are the class counts, released together with the embedding; curator.releases.joint
-explains why they cost nothing next to Fourier features. Training divides each column by its weight, so a rare
-class counts as much as a frequent class, and rows can be drawn in any proportion.
+Class weights (for imbalance) are the class counts, released together with the embedding;
+curator.releases.joint explains why they cost nothing next to Fourier features. Training divides each column
+by its weight, so a rare class counts as much as a frequent class, and rows can be drawn in any proportion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Merf(GeneratedMethod[MerfSettings]):
         domain = Domain(schema)
         mixed = settings.embedding == "mixed" or (settings.embedding == "auto" and len(domain.codes) > 0)
         scales = _scales(settings, schema)
-        public_rows = domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        public_rows = (
+            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        )
         public_rows = public_rows * domain.affine("model", scales)[0]
         gamma = settled_gamma(settings.gamma, public_rows[:, domain.numbers] if mixed else public_rows)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)

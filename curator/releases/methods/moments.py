@@ -1,18 +1,18 @@
 """Moments as a method of release: noisy sums of u u' by class, and rows sampled from them without training.
 
-Relation: replace one row (with its label) of one owner by another, N public. Unit: one row. Two questions form
-one Gaussian release with multiplier m. The first, with `SCALE_SHARE` of 1/m^2, asks for mean and variance of all
-public coordinates by shell. The second, with the rest, asks for second moments by class of the coordinates that
-vary most.
+Relation: replace one row (with its label) of one owner by another, N public. Unit: one row. Two questions
+form one Gaussian release with multiplier m. The first, with `SCALE_SHARE` of 1/m^2, asks for mean and
+variance of all public coordinates by shell. The second, with the rest, asks for second moments by class of
+the coordinates that vary most.
 
-Sensitivity of each question: sqrt 2 (1 + t), attained (*proof*: fedkme/moments/features.py); labels and counts are
-free. The second question is chosen by noisy answers to the first: adaptive composition of Gaussian mechanisms,
-whose 1/m^2 add up (Dong, Roth, Su 2019, corollary 3.3). The second question tells owners centre and scales that
-follow from others' rows: so owners learn an (epsilon, delta) release too, and the ledger says so
-(fedkme/sums/disclosures.py).
+Sensitivity of each question: sqrt 2 (1 + t), attained (*proof*: fedkme/moments/features.py); labels and
+counts are free. The second question is chosen by noisy answers to the first: adaptive composition of Gaussian
+mechanisms, whose 1/m^2 add up (Dong, Roth, Su 2019, corollary 3.3). The second question tells owners centre
+and scales that follow from others' rows: so owners learn an (epsilon, delta) release too, and the ledger says
+so (fedkme/sums/disclosures.py).
 
-The number of coordinates k is public, sqrt(9 N / (m C)): the noise of an eigenvalue, about m sqrt(k) C / N, then
-stays well below the variance 1/k of an average coordinate. docs/decisions/022.
+The number of coordinates k is public, sqrt(9 N / (m C)): the noise of an eigenvalue, about m sqrt(k) C / N,
+then stays well below the variance 1/k of an average coordinate. docs/decisions/022.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
-        """Make the second question about N rows in its final size, with a placeholder for centre and scales."""
+        """Make the second question about N rows in its final size, with placeholder centre and scales."""
         width = self._width(rows, epsilon)
         every = tuple(range(width))
         spec = SecondMomentsSpec(

@@ -85,8 +85,8 @@ def _on_rows(
 ) -> tuple[WeightedPoints, Table]:
     """Move points to the nearest rows of the schema, with the weights that fit these rows best.
 
-    An optimiser's point may lie between whole numbers or between categories; if a point moves, all weights are
-    fitted again.
+    An optimiser's point may lie between whole numbers or between categories; if a point moves, all weights
+    are fitted again.
     """
     table, weights = to_table(points, features)
     model = Domain(features.schema).encode(table.values)

@@ -19,7 +19,7 @@ RunBody: TypeAlias = Callable[[Sequence[OwnerSession], SummaryRecord, RunObserve
 
 
 def no_draw_error(run: str) -> ProtocolError:
-    """Error for a run with D_v alone: owners would learn about D_v by a draw that its consumer did not make."""
+    """Error for a run with D_v alone: owners would learn of D_v by a draw that its consumer did not make."""
     return ProtocolError(f"{run} was begun with D_v alone, by an earlier release", "Ask again.")
 
 

@@ -56,7 +56,7 @@ class CellsFamily:
             )
 
     def prunes(self, document: RunDocument) -> bool:
-        """Return True: the consumer gets more than p rows and keeps the best, even with D_v at the curator."""
+        """Return True: the consumer gets more than p rows and keeps the best, wherever D_v is."""
         return True
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
@@ -101,14 +101,14 @@ class CellsFamily:
         )
 
     def _book(self, cells: CellsPlan, offer: Offer) -> CodeBook:
-        """Code book by which all parties count: a function of plan and offer, hence the same after a restart."""
+        """Code book by which all parties count: a function of plan and offer, also after a restart."""
         return chosen_book(
             code_book_from_json(cells.code_book, self._context.schema), menu_of(cells), offer.picks
         )
 
 
 def declared_noise(offer: Offer) -> CountNoise | None:
-    """Noise of D_v's histogram as the consumer declared it; a false declaration harms its own summary alone."""
+    """Noise of D_v's histogram as the consumer declared it; a false one harms its own summary alone."""
     for line in offer.disclosures:
         match line.event:
             case PureDp(epsilon, count) if count == SENSITIVITY and 1e-4 < epsilon < 1e4:

@@ -1,4 +1,4 @@
-"""Auction that asks every bidder: owners learn nothing from being asked, and the curator sees K rows a round."""
+"""Auction that asks every bidder: being asked tells owners nothing, and the curator sees K rows a round."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class AskEveryoneSettings(AuctionSettings):
     def event(self, rows: int, owners: int) -> ExactStatistic:
         """Event that leaves the whole protocol without a figure.
 
-        Being asked says nothing, as every bidder is asked. But no proof bounds how far one row changes the pool
-        and hence the summary, so no figure for the broadcasts would hold.
+        Being asked says nothing, as every bidder is asked. But no proof bounds how far one row changes the
+        pool and hence the summary, so no figure for the broadcasts would hold.
         """
         return ExactStatistic("what the pool holds when everyone is asked")
 

@@ -1,8 +1,8 @@
 """Interface of an auction, which decides the rows that are asked for in a round.
 
 An auction is a settings class (its parameters, and how to make it for K owners) and the object that the class
-makes. To add an auction, write one module in this folder and a row in fedkme/protocols.py; another package does
-the same by an entry point (docs/extending.md).
+makes. To add an auction, write one module in this folder and a row in fedkme/protocols.py; another package
+does the same by an entry point (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class AuctionSettings(Settings):
     """Name in settings and in invitations to owners."""
     exchanged_rows: ClassVar[int] = 1
     """Rows of the summary that may change when one row of an owner is replaced and all messages to owners are
-    fixed. An auction without a proof has an event without a finite epsilon, and its broadcasts are accounted for
-    as published."""
+    fixed. An auction without a proof has an event without a finite epsilon, and its broadcasts are accounted
+    for as published."""
 
     @abstractmethod
     def make(self, owners: int, noise: NoiseSource) -> Auction:
@@ -57,7 +57,7 @@ class AuctionSettings(Settings):
 
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float | None:
-        """Bound on the expected points accessed for a summary of `rows` rows (Lemma 5); None without a bound."""
+        """Bound on the expected points accessed for a summary of `rows` rows (Lemma 5), or None."""
 
 
 AUCTIONS: Registry[AuctionSettings] = Registry(
@@ -83,7 +83,7 @@ class RankAuction(ABC):
         """
 
     async def hold(self, market: Market) -> None:
-        """Ask the chosen bidders; if all of them fail and the pool is empty, choose among the other bidders."""
+        """Ask the chosen bidders; if all of them fail and the pool is empty, choose among the others."""
         bids = await market.bids()
         if bids:
             self.open_round(bids)

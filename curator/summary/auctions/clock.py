@@ -1,52 +1,53 @@
 """Descending clock: an auction whose privacy cost is paid once, whatever p and K are.
 
-Every B rounds a public price z falls along a public grid. At each price v the curator knows N(v), the
-number of unsent rows of all owners that are worth at least v; owners count, and no row moves. The clock stops at
-v with probability min(1, exp(-eps (T + xi - N(v)))), where xi ~ Exp(mean 1/eps) is drawn once per clock. Every
+Every B rounds a public price z falls along a public grid. At each price v the curator knows N(v), the number
+of unsent rows of all owners that are worth at least v; owners count, and no row moves. The clock stops at v
+with probability min(1, exp(-eps (T + xi - N(v)))), where xi ~ Exp(mean 1/eps) is drawn once per clock. Every
 owner is told the price, and every unsent row that is worth the price is sent. The rounds until the next clock
 take rows from the pool.
 
 **Worth** of a row: its marginal gain, plus the public spread times the row's own constant. In tables with few
 columns thousands of rows have equal gains, and a price that one of these rows is worth all of them are worth.
-The constants spread such rows (`fedkme/embeddings/tie_breaks.py`), so that N(v) grows between two prices as it
-does among rows that differ. An owner derives constants from its store's secret, the run's name and the row's
-place in the file (`owner/consent/pools.py`), not from the rows' contents; a restart gives the same constants.
-The pool is scored by gains alone. The curator checks that the gain of a sold row is at least the price less the
-largest constant's share; an owner can lie by that share.
+The constants spread such rows (`fedkme/embeddings/tie_breaks.py`), so that N(v) grows between two prices as
+it does among rows that differ. An owner derives constants from its store's secret, the run's name and the
+row's place in the file (`owner/consent/pools.py`), not from the rows' contents; a restart gives the same
+constants. The pool is scored by gains alone. The curator checks that the gain of a sold row is at least the
+price less the largest constant's share; an owner can lie by that share.
 
-**Neighbouring relation** add or remove one row x of one owner, seen by the others. **Claim** all clocks
-of a run together are eps-DP (2 eps for replacing a row), for any number of rounds, owners and rows, and for any
+**Neighbouring relation** add or remove one row x of one owner, seen by the others. **Claim** all clocks of a
+run together are eps-DP (2 eps for replacing a row), for any number of rounds, owners and rows, and for any
 coalition of the others.
 
 *Proof.* Draw the same constants for two neighbours, with one more for x, and fix them: a bound for all fixed
 constants holds for their mean. Fix the transcript: broadcast means, prices, spreads. Whether a row is unsent
-depends on the transcript, the row and the row's constant alone, so with x added N'(v) = N(v) + [x unsent
-and worth v]. A clock that stops above x's worth has used only counts that agree: ratio 1. The first clock to
-stop at or below x's worth sends x; afterwards all counts agree: ratio 1 ever after. For that clock, stopping at
-price k: (i) P(k) <= e^eps P'(k): substitute xi -> xi + 1 in P'. Survival at earlier prices under D' with
-xi + 1 is at least that under D with xi, because N' <= N + 1; the factor of stopping is equal because N'_k
-= N_k + 1; the density of xi + 1 is e^-eps that of xi. (ii) P'(k) <= e^eps P(k): survival under D is at
-least that under D', and min(1, e^-c) >= e^-eps min(1, e^-(c - eps)) with c = eps (T + xi - N_k). QED.
-Coins are compared exactly (`is_below`), with as many bits as needed, so no rounding error has to be charged.
+depends on the transcript, the row and the row's constant alone, so with x added N'(v) = N(v) + [x unsent and
+worth v]. A clock that stops above x's worth has used only counts that agree: ratio 1. The first clock to stop
+at or below x's worth sends x; afterwards all counts agree: ratio 1 ever after. For that clock, stopping at
+price k: (i) P(k) <= e^eps P'(k): substitute xi -> xi + 1 in P'. Survival at earlier prices under D' with xi +
+1 is at least that under D with xi, because N' <= N + 1; the factor of stopping is equal because N'_k = N_k +
+1; the density of xi + 1 is e^-eps that of xi. (ii) P'(k) <= e^eps P(k): survival under D is at least that
+under D', and min(1, e^-c) >= e^-eps min(1, e^-(c - eps)) with c = eps (T + xi - N_k). QED. Coins are compared
+exactly (`is_below`), with as many bits as needed, so no rounding error has to be charged.
 
 A clock is held again in its round when an owner sold fewer rows than it had counted, because rows that do not
-exist made the clock stop. The proof covers any number of clocks at any times that follow from the transcript, and
-the departure of the owner is in the transcript; rows of an owner that is out are in no later count, in either
-world, as if they were sent.
+exist made the clock stop. The proof covers any number of clocks at any times that follow from the transcript,
+and the departure of the owner is in the transcript; rows of an owner that is out are in no later count, in
+either world, as if they were sent.
 
-*Assumptions*: prices, spreads, T, B and the number of rounds are public (a round that finds the pool empty adds
-a zero row); constants are independent of the rows' contents; every row worth the price is sent, with no cap; no
-message tells an owner which of its rows were used; the pool is scored with the broadcast means; whether an owner
-takes part, and with which rows, is decided before the run and independently of the rows' contents: limits on
-rows are pools drawn by coins (owner/consent/pools.py has the proof, docs/decisions/014 lists all inputs of an
-owner's decision). The curator, who is trusted, learns N(v) of each owner exactly.
+*Assumptions*: prices, spreads, T, B and the number of rounds are public (a round that finds the pool empty
+adds a zero row); constants are independent of the rows' contents; every row worth the price is sent, with no
+cap; no message tells an owner which of its rows were used; the pool is scored with the broadcast means;
+whether an owner takes part, and with which rows, is decided before the run and independently of the rows'
+contents: limits on rows are pools drawn by coins (owner/consent/pools.py has the proof, docs/decisions/014
+lists all inputs of an owner's decision). The curator, who is trusted, learns N(v) of each owner exactly.
 
 **Cost of the broadcasts** (one-exchange lemma). With the transcript fixed, summary and pool together hold the
-rows of the other world plus x, once x is sent. Selection takes the best row of the pool (among equals the first
-or the last that came, depending on the round: an order of rows that no other row changes). By induction the two
-summaries differ at any time by at most one exchanged row (x in, and out a row that x displaced, not always the
-same row). So one row added or removed at an owner replaces one row of the summary, and one row replaced at an
-owner replaces two rows: `EXCHANGED_ROWS`, the factor on the broadcasts' sensitivities. Tests replay both cases.
+rows of the other world plus x, once x is sent. Selection takes the best row of the pool (among equals the
+first or the last that came, depending on the round: an order of rows that no other row changes). By induction
+the two summaries differ at any time by at most one exchanged row (x in, and out a row that x displaced, not
+always the same row). So one row added or removed at an owner replaces one row of the summary, and one row
+replaced at an owner replaces two rows: `EXCHANGED_ROWS`, the factor on the broadcasts' sensitivities. Tests
+replay both cases.
 """
 
 from __future__ import annotations
@@ -77,18 +78,20 @@ class ClockSettings(AuctionSettings):
     exchanged_rows: ClassVar[int] = EXCHANGED_ROWS
     kind: Literal["clock"] = "clock"
     epsilon: float = Field(0.25, gt=0)
-    """Epsilon of all clocks of the run together, add or remove one row; replacing a row costs twice as much."""
+    """Epsilon of all clocks of the run together, add or remove one row; replacing a row costs twice as
+    much."""
     block: int = Field(20, ge=1)
     """B, rounds between two clocks."""
     highest: float = 8.0
-    """The first price, in standard deviations of the scores of public rows, above the mean of these scores."""
+    """The first price, in standard deviations of the scores of public rows, above the mean of these
+    scores."""
     lowest: float = -4.0
     """The last price, in the same unit; the clock stops there at the latest."""
     step: float = Field(0.1, gt=0)
     """Distance of two prices, in the same unit."""
     spread: float = Field(0.1, ge=0)
-    """Spread of rows with equal gains, in the same unit: when the price falls by one spread, twice as many rows
-    are worth the price."""
+    """Spread of rows with equal gains, in the same unit: when the price falls by one spread, twice as many
+    rows are worth the price."""
 
     def threshold(self) -> float:
         """T = 5 / eps + B - 1: below about T rows the clock rarely stops."""
@@ -124,7 +127,7 @@ class Clock:
             pass  # an owner that is out now had counted rows that it does not have: hold the clock again
 
     def prices(self, market: Market) -> tuple[Prices, float]:
-        """Falling grid of prices, (k,), and the spread of equal rows; public scores give their origin and unit."""
+        """Falling grid of prices, (k,), and the spread of equal rows; public scores give origin and unit."""
         scores = market.reference_scores()
         settings = self._settings
         steps = round((settings.highest - settings.lowest) / settings.step)

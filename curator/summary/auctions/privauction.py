@@ -1,9 +1,9 @@
 """PRIVAUCTION as published (Sarpatwar 2019, Algorithm 3, steps 11 to 16).
 
-PRIVAUCTION is NOT differentially private, contrary to the paper's Theorem 6: rank 1 is asked with probability 1,
-so an owner that is *not* asked learns with certainty that another owner holds a better row. The proof bounds the
-ratio for being asked and forgets the event of not being asked. Under sound accounting PRIVAUCTION's epsilon is
-infinite; the module exists to reproduce the paper. See docs/errata.md.
+PRIVAUCTION is NOT differentially private, contrary to the paper's Theorem 6: rank 1 is asked with probability
+1, so an owner that is *not* asked learns with certainty that another owner holds a better row. The proof
+bounds the ratio for being asked and forgets the event of not being asked. Under sound accounting
+PRIVAUCTION's epsilon is infinite; the module exists to reproduce the paper. See docs/errata.md.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PrivAuction(RankAuction):
         self._times_best.update((name, bid.token) for name, bid in bids.items())
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Choose by steps 12 to 14: rank r with probability exp(-eps_auc (r - 1)), or a row best tau times."""
+        """Choose by steps 12 to 14: rank r with probability exp(-eps_auc (r - 1)), or after tau times."""
         order = ranked(bids)
         coins = self._noise.uniform(len(order))
         return [

@@ -1,7 +1,7 @@
 """Auction that asks the best bidder alone: the fewest rows accessed, and no privacy.
 
-An owner that is asked learns that it holds the best row of all; an owner that is not asked learns that it does
-not.
+An owner that is asked learns that it holds the best row of all; an owner that is not asked learns that it
+does not.
 """
 
 from __future__ import annotations
