@@ -67,8 +67,9 @@ def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise:
     """Pay about a total, by a price per row from a noised number of rows; for runs with the clock.
 
     Relation: replace one row of one owner, seen by the others. With the transcript fixed, whether a row is
-    sent depends on that row alone (curator/summary/auctions/clock.py), so that number changes by at most
-    one: Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is post-processing.
+    sent depends on that row alone (curator/summary/auctions/clock.py), so the number of sent rows
+    changes by at most 1. Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is
+    post-processing.
     The transcript of another auction has no finite cost: there the payout adds epsilon to infinity.
 
     Args:

@@ -205,11 +205,11 @@ def targets(
     gammas = [1.0] * len(embeddings) if gammas is None else gammas
     if len(gammas) != len(embeddings):
         raise ConfigError("every embedding needs a weight in the objective", "Correct the weights.")
-    made = []
+    released_targets = []
     for embedding, gamma in zip(embeddings, gammas, strict=True):
         columns = embedding.layout.columns
         scale = np.ones(columns) if masses is None else np.maximum(masses, 1e-6)
         floor = len(embedding.mean) * embedding.sigma**2 * float((1.0 / scale**2).sum())
         embed = embedding_by(embedding.map_spec.make(schema))
-        made.append(Target(embedding.mean, embed, gamma, scale, floor))
-    return made
+        released_targets.append(Target(embedding.mean, embed, gamma, scale, floor))
+    return released_targets

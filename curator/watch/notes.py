@@ -79,7 +79,7 @@ def _planned(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
     return replace(notes, plan=fields["line"])
 
 
-def _left(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
+def _owner_left(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
     return replace(notes, faults={**notes.faults, fields["owner"]: (fields["code"], fields["line"])})
 
 
@@ -92,7 +92,7 @@ _CHANGES: Mapping[str, Callable[[RunNotes, float, Mapping[str, Any]], RunNotes]]
     "round": _round,
     "progress": _progress,
     "planned": _planned,
-    "owner_left": _left,
+    "owner_left": _owner_left,
     "ended": _ended,
 }
 

@@ -27,8 +27,8 @@ constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'|
 directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
 max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute
 differences has a relative rounding error. So each sum is capped where `choose` would cap it, before the
-constant is
-subtracted: a cap moves neighbours no further apart, and the rounding error stays within CHOICE_SLACK.
+constant is subtracted: a cap moves neighbours no further apart, and the rounding error stays within
+CHOICE_SLACK.
 """
 
 from __future__ import annotations
