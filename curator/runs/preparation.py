@@ -301,7 +301,7 @@ class Preparation:
         return median_gamma(self._context.encoded_seeds)
 
     async def _exchange_keys(self, run: Run) -> None:
-        """Bind the owners and add their keys to the plan; the consumer seals the group secret for the keys."""
+        """Bind the owners and add their keys to the plan; the consumer seals the group secret for these."""
         if run.document.planned.sealed:
             return
         context = self._context
