@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curator.run.run import Run
@@ -10,13 +10,18 @@ from curator.runs.context import RunContext
 from curator.runs.families.base import RunBody, no_draw_error
 from curator.runs.public_draws import reference_rows
 from curator.summary.disclosures import SummaryDisclosures
+from curator.summary.hashed import HashedContent
 from curator.summary.run import run_summary
-from curator.summary.secret_draws import check_secret_draw, content_of
 from curator.summary.task import SummaryTask
-from fedkme.exchange import Offer
+from fedkme.errors import ProtocolError
+from fedkme.exchange import Offer, Plan
 from fedkme.features.fourier import RandomFourier
+from fedkme.features.hashes import fault_of_hashes
 from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
+from fedkme.sealed.group import Gift
+from fedkme.tables.schema import Schema
+from fedkme.wire.codecs import secret_draw_of
 from fedkme.wire.journals import RunDocument
 
 
@@ -81,3 +86,28 @@ class SummaryFamily:
         return lambda sessions, record, observer: run_summary(
             task, settings, sessions, noise_for, record, observer, gate
         )
+
+
+def content_of(plan: Plan, gifts: Mapping[str, Gift], schema: Schema) -> HashedContent:
+    """Form of the run's hashed rows, where h1 is drawn from a secret that the curator does not know.
+
+    Raises:
+        ProtocolError: the consumer gave no secret, or several.
+    """
+    commitments = {gift.commitment for gift in gifts.values()}
+    if len(commitments) != 1:
+        raise ProtocolError("the consumer gives no group secret, or more than one")
+    return HashedContent(secret_draw_of(plan.features, commitments.pop()), schema.width)
+
+
+def check_secret_draw(plan: Plan, offer: Offer, schema: Schema) -> None:
+    """Refuse an offer that a run of hashes cannot use.
+
+    Raises:
+        ProtocolError: the offer has no secret or no reference hashes, or contains D_v itself.
+    """
+    if offer.validation is not None or offer.reference is None:
+        raise ProtocolError("D_v itself came, and the curator has no draw to make g~ with")
+    why = fault_of_hashes(offer.reference, content_of(plan, offer.gifts, schema).spec)
+    if why:
+        raise ProtocolError(f"reference hashes of the consumer: {why}")

@@ -145,39 +145,39 @@ class Questions:
 
     def draw(self, call: str) -> str:
         """A question that begins with a word of CALLS."""
-        number = self._one(self._numbers)
+        number = self._pick(self._numbers)
         arguments = {
             "count": self._condition(2) if self._chance(0.7) else "",
             "share": self._condition(2),
-            "quantile": f"{number}, {self._one([0.001, 0.1, 0.5, 0.9, 0.999])}",
-            "histogram": f"{number}, {self._one([1, 3, 10, 50])}" if self._chance(0.7) else number,
-            "corr": f"{number}, {self._one(self._numbers)}",
+            "quantile": f"{number}, {self._pick([0.001, 0.1, 0.5, 0.9, 0.999])}",
+            "histogram": f"{number}, {self._pick([1, 3, 10, 50])}" if self._chance(0.7) else number,
+            "corr": f"{number}, {self._pick(self._numbers)}",
         }.get(call, number)
         text = f"{call}({arguments})"
         if self._chance(0.4):
             text += f" where {self._condition(1)}"
         if self._names and self._chance(0.3):
-            text += f" by {self._one(list(self._names))}"
+            text += f" by {self._pick(list(self._names))}"
         return text
 
     def _condition(self, depth: int) -> str:
         if depth and self._chance(0.5):
-            form = self._one(["not ({0})", "({0} and {1})", "({0} or {1})"])
+            form = self._pick(["not ({0})", "({0} and {1})", "({0} or {1})"])
             return str(form).format(self._condition(depth - 1), self._condition(depth - 1))
         if self._names and self._chance(0.5):
-            name = self._one(list(self._names))
+            name = self._pick(list(self._names))
             values = [f"'{value}'" for value in self._names[name]]
             listed = ", ".join(values[: 1 + int(self._generator.integers(0, len(values)))])
             forms = [f"{name} = {values[0]}", f"{name} != {values[-1]}", f"{name} in ({listed})"]
-            return str(self._one(forms))
-        name = self._one(self._numbers)
+            return str(self._pick(forms))
+        name = self._pick(self._numbers)
         low, high = self._bounds[name]
         value = self._generator.uniform(low - 1.0, high + 1.0)
-        value = self._one([value, low, high, math.floor(value)])
-        sign = self._one(["=", "!=", "<", "<=", ">", ">=", "not in"])
+        value = self._pick([value, low, high, math.floor(value)])
+        sign = self._pick(["=", "!=", "<", "<=", ">", ">=", "not in"])
         return f"{name} {sign} ({value})" if sign == "not in" else f"{name} {sign} {value}"
 
-    def _one(self, choices: list[Any]) -> Any:
+    def _pick(self, choices: list[Any]) -> Any:
         return choices[self._generator.integers(0, len(choices))]
 
     def _chance(self, share: float) -> bool:

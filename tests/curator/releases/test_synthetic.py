@@ -73,7 +73,7 @@ def test_a_written_table_is_read_back_through_the_schema(suffix: str, tmp_path: 
     np.testing.assert_array_equal(back.labels, [0, 1, 1])
 
 
-def test_a_file_has_the_units_of_the_schema(tmp_path: Path) -> None:
+def test_a_file_has_names_and_whole_numbers_in_place_of_codes(tmp_path: Path) -> None:
     write(tmp_path, TABLE, card())
     lines = (tmp_path / "synthetic.csv").read_text().splitlines()
     assert lines[0] == "age,share,work,pixel0,pixel1,income"

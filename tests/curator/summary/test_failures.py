@@ -82,14 +82,14 @@ def test_a_run_that_loses_needed_rows_stops_and_keeps_its_rows(protocol: str) ->
     assert record.closings == {"b": 4}
 
 
-@pytest.mark.parametrize(("last", "kept"), [("invite", 0), ("bid", 2), ("reveal", 3)])
-def test_below_the_quorum_the_run_stops_and_keeps_its_rows(last: str, kept: int) -> None:
+@pytest.mark.parametrize(("last", "rounds"), [("invite", 0), ("bid", 2), ("reveal", 3)])
+def test_below_the_quorum_the_run_stops_and_keeps_its_rows(last: str, rounds: int) -> None:
     # Lost in round 3. If only the answer to an ask is lost, that round still ends with the other's row.
-    record = run(make_task(6), make_settings(quorum=2), with_mortal((9, 9), last, 3 if kept else 1))
+    record = run(make_task(6), make_settings(quorum=2), with_mortal((9, 9), last, 3 if rounds else 1))
     assert record.status == "stopped"
     assert record.reason is not None
     assert "error 21 (quorum): 1 owners are left and the quorum is 2" in record.reason
-    assert len(record.selected) == len(record.rounds) >= min(kept, 2)
+    assert len(record.selected) == len(record.rounds) >= min(rounds, 2)
     assert record.closings.keys() == {"b"}
 
 

@@ -48,8 +48,8 @@ QUERY = QUERIES[1]
 OPEN = Security(dropouts=2)
 
 
-def asked(query: SumQuery, security: Security) -> tuple[SumVector, Security, PlanFor]:
-    """A question under secure aggregation."""
+def secure_question(query: SumQuery, security: Security) -> tuple[SumVector, Security, PlanFor]:
+    """Make a question under secure aggregation."""
     vector = SumVector(query, SCHEMA)
     return vector, security, shares(vector, security)
 
@@ -72,7 +72,7 @@ async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
         await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
     clear = await plain.round.plain_total(vector)
-    masked = await secure.round.secure_total(*asked(query, OPEN))
+    masked = await secure.round.secure_total(*secure_question(query, OPEN))
     assert clear.owners == masked.owners == tuple(plain.owners)
     held = [len(owner.table) for owner in owners]
     for at, moves in ((plain, max(held)), (secure, sum(held))):  # all are told what one of them moves
@@ -90,7 +90,7 @@ async def test_questions_of_a_run_have_names_of_their_own() -> None:
     at = At(owners, OPEN)
     await at.round.invite_all()
     for query in QUERIES:
-        await at.round.secure_total(*asked(query, OPEN))
+        await at.round.secure_total(*secure_question(query, OPEN))
     for owner in owners:
         assert [parameters.run for parameters in owner.parameters] == [f"run-1/{n}" for n in (1, 2, 3, 4)]
         for parameters in owner.parameters:
@@ -109,7 +109,7 @@ async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
         owner.lost_at[phase] = 0
     at = At(owners, OPEN)
     await at.round.invite_all()
-    total = await at.round.secure_total(*asked(QUERY, OPEN))
+    total = await at.round.secure_total(*secure_question(QUERY, OPEN))
     staying = tuple(owner.name for owner in owners if owner not in owners[1:3])
     assert total.owners == (tuple(at.owners) if phase in ("endorse", "unmask") else staying)
     assert total.rows == sum(len(at.owners[name].table) for name in total.owners)
@@ -117,7 +117,7 @@ async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
     assert [fault.owner for fault in at.faults] == ["o001", "o002"]
     assert at.observed == at.faults
     assert tuple(at.round.owners) == staying
-    again = await at.round.secure_total(*asked(QUERIES[0], OPEN))
+    again = await at.round.secure_total(*secure_question(QUERIES[0], OPEN))
     assert again.owners == staying
     assert owners[0].parameters[-1].owners == staying
 
@@ -153,7 +153,7 @@ async def test_too_many_drop_outs_open_nothing(phase: str) -> None:
     at = At(owners, OPEN)
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError, match=rf"{7 - gone} owners sent .* for 'run-1/1'"):
-        await at.round.secure_total(*asked(QUERY, OPEN))
+        await at.round.secure_total(*secure_question(QUERY, OPEN))
     assert len(at.faults) == gone
     if phase != "unmask":
         assert not any(owner.opened for owner in owners)
@@ -189,7 +189,7 @@ async def test_an_owner_whose_message_does_not_fit_leaves(lie: str) -> None:
     owners[1].changes[phase] = change
     at = At(owners, Security(1))
     await at.round.invite_all()
-    total = await at.round.secure_total(*asked(QUERY, Security(1)))
+    total = await at.round.secure_total(*secure_question(QUERY, Security(1)))
     assert [fault.owner for fault in at.faults] == ["o001"]
     assert [name for name in total.owners if name != "o001"] == ["o000", "o002", "o003", "o004"]
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
@@ -209,7 +209,7 @@ async def test_certificates_vouch_for_signing_keys() -> None:
     bare.changes["propose"] = lambda message: KeyBinding(b"", message.key, b"", "o007")
     at = At([*owners, stranger, liar, bare], OPEN, identity=authority.issue("curator", role=Role.CURATOR))
     await at.round.invite_all()
-    total = await at.round.secure_total(*asked(QUERY, OPEN))
+    total = await at.round.secure_total(*secure_question(QUERY, OPEN))
     assert total.owners == tuple(owner.name for owner in owners)
     assert sorted(fault.owner for fault in at.faults) == ["o005", "o006", "o007"]
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
@@ -250,7 +250,7 @@ async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str
     assert again.owners == total.owners
 
 
-async def test_owners_without_rows_or_with_too_many_take_no_part() -> None:
+async def test_owners_that_refuse_or_have_no_rows_or_too_many_take_no_part() -> None:
     # "an empty owner": it is left out with a line; one that refuses or claims what no sum holds, too.
     owners = fakes(5)
     owners[0].changes["invite"] = lambda rows: 0
@@ -337,7 +337,7 @@ async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
     at = At(owners, security, planned=(Gaussian(5.0),))
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError):
-        await at.round.secure_total(*asked(QUERY, security))
+        await at.round.secure_total(*secure_question(QUERY, security))
     lines = at.gate.came()
     noisy = shares(SumVector(QUERY, SCHEMA), security)(5).event
     assert [(line.protected, line.event) for line in lines] == [
@@ -351,8 +351,8 @@ async def test_the_cost_of_a_run_is_written_with_an_owners_first_vector() -> Non
     owners[0].lost_at["propose"] = 1
     at = At(owners, Security(0), planned=(Gaussian(5.0),))
     await at.round.invite_all()
-    await at.round.secure_total(*asked(QUERIES[0], Security(0)))
-    await at.round.secure_total(*asked(QUERIES[1], Security(0)))
+    await at.round.secure_total(*secure_question(QUERIES[0], Security(0)))
+    await at.round.secure_total(*secure_question(QUERIES[1], Security(0)))
     mine = [(line.nonce, line.observer) for line in at.gate.came() if line.protected == "o001"]
     sums = [f"sums {number} {QUERIES[number - 2].digest[:32]}" for number in (2, 3)]
     assert mine == [("release 0", "lab"), *((nonce, CURATOR) for nonce in sums)]
@@ -376,7 +376,7 @@ async def test_any_one_masked_message_is_uniform() -> None:
     at = At(owners, security)
     await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
-    await at.round.secure_total(*asked(query, security))
+    await at.round.secure_total(*secure_question(query, security))
     bits = owners[0].parameters[0].bits
     for owner in owners:
         assert chi_square(owner.words[1], bits) < LIMIT
