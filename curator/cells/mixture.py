@@ -8,22 +8,23 @@ cells, nu/m D_v's, both noisy; s_i its share of all rows; a kind is all parts of
 
 with W_g = sum over g of w_i and f_i = s_i / sum over g of s: **parts of one kind are used in proportion to
 their rows, but for differences that noise does not explain**. Two parts with the same rows have histograms
-that differ by noise alone, of deviation sigma_i in each cell. That moves the slope of the first term by about
-2 sigma_i ||r||, r its residual, and the last term answers with w_i - f_i W_g = f_i sigma_i ||r|| / lam_g. So
+that differ by noise alone, of deviation sigma_i in each cell. This noise moves the slope of the first term by
+about 2 sigma_i ||r||, r its residual, and the last term balances it at w_i - f_i W_g = f_i sigma_i ||r|| /
+lam_g. So
 
     lam_g = EVENNESS ||r|| (sum over g of f_i sigma_i) / W_g
 
-leaves a deviation of f_i W_g / EVENNESS, whatever the noise, the number of owners and how far D_v is from all
-of them; ||r|| and W_g are those of a first fit whose parts are the kinds, each as all its owners together.
+leaves a deviation of f_i W_g / EVENNESS, for any noise, any number of owners and any distance of D_v from the
+owners; ||r|| and W_g come from a first fit whose parts are the kinds, each with all its owners pooled.
 Without noise lam is 0.
 
-**What no mixture explains is ordered by rows.** Where D_v is a category that every owner has a few rows of,
-the fit gives all weight to the owners in which it is a little more frequent, and they run out of it. So
-orders go by (1 - t) w + t s (`shared`): t is the share of the squared distance of nu/m from the pool that w
-leaves, each without the noise that is expected in it, B (sigma_v^2 + sum_i w_i^2 sigma_i^2). For D_v that
-is a mixture of owners t is near 0, whatever the noise.
+**The part of D_v that no mixture explains is ordered in proportion to rows.** Suppose D_v is a category of
+which every owner has a few rows. The fit gives all weight to the owners in which the category is a little
+more frequent, and these owners run out of its rows. So orders follow (1 - t) w + t s (`shared`): t is the
+squared distance of nu/m from the mixture w over that from the pool, each less its expected noise, B
+(sigma_v^2 + sum_i w_i^2 sigma_i^2). For a D_v that is a mixture of owners t is near 0, whatever the noise.
 
-Everything is symmetric in owners: equal histograms and sizes get equal weights.
+The fit is symmetric in owners: equal histograms and sizes get equal weights.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from fedkme.arrays import FloatArray, IntArray
 MASS_WEIGHT = 3.0
 RIDGE = 0.02
 EVENNESS = 4.0
-"""Deviations of the noise that move an owner's part of a kind by all of it."""
+"""Deviations of the noise that move an owner's share of a kind by its full size."""
 _EMPTY = 1e-12
 _LEAST_SHARE = 1e-6
-"""Least share of rows that weights are divided by."""
+"""Smallest share of rows by which weights are divided."""
 _STEPS = 800
-"""Newton steps at most; 800 random problems took 173 or fewer, with noise 2 to 20."""
+"""Most Newton steps; 800 random problems took at most 173, with noise 2 to 20."""
 _ROUNDING = 1e-13
-"""Slopes of this size, of the largest, are 0."""
+"""Slopes below this part of the largest slope count as 0."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Parts:
-    """Parts that D_v is to be mixed of.
+    """Parts whose mixture is to approximate D_v.
 
     Attributes:
         shares: q, (P, B), each a distribution over cells, or 0.
@@ -102,18 +103,18 @@ def shared(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float = 0.0
 
 
 def _present(parts: Parts) -> FloatArray:
-    """Mass of parts, 0 for those without a histogram."""
+    """Mass of each part, 0 for a part without a histogram."""
     return np.where(parts.shares.any(axis=1), parts.mass, 0.0)
 
 
 def _distance(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float) -> float:
-    """Squared distance of D_v from parts so weighted, less what noise is expected to add to it."""
+    """Squared distance of D_v from the mixture with these weights, less the expected effect of noise."""
     seen = np.square(nu - weights @ parts.shares).sum()
     return float(seen - len(nu) * (noise**2 + np.square(weights * parts.noise).sum()))
 
 
 def _pull(parts: Parts, mass: FloatArray, nu: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The last term as w'(D + U C U')w: D, (P,); U, (P, 2 G) for G kinds; C.
+    """Write the last term as w'(D + U C U')w: D, (P,); U, (P, 2 G) for G kinds; C.
 
     With F_i = max(f_i, _LEAST_SHARE) below the line, a kind's part of it is
     lam_g (sum w_i^2/F_i - 2 W_g sum w_i f_i/F_i + W_g^2 sum f_i^2/F_i).
@@ -153,8 +154,8 @@ def nonnegative(
     """Minimise w'D w + (U'w - t)'C(U'w - t) over w >= 0, (P,), with work that is linear in P.
 
     D + U C U' is positive definite. With y = C(U'w - t) the gradient at w is D w + U y, so that w is -U y/D
-    where this is above 0 and 0 elsewhere. Newton steps in y end where no entry changes sides; some of them
-    are shorter, since whole ones may go round in circles without noise.
+    where -U y/D is above 0, and 0 elsewhere. Newton steps in y end where no entry changes sides; some steps
+    are shortened, since full steps may cycle without noise.
 
     Args:
         diagonal: D, (P,), > 0.

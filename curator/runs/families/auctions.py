@@ -1,4 +1,4 @@
-"""Family of summaries by Algorithm 3 and by uniform draws: checks of their offers, and their run's body."""
+"""Family of summaries by Algorithm 3 and by uniform draws: checks of offers, and the run's body."""
 
 from __future__ import annotations
 

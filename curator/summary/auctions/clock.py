@@ -7,7 +7,7 @@ owner is told the price, and every unsent row that is worth the price is sent. T
 take rows from the pool.
 
 **Worth** of a row: its marginal gain, plus the public spread times the row's own constant. In tables with few
-columns thousands of rows have equal gains, and a price that one of these rows is worth all of them are worth.
+columns thousands of rows have equal gains, and if one of them is worth a price, all are.
 The constants spread such rows (`fedkme/embeddings/tie_breaks.py`), so that N(v) grows between two prices as
 it does among rows that differ. An owner derives constants from its store's secret, the run's name and the
 row's place in the file (`owner/consent/pools.py`), not from the rows' contents; a restart gives the same
