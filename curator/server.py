@@ -68,12 +68,12 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
     with contextlib.ExitStack() as open_now:
         say, counters, measured_store = with_time_left(reporter.say), None, store
         if settings.metrics is not None:
-            say, counters, measured_store = _measured(
+            say, counters, measured_store = _with_metrics(
                 settings.metrics, settings.metrics_anywhere, store, reporter, say, open_now
             )
         watch: CuratorWatch | None = None
         if settings.page is not None:
-            say, watch = _watched(settings, measured_store, say)
+            say, watch = _with_watch(settings, measured_store, say)
         schema = load_schema(settings.schema_file)
         members = expected_members(settings, measured_store, say)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
@@ -132,7 +132,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
     reporter.say("stopped")
 
 
-def _measured(
+def _with_metrics(
     address: str,
     anywhere: bool,
     store: Store,
@@ -154,17 +154,17 @@ def _measured(
     spending = open_now.enter_context(contextlib.closing(Spending(store, metrics.registry, unreadable)))
     reporter.say("metrics", address=where)
 
-    def counted(event: str, **fields: Any) -> None:
+    def counted_say(event: str, **fields: Any) -> None:
         say(event, **fields)
         if event == "refused":
             metrics.refused(fields["code"])
         elif event == "ended":
             spending.refresh()
 
-    return counted, metrics, timed(store, metrics.registry)
+    return counted_say, metrics, timed(store, metrics.registry)
 
 
-def _watched(
+def _with_watch(
     settings: CuratorSettings, store: Store, say: Callable[..., None]
 ) -> tuple[Callable[..., None], CuratorWatch]:
     """Add the parts that `page` needs: reports that feed the watch, and the watch itself."""
@@ -172,11 +172,11 @@ def _watched(
 
     watch = CuratorWatch(settings, store)
 
-    def heard(event: str, **fields: Any) -> None:
+    def watched_say(event: str, **fields: Any) -> None:
         watch.hear(event, fields)
         say(event, **fields)
 
-    return heard, watch
+    return watched_say, watch
 
 
 @contextlib.contextmanager

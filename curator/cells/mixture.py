@@ -87,7 +87,7 @@ def mixture(parts: Parts, nu: FloatArray) -> FloatArray:
 
 
 def shared(parts: Parts, weights: FloatArray, nu: FloatArray, noise: float = 0.0) -> FloatArray:
-    """(1 - t) w + t s, (P,): what no mixture explains of D_v is shared by rows.
+    """Compute (1 - t) w + t s, (P,): the part of D_v that no mixture explains is shared by rows.
 
     Args:
         parts: by owner, or by owner and class.

@@ -170,7 +170,7 @@ async def _fill(
         return None
     sizes = {name: record.owner_rows[name] for name in counted or roster.names}
     orders = _orders(task, counted, sizes)
-    record.released = _released(task, record, counted, sizes, orders)
+    record.released = _released_values(task, record, counted, sizes, orders)
     directives = dict(zip(sizes, orders.directives(), strict=True))
     answers = await roster.ask(1, _fill_order, directives)
     received: list[tuple[str, AnyRow]] = []
@@ -272,7 +272,7 @@ async def _delivered_places(task: CellTask, received: Sequence[tuple[str, AnyRow
     return [int(place) for place in places]
 
 
-def _released(
+def _released_values(
     task: CellTask,
     record: SummaryRecord,
     counted: Mapping[str, IntArray],

@@ -79,7 +79,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         await self._preparation.ended(run)
         outcome = read_release(self._directory / run.name)
         if isinstance(outcome.fault, NotMadeError) and was_over:
-            outcome = await self._completed(run)
+            outcome = await self._complete(run)
         for path in outcome.files:
             data = path.read_bytes()
             for start in range(0, max(len(data), 1), CHUNK_BYTES):
@@ -91,7 +91,7 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         ended = pb.ReleaseOutcome(rows=outcome.rows, owners=outcome.owners)
         await line.tell(pb.ReleaseMessage(outcome=ended))
 
-    async def _completed(self, run: Run) -> ReleaseOutcome:
+    async def _complete(self, run: Run) -> ReleaseOutcome:
         """Make the missing files of a release; one of several calls makes the files, the others read them."""
         folder = self._directory / run.name
         async with self._completing:

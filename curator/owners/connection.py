@@ -246,9 +246,11 @@ class OwnerConnection:
     def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Coroutine[Any, Any, Answer]:
         """Send a directive and wait for its answer; an invitation may also wait for an approval."""
         waits = self._approval_s > 0.0 and isinstance(directive.body, (Invitation, Consider))
-        return (self._approved if waits else self._exchange)(directive, limits, traffic)
+        return (self._exchange_until_approved if waits else self._exchange)(directive, limits, traffic)
 
-    async def _approved(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
+    async def _exchange_until_approved(
+        self, directive: Directive, limits: Limits, traffic: Traffic
+    ) -> Answer:
         """Send the directive again and again while the owner says that an approval is missing."""
         pause, since = FIRST_PAUSE_S, time.time()
         end = time.monotonic() + self._approval_s

@@ -154,7 +154,7 @@ class Members:
             raise ProtocolError(f"{name} drew an odd instance")
         fenced = self._fenced.setdefault(name, {})
         if instance in fenced:
-            raise _fenced(name, self._epochs[name])
+            raise _fenced_error(name, self._epochs[name])
         connection = self.connection(name)
         ticket = self._tickets[name] = self._tickets.get(name, 0) + 1
         before = self._instances.get(name)
@@ -172,7 +172,7 @@ class Members:
             old.cut()
         await stream.write(welcome_to_wire(self._epochs[name], self._runs.get(name, ()), hello.version))
         if self._tickets[name] != ticket:  # another process joined while this one was being welcomed
-            raise _fenced(name, self._epochs[name])
+            raise _fenced_error(name, self._epochs[name])
         self._sizes.pop(name, None)
         if hello.rows is not None:
             self._sizes[name] = hello.rows
@@ -183,7 +183,7 @@ class Members:
         return connection
 
     async def _fence(self, name: str, old: Stream) -> None:
-        error = _fenced(name, self._epochs[name])
+        error = _fenced_error(name, self._epochs[name])
         self._say("fenced", owner=name, epoch=self._epochs[name])
         self.connection(name).detach(old)
         with contextlib.suppress(ConnectionFailedError):
@@ -227,7 +227,7 @@ class Members:
         return self._epochs.get(name, 0) + 1
 
 
-def _fenced(name: str, epoch: int) -> FencedError:
+def _fenced_error(name: str, epoch: int) -> FencedError:
     return FencedError(
         f"another process of {name} has joined, as number {epoch}, and is served in place of this one",
         "Leave one of the two running; if you started one, issue a new certificate.",

@@ -109,11 +109,11 @@ def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = Tru
         for e in estimates
         if e.sound and not e.concern and e.accessed <= limit and (pruning or not e.prunes)
     ]
-    chosen = _chosen(fit)
+    chosen = _choose(fit)
     return Recommendation(facts, estimates, chosen.name, _reason(chosen, estimates), tuple(_cautions(facts)))
 
 
-def _chosen(fit: Sequence[Forecast]) -> Forecast:
+def _choose(fit: Sequence[Forecast]) -> Forecast:
     by_rho = {e.ratio: e for e in fit if e.protocol == "cells"}
     cells = next((by_rho[rho] for rho in PREFERRED if rho in by_rho), None)
     if cells is not None:

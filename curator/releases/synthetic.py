@@ -120,9 +120,10 @@ class DataCard:
             lines.append(f"| {name} | {figure.epsilon:.4g} | {figure.delta:g} | {method} |")
         lines += ["", "## Columns", "", "| column | kind | domain |", "|---|---|---|"]
         lines += [
-            f"| {_cell(name)} | {kind} | {_cell(domain)} |" for name, kind, domain in _described(self.schema)
+            f"| {_cell(name)} | {kind} | {_cell(domain)} |"
+            for name, kind, domain in _column_rows(self.schema)
         ]
-        lines += self._answered()
+        lines += self._answer_lines()
         lines += ["", "## Utility", "", f"Measured on: {self.utility_rows}.", ""]
         if self.utility:
             lines += ["| figure | value |", "|---|---|"]
@@ -140,7 +141,7 @@ class DataCard:
             lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
-    def _answered(self) -> list[str]:
+    def _answer_lines(self) -> list[str]:
         if not self.answers:
             return []
         lines = [
@@ -157,11 +158,11 @@ class DataCard:
             *lines,
             "",
             "noise, sampling: standard deviations; unseen: a bound, which the interval counts.",
-            *_judged(self.answers),
+            *_verdict_lines(self.answers),
         ]
 
 
-def _judged(answers: Sequence[Answer]) -> list[str]:
+def _verdict_lines(answers: Sequence[Answer]) -> list[str]:
     verdict = verdict_on(answers)
     if verdict is None:
         return []
@@ -227,7 +228,7 @@ def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
     return out.getvalue()
 
 
-def _described(schema: Schema) -> list[tuple[str, str, str]]:
+def _column_rows(schema: Schema) -> list[tuple[str, str, str]]:
     described = []
     for column in schema.columns:
         name = column.name if column.count == 1 else f"{column.names[0]} to {column.names[-1]}"

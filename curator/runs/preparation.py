@@ -148,7 +148,7 @@ class Preparation:
             FedkmeError: the request is refused.
         """
         self._check_release(request)
-        settings = await in_thread(self._completed, request.settings)  # makes feature maps
+        settings = await in_thread(self._complete_settings, request.settings)  # makes feature maps
         before = self._runs.asked_before(request.consumer, request.request_id)  # by a faster call
         if before is not None:
             return before
@@ -323,7 +323,7 @@ class Preparation:
             context.store.update_run(run.name, document=document.to_bytes())
         run.document = document
 
-    def _completed(self, text: str) -> str:
+    def _complete_settings(self, text: str) -> str:
         """Complete a release's settings: every public choice is made."""
         curator = self._context.settings
         settings = settings_from_json(text)

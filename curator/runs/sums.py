@@ -55,7 +55,7 @@ async def run_sums(
     charges = SumCharges(invitation, context.ledger, context.store, written, context.journaled)
     if invitation.security is not None and charges.interrupted:
         charges.end()
-        raise _opened(invitation)
+        raise _opened_error(invitation)
     sums = OwnerSums(
         sessions,
         invitation,
@@ -86,7 +86,7 @@ async def run_sums(
     return await to_the_end(ask_and_keep())  # a curator that is told to stop lets owners finish opening a sum
 
 
-def _opened(invitation: Invitation) -> SecureAggregationError:
+def _opened_error(invitation: Invitation) -> SecureAggregationError:
     what = "sketch" if invitation.protocol == SKETCH else "sum"
     return SecureAggregationError(
         f"the curator stopped while the owners of {invitation.run.partition('/')[0]} opened a {what}",

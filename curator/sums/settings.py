@@ -17,8 +17,8 @@ class SecuritySettings(Settings):
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
     colluders: int = Field(1, ge=0)
-    """T: owners that may collude with the curator and learn of others' rows only the total. With two owners no
-    owner can: take 0."""
+    """T: owners that may collude with the curator and learn of others' rows the total alone. With two owners
+    neither can: take 0."""
 
     @model_validator(mode="before")
     @classmethod

@@ -95,7 +95,7 @@ async def rounds(
     model = fit(sizes, fitted, rows, _ITERATIONS)
     for number in range(ROUNDS):
         piece = budget.left / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
-        chosen = _chosen(_candidates(model, fitted, rough, rows), piece, fitted, sizes, cells)
+        chosen = _choose_pairs(_candidates(model, fitted, rough, rows), piece, fitted, sizes, cells)
         spent = budget.spent / budget.total
         tables = "1 table" if len(chosen) == 1 else f"{len(chosen)} tables"
         report("measuring", f"round {number + 1} of {ROUNDS}: {tables}", spent)
@@ -177,7 +177,7 @@ def _candidates(
     return candidates
 
 
-def _chosen(
+def _choose_pairs(
     candidates: Mapping[Clique, _Candidate],
     cost: float,
     fitted: Iterable[Measurement],

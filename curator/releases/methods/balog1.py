@@ -106,7 +106,7 @@ def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, 
                 )
             rows = np.asarray(seeds.values, np.float64)
         case GaussianPoints(scale=scale):
-            return _drawn(schema, settings.points, scale, seed)
+            return _gaussian_rows(schema, settings.points, scale, seed)
         case GivenPoints():
             rows = settings.z.matrix(schema.width)
             schema.check(Table(rows), "public points")
@@ -118,7 +118,7 @@ def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, 
     return rows[: settings.points]
 
 
-def _drawn(schema: Schema, count: int, scale: float, seed: int) -> FloatArray:
+def _gaussian_rows(schema: Schema, count: int, scale: float, seed: int) -> FloatArray:
     """Draw N(middle, scale^2 I) in model space, folded at the bounds; all categories are equally likely."""
     domain = Domain(schema)
     drawn = gaussian_points(count, schema.encoded_width, scale, seed, 0.5)

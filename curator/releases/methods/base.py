@@ -126,7 +126,7 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         rows = oracle.rows
         if rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        question = await in_thread(self._usable, rows, oracle.noise_ratio)
+        question = await in_thread(self._usable_question, rows, oracle.noise_ratio)
         oracle.tell("measuring", "owners add up features of their rows", 0.0)
         released = await oracle.joint(question.query, question.release)
         return await in_thread(self._encoded, question, released, oracle.owners)
@@ -147,7 +147,7 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         making.step("rows of the release", lambda: self.make(stored, making))
         return making.finished
 
-    def _usable(self, rows: int, noise_ratio: float) -> Question:
+    def _usable_question(self, rows: int, noise_ratio: float) -> Question:
         epsilon, delta = self.settings.of_row, self.settings.delta
         question = self.question(rows, epsilon)
         question.check(self.schema)

@@ -207,7 +207,7 @@ class MarginalsMethod:
             settings=stored.settings,
             utility_rows="none; the answers come from the release itself",
             answers=card_answers(lambda: CountEvidence(stored), making),
-            notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
+            notes=[f"{len(measured)} marginals were measured: {_clique_names(measured, self._binning)}"],
         )
         make_synthetic(table, card, making)
 
@@ -300,6 +300,6 @@ def _sampled(table: Table, generator: np.random.Generator) -> Table:
     return table.take(generator.integers(0, len(table), len(table)))
 
 
-def _spelled(measured: Sequence[Measurement], binning: Binning) -> str:
+def _clique_names(measured: Sequence[Measurement], binning: Binning) -> str:
     names = binning.names
     return "; ".join(sorted({" x ".join(names[c] for c in measurement.clique) for measurement in measured}))

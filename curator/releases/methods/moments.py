@@ -80,7 +80,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         """Ask both questions; the first answer is on disk before the second question follows from it."""
         if (rows := oracle.rows) < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        planned = await in_thread(self._usable, rows, oracle.noise_ratio)
+        planned = await in_thread(self._usable_question, rows, oracle.noise_ratio)
         epsilon = self.settings.of_row
         (features,) = self._first.maps
         assert isinstance(features, ShellMoments)
