@@ -147,19 +147,19 @@ class JournaledNoise:
         self._purpose = purpose
 
     def uniform(self, size: int) -> FloatArray:
-        """Draw from the source, or take what it drew before."""
+        """Draw from the source, or replay an earlier draw."""
         return self._draw(size, lambda: self._source.uniform(size))
 
     def laplace(self, scale: float, size: int) -> FloatArray:
-        """Draw from the source, or take what it drew before."""
+        """Draw from the source, or replay an earlier draw."""
         return self._draw(size, lambda: self._source.laplace(scale, size))
 
     def gaussian(self, scale: float, size: int) -> FloatArray:
-        """Draw from the source, or take what it drew before."""
+        """Draw from the source, or replay an earlier draw."""
         return self._draw(size, lambda: self._source.gaussian(scale, size))
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Draw from the source, or take what it drew before; whole numbers below 2^53 survive as floats."""
+        """Draw from the source, or replay an earlier draw; whole numbers below 2^53 survive as floats."""
         source = on_integers(self._source)
         drawn = self._draw(size, lambda: source.discrete_laplace(scale, size).astype(np.float64))
         return drawn.astype(np.int64)

@@ -69,7 +69,7 @@ class RecordFolder:
         """Write the folder of a summary.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the record cannot be written.
         """
         with _room(run):
             write_run(self._directory / run, record, facts)
@@ -80,7 +80,7 @@ class RecordFolder:
         """Write the folder of a release.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the record cannot be written.
         """
         with _room(run):
             write_release(self._directory / run, record, files, facts)

@@ -36,14 +36,14 @@ class SumDisclosures:
         self._seen: set[str] = set()
         self._came: dict[Disclosure, None] = {}  # a set that keeps the order
         self._before = dict.fromkeys(expected)
-        self._asked: dict[Disclosure, None] = {}
+        self._expected: dict[Disclosure, None] = {}
 
     def expect(
         self, number: int, owners: Iterable[str], vector: SumVector, event: Event | None = None
     ) -> None:
         """Note that owners are about to be asked for vectors; arguments are those of `receive_vector`."""
-        self._before |= self._asked
-        self._asked = dict.fromkeys(
+        self._before |= self._expected
+        self._expected = dict.fromkeys(
             line for owner in owners for line in self._lines(number, owner, vector, event)
         )
 
@@ -61,11 +61,11 @@ class SumDisclosures:
 
     def decline(self, owner: str) -> None:
         """Note that an owner refused to send a vector, and so wrote no line."""
-        self._asked = {line: None for line in self._asked if line.protected != owner}
+        self._expected = {line: None for line in self._expected if line.protected != owner}
 
     def at_most(self) -> list[Disclosure]:
         """Unwritten lines of vectors that came or may be on their way, also from an earlier attempt."""
-        return self._unwritten({**self._came, **self._before, **self._asked})
+        return self._unwritten({**self._came, **self._before, **self._expected})
 
     def came(self) -> list[Disclosure]:
         """Unwritten lines of vectors that came, sorted by question and owner."""

@@ -159,7 +159,7 @@ class SumRound:
 
         Raises:
             QuorumError: too few owners are left.
-            DataError: they have more rows than sums can hold.
+            DataError: the owners have more rows than sums can hold.
         """
         self._check_rows(vector)
         self._check_quorum()
@@ -194,7 +194,7 @@ class SumRound:
             QuorumError: too few owners are left.
             SecureAggregationError: too few owners answered a phase, or the sum failed a check; nothing is
                 opened.
-            DataError: they have more rows than sums can hold.
+            DataError: the owners have more rows than sums can hold.
             ConfigError: the sums do not fit 64 bits, or the step is too coarse for the promised privacy.
         """
         parameters, plan, keys = await self._agree(vector, security, plan_for)
