@@ -71,7 +71,7 @@ class RecordFolder:
         Raises:
             StoreError: the record cannot be written.
         """
-        with _room(run):
+        with _store_errors(run):
             write_run(self._directory / run, record, facts)
 
     def keep_release(
@@ -82,7 +82,7 @@ class RecordFolder:
         Raises:
             StoreError: the record cannot be written.
         """
-        with _room(run):
+        with _store_errors(run):
             write_release(self._directory / run, record, files, facts)
 
     def has(self, run: str) -> bool:
@@ -90,7 +90,7 @@ class RecordFolder:
         return (self._directory / run).exists()
 
 
-def _room(run: str) -> AbstractContextManager[None]:
+def _store_errors(run: str) -> AbstractContextManager[None]:
     remedy = "Make room, and start the curator again: the run goes on."
     return on_disk(f"the record of {run} cannot be written", remedy, StoreError)
 
