@@ -184,7 +184,7 @@ async def test_shares_of_small_noise_are_taken_in_finer_steps() -> None:
     assert np.abs(noise).max() < 6 * answer.embeddings[0].sigma
 
 
-@pytest.mark.parametrize("said", [False, True])
+@pytest.mark.parametrize("value", [False, True])
 def test_the_withdrawn_noise_setting_is_refused_with_a_reason(value: bool) -> None:
     words = "'security' is wrong: 'distributed_noise' is withdrawn: .* exact sums .*; remove it"
     with pytest.raises(ConfigError, match=words):
