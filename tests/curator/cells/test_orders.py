@@ -39,7 +39,7 @@ def test_uniform_rows_are_split_in_proportion_to_owners_rows() -> None:
 
 
 def test_a_d_v_that_looks_like_the_pool_gets_half_of_its_rows_uniformly() -> None:
-    """Where D_v's histogram says no more than the pool's, orders by it would follow noise."""
+    """Orders by a histogram of D_v that says no more than the pool's would follow noise."""
     pool = np.full((3, 32), 40)
     noise, rng = histogram_noise(1.0), np.random.default_rng(0)
     laws = {"alike": np.full(32, 1 / 32), "other": rng.dirichlet(np.full(32, 0.1))}
