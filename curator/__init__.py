@@ -1,1 +1,1 @@
-"""The curator: runs the protocols over the owners who dialled in."""
+"""Curator: runs the protocols over the owners that have joined, for the consumers that ask."""

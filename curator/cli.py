@@ -31,7 +31,7 @@ def serve(
     page: Annotated[str | None, typer.Option(help="HOST:PORT of a page to watch, on this machine.")] = None,
     supervised: Supervised = False,
 ) -> None:
-    """Serve owners and consumers until told to stop."""
+    """Serve owners and consumers until the process is told to stop."""
 
     def load() -> CuratorSettings:
         settings = load_settings(CuratorSettings, config)
@@ -46,7 +46,7 @@ def page_addresses(
 ) -> None:
     """Print the addresses of the page to watch: the operator's own, and one to hand to each party.
 
-    An address with a token opens one view; who has it sees that view.
+    An address with a token opens one view: whoever has the address sees the view.
     """
     settings = load_settings(CuratorSettings, config)
     if settings.page is None:
@@ -79,28 +79,26 @@ def ledger(
 )
 def runs(
     config: Annotated[Path, typer.Argument(help="CURATOR.toml")],
-    latest: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The last N that were asked for alone.")
-    ] = None,
+    latest: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the N latest runs.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List every run, also while the curator serves: whose, how far, since when."""
+    """List every run with its consumer, its status and its start, also while the curator serves."""
     settings = load_settings(CuratorSettings, config)
     with contextlib.closing(read_store(settings.journal, CURATOR)) as store:
-        found = [_plain(row) for row in store.runs(latest=latest)]
+        entries = [_entry(row) for row in store.runs(latest=latest)]
     if as_json:
-        print_json(found)
+        print_json(entries)
         return
     typer.echo(f"{'run':<24}{'consumer':<20}{'status':<12}{'kind':<12}{'rows':>8}  opened")
-    for each in found:
-        rows = "-" if each["rows"] is None else each["rows"]
+    for entry in entries:
+        rows = "-" if entry["rows"] is None else entry["rows"]
         typer.echo(
-            f"{each['run']:<24}{each['consumer']:<20}{each['status']:<12}{each['kind']:<12}{rows:>8}  "
-            f"{each['opened']}"
+            f"{entry['run']:<24}{entry['consumer']:<20}{entry['status']:<12}{entry['kind']:<12}{rows:>8}  "
+            f"{entry['opened']}"
         )
 
 
-def _plain(row: RunRow) -> dict[str, Any]:
+def _entry(row: RunRow) -> dict[str, Any]:
     document = run_document_from_bytes(row.document)
     kind = kind_of(document)
     return {

@@ -21,16 +21,16 @@ SERVICES = (
     summaries_pb2.DESCRIPTOR.services_by_name["Summaries"].full_name,
 )
 CLOCK, RELEASE, VERSIONS = "fedkme-clock", "fedkme-release", "fedkme-versions"
-"""Trailers of an answer: Unix seconds here, the release, and versions of the contract."""
+"""Trailers of an answer: the curator's Unix seconds, its release, and its versions of the contract."""
 REFUSED = "fedkme-refused"
-"""Trailer for a caller whose certificate lets it do nothing else here: why, as JSON of cause and remedy."""
+"""Trailer for a caller whose certificate is revoked: cause and remedy, as JSON."""
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no types
-    """grpc.health.v1, for any certificate of the authority: it says nothing of runs or parties.
+    """Service grpc.health.v1, for any certificate of the authority; it tells nothing about runs or parties.
 
-    An answer's trailers say this host's time and versions, so that a party can compare before it joins, and
-    to whom its certificate is of no use any more, why.
+    An answer's trailers give this host's time and versions, so that a party can compare them before it joins,
+    and tell a party with a revoked certificate why it is refused.
     """
 
     def __init__(self, admission: CertificateCheck) -> None:
@@ -40,34 +40,34 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
         """Answer whether the curator, or one of its services, takes new work."""
         versions = codecs.VERSIONS
-        refused = []
+        refusal = []
         try:
             self._admission.check_revoked(context)
         except IdentityError as error:
-            refused = [(REFUSED, json.dumps([error.cause, error.remedy]))]
+            refusal = [(REFUSED, json.dumps([error.cause, error.remedy]))]
         context.set_trailing_metadata(
             (
                 (CLOCK, f"{time.time():.6f}"),
                 (RELEASE, __version__),
                 (VERSIONS, f"{versions.oldest}-{versions.newest}"),
-                *refused,
+                *refusal,
             )
         )
         return await self._states.Check(request, context)
 
     async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
-        """Answer whether it takes new work, and again when that changes."""
+        """Answer whether the curator takes new work, and answer again on each change."""
         await self._states.Watch(request, context)
 
     async def serving(self, does: bool) -> None:
-        """Say that new work is taken from now on, or not."""
+        """Set whether the curator takes new work from now on."""
         state = health_pb2.HealthCheckResponse
         for service in ("", *SERVICES):
             await self._states.set(service, state.SERVING if does else state.NOT_SERVING)
 
 
 async def add_health(server: grpc.aio.Server, reflection: bool, admission: CertificateCheck) -> Health:
-    """Add the health service, which says NOT_SERVING until told otherwise, and reflection if asked for."""
+    """Add the health service, NOT_SERVING at first, and the reflection service where `reflection` is set."""
     health = Health(admission)
     await health.serving(False)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)

@@ -17,7 +17,7 @@ _ROUND_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0
 
 
 class CuratorMetrics:
-    """Counts what runs do, in figures of a registry."""
+    """Counts rounds, accesses and refusals in a Prometheus registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -44,26 +44,26 @@ class CuratorMetrics:
         self._refusals.labels(str(code)).inc()
 
     def watch(self, members: Members, runs: RunQueue) -> None:
-        """Read states and bytes of these when somebody asks."""
+        """Export states and traffic of `members` and `runs` whenever the registry is read."""
         self.registry.register(_States(members, runs))
 
 
 class _States(Collector):
-    """Figures that others keep anyway; read in the exporter's thread."""
+    """States and traffic that members and runs keep anyway; read in the exporter's thread."""
 
     def __init__(self, members: Members, runs: RunQueue) -> None:
         self._members = members
         self._runs = runs
 
     def collect(self) -> Iterator[Metric]:
-        here = GaugeMetricFamily("fedkme_owner_stream", "Whether an owner has a stream", labels=["owner"])
+        streams = GaugeMetricFamily("fedkme_owner_stream", "Whether an owner has a stream", labels=["owner"])
         sent = "Bytes of protocol messages in this process, without framing and TLS"
         traffic = CounterMetricFamily("fedkme_bytes", sent, labels=["owner", "direction"])
         for connection in self._members.connections():
-            here.add_metric([connection.name], float(connection.stream is not None))
+            streams.add_metric([connection.name], float(connection.stream is not None))
             traffic.add_metric([connection.name, "sent"], connection.traffic.sent)
             traffic.add_metric([connection.name, "received"], connection.traffic.received)
         runs = GaugeMetricFamily("fedkme_runs", "Open runs", labels=["status"])
         for status, count in self._runs.counts().items():
             runs.add_metric([status], count)
-        yield from (here, traffic, runs)
+        yield from (streams, traffic, runs)

@@ -1,6 +1,6 @@
-"""A curator put together: its runs and the services of its one port.
+"""The whole curator: its runs and the services of its one port.
 
-It is the same on a host and in a simulation; what differs is its context and the server that carries it.
+The curator is the same on a host and in a simulation; only its context and the server that carries it differ.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from fedkme.wire.v1 import owners_pb2_grpc, releases_pb2_grpc, summaries_pb2_grp
 
 
 class CuratorParty:
-    """A curator's runs, and what answers owners and consumers.
+    """A curator's runs, and the services that answer owners and consumers.
 
     Attributes:
-        runs: all that are known.
-        calls: of consumers.
+        runs: all runs of the curator.
+        calls: open calls of consumers.
     """
 
     def __init__(self, context: RunContext, members: Members, admission: CertificateCheck) -> None:
-        """Take up the runs that an earlier process left open; nothing begins yet."""
+        """Take up the runs that an earlier process left open, without starting any run."""
         settings = context.settings
         lifecycle = Lifecycle(context)
         self.runs = RunQueue(context.store, lifecycle.carry_out, settings.runs_at_once)
@@ -60,17 +60,17 @@ class CuratorParty:
         releases_pb2_grpc.add_ReleasesServicer_to_server(self._releases, server)
 
     def start(self) -> None:
-        """Begin what may begin, and go on with what was left open."""
+        """Start the runs that may start, and continue those left open."""
         self.runs.start()
         self._agreement.resume(self._agreed_on)
 
     async def suspend(self) -> None:
-        """Let go of all that is under way; it goes on when the curator starts again."""
+        """Suspend all runs under way; they continue when the curator starts again."""
         await self.runs.suspend()
         await self._agreement.suspend()
 
 
 def expected_members(settings: CuratorSettings, store: Store, say: Callable[..., None]) -> Members:
-    """Owners that a curator's settings expect, whose processes its store counts."""
+    """Register of the owners that the settings expect; the store counts their processes."""
     times = settings.progress_s, settings.grace_s
     return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s)

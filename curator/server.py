@@ -1,4 +1,4 @@
-"""The curator's process: one port for owners and consumers."""
+"""Process of a curator: one port for owners and consumers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.tls import renewing_server_credentials
 
 if TYPE_CHECKING:
-    from curator.metrics import CuratorMetrics  # imported only where figures are asked for
+    from curator.metrics import CuratorMetrics  # imported only where the settings ask for metrics
     from curator.watch.state import CuratorWatch
 
 GRACE_S = 2.0
@@ -45,18 +45,18 @@ GRACE_S = 2.0
 
 
 async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
-    """Serve until told to stop, or until the runs that the settings allow are done.
+    """Serve until a signal, or until the runs that the settings allow are done.
 
     Runs that an earlier process left open go on.
 
     Raises:
-        ConfigError: an address cannot be listened on, or the directory not be made.
-        IdentityError: the certificate, or the list of revoked ones, cannot be relied on.
+        ConfigError: an address cannot be listened on, or the directory cannot be made.
+        IdentityError: the certificate, or the list of revoked certificates, is unreliable.
         StoreError: the journal cannot be opened.
     """
     settings.check_address(settings.listen)
     if settings.revoked is not None and settings.identity is None:
-        raise ConfigError("'revoked' is of no use without an 'identity'", "Remove one, or add the other.")
+        raise ConfigError("'revoked' has no effect without an 'identity'", "Remove one, or add the other.")
     with on_disk(f"{settings.directory} cannot be made", "Correct 'directory'."):
         make_folder(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
@@ -66,23 +66,23 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
 
 async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReporter) -> None:
     with contextlib.ExitStack() as open_now:
-        say, counters, kept = with_time_left(reporter.say), None, store
+        say, counters, measured_store = with_time_left(reporter.say), None, store
         if settings.metrics is not None:
-            say, counters, kept = _measured(
+            say, counters, measured_store = _with_metrics(
                 settings.metrics, settings.metrics_anywhere, store, reporter, say, open_now
             )
         watch: CuratorWatch | None = None
         if settings.page is not None:
-            say, watch = _watched(settings, kept, say)
+            say, watch = _with_watch(settings, measured_store, say)
         schema = load_schema(settings.schema_file)
-        members = expected_members(settings, kept, say)
+        members = expected_members(settings, measured_store, say)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
         context = RunContext(
             settings,
             schema,
             _seeds(settings, schema),
             members,
-            kept,
+            measured_store,
             settings.noise_for(CURATOR),
             say,
             RecordFolder(settings.directory),
@@ -103,16 +103,16 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         health = await add_health(server, reflection, admission)
         port = _listen(server, settings, identity, reporter)
         await server.start()
-        archiver = Archiver(partial(archive_finished, kept, shortened), reporter.say)
+        archiver = Archiver(partial(archive_finished, measured_store, shortened), reporter.say)
         party.start()
-        archiver.begin(kept)
+        archiver.begin(measured_store)
         party.runs.closed = archiver.go_on
         await health.serving(True)
         reporter.say("listening", address=f"{settings.listen.rpartition(':')[0]}:{port}")
         reporter.on_reload = admission.recheck
         reporter.ready()
         try:
-            if await _told_to_stop(party.calls, reporter):
+            if await _stop_requested(party.calls, reporter):
                 await health.serving(False)
                 await _drain(party.calls, party.runs, settings.drain_s, reporter)
                 await party.suspend()
@@ -122,7 +122,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
                 await members.end()
                 await server.stop(GRACE_S)
         except (asyncio.CancelledError, FedkmeError) as error:
-            await party.suspend()  # runs are left open, and owners come back
+            await party.suspend()  # runs stay open, and owners come back
             await server.stop(None)
             if isinstance(error, FedkmeError):
                 raise
@@ -132,7 +132,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
     reporter.say("stopped")
 
 
-def _measured(
+def _with_metrics(
     address: str,
     anywhere: bool,
     store: Store,
@@ -140,7 +140,7 @@ def _measured(
     say: Callable[..., None],
     open_now: contextlib.ExitStack,
 ) -> tuple[Callable[..., None], CuratorMetrics, Store]:
-    """Add what `metrics` needs: counted reports, counters of runs, and a store that is measured."""
+    """Add the parts that `metrics` needs: counted reports, counters of runs, and a measured store."""
     from curator.metrics import CuratorMetrics
     from fedkme.ops.metrics import Spending, exported, timed
 
@@ -154,36 +154,36 @@ def _measured(
     spending = open_now.enter_context(contextlib.closing(Spending(store, metrics.registry, unreadable)))
     reporter.say("metrics", address=where)
 
-    def counted(event: str, **fields: Any) -> None:
+    def counted_say(event: str, **fields: Any) -> None:
         say(event, **fields)
         if event == "refused":
             metrics.refused(fields["code"])
         elif event == "ended":
             spending.refresh()
 
-    return counted, metrics, timed(store, metrics.registry)
+    return counted_say, metrics, timed(store, metrics.registry)
 
 
-def _watched(
+def _with_watch(
     settings: CuratorSettings, store: Store, say: Callable[..., None]
 ) -> tuple[Callable[..., None], CuratorWatch]:
-    """Add what `page` needs: reports that are heard, and the state that they make."""
+    """Add the parts that `page` needs: reports that feed the watch, and the watch itself."""
     from curator.watch.state import CuratorWatch
 
     watch = CuratorWatch(settings, store)
 
-    def heard(event: str, **fields: Any) -> None:
+    def watched_say(event: str, **fields: Any) -> None:
         watch.hear(event, fields)
         say(event, **fields)
 
-    return heard, watch
+    return watched_say, watch
 
 
 @contextlib.contextmanager
 def _page(
     settings: CuratorSettings, watch: CuratorWatch, members: Members, reporter: StatusReporter
 ) -> Iterator[None]:
-    """Serve the page of a state while inside."""
+    """Serve the page to watch while the block is open."""
     from fedkme.watch.server import shown
 
     watch.attend(members)
@@ -192,21 +192,21 @@ def _page(
         yield
 
 
-async def _told_to_stop(calls: ConsumerAdmission, reporter: StatusReporter) -> bool:
-    """Wait for SIGTERM, or until the runs that the settings allow are done; whether it was the signal."""
-    told = asyncio.Event()
-    reporter.on_terminate = told.set
-    waits = [asyncio.ensure_future(event.wait()) for event in (told, calls.served)]
+async def _stop_requested(calls: ConsumerAdmission, reporter: StatusReporter) -> bool:
+    """Wait for SIGTERM, or until the runs that the settings allow are done; return True for SIGTERM."""
+    terminated = asyncio.Event()
+    reporter.on_terminate = terminated.set
+    waits = [asyncio.ensure_future(event.wait()) for event in (terminated, calls.served)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()
-    return told.is_set()
+    return terminated.is_set()
 
 
 async def _drain(calls: ConsumerAdmission, runs: RunQueue, drain_s: float, reporter: StatusReporter) -> None:
-    """Take nothing new, and let what is under way end if it does so in time."""
+    """Refuse new runs, and give the runs under way `drain_s` seconds to end."""
     calls.stopping = True
     under_way = runs.hold()
     reporter.say("draining", runs=under_way, seconds=drain_s)
@@ -218,7 +218,7 @@ async def _drain(calls: ConsumerAdmission, runs: RunQueue, drain_s: float, repor
 
 
 def _export(store: Store, path: Path) -> None:
-    """The ledger as a file of lines, with the heads beside it, for people and for other sides."""
+    """Write the ledger as a file of lines, with the heads next to it, for people and other parties."""
     with contextlib.suppress(OSError):
         replace(path, ledger_text(store, path.parent))
     with contextlib.suppress(ConfigError):

@@ -1,4 +1,4 @@
-"""Settings of a curator's process."""
+"""Settings of a curator's process, the file CURATOR.toml."""
 
 from __future__ import annotations
 
@@ -18,68 +18,68 @@ from fedkme.watch.place import PageAddress
 
 
 class CuratorSettings(ServicePartySettings):
-    """CURATOR.toml."""
+    """Settings in CURATOR.toml."""
 
     name: CuratorName = CURATOR
-    """The curator's name, the one in its certificate."""
+    """The curator's name, as in its certificate."""
     listen: str = "127.0.0.1:0"
     """host:port; port 0 lets the system choose."""
     directory: Path
-    """Folder of the records of runs, a folder each."""
+    """Folder of the records of runs, with one folder for each run."""
     schema_file: Path
     """The public schema that all parties share."""
     seeds: Source | None = None
-    """A public seed set D_init; counted in the summary while rows are chosen, never returned."""
+    """A public seed set D_init; it counts in the summary while rows are chosen, and is never returned."""
     owners: tuple[OwnerName, ...] = ()
-    """Names of the owners that may join and that a run waits for; empty for whoever comes."""
+    """Names of the owners that may join and that a run waits for; empty: any owner may join."""
     consumers: tuple[ConsumerName, ...] = ()
-    """Names of the consumers that may call; empty for anybody of the authority who is not an owner."""
+    """Names of the consumers that may call; empty: any party of the authority that is not an owner."""
     progress_s: float = Field(60.0, gt=0)
     """Time that one answer of an owner may take before the run goes on without it."""
     grace_s: float = Field(30.0, ge=0)
     """Time that an owner may be without a connection before a run goes on without it."""
     approval_s: float = Field(0.0, ge=0)
-    """Time that a run waits for an owner whose people approve it by hand (a day is 86400); then, or with 0,
-    it goes on without it."""
+    """Time that a run waits for an owner whose people approve runs by hand (a day is 86400); afterwards, or
+    with 0, the run goes on without the owner."""
     runs_at_once: int = Field(4, ge=1)
     """Runs that may be under way at the same time; others wait in a queue."""
     quota: Quota = Quota()
-    """Limits of each consumer."""
+    """Limits for each consumer."""
     quotas: dict[ConsumerName, Quota] = Field({})
-    """Limits of single consumers, instead."""
+    """Limits for single consumers, in place of `quota`."""
     revoked: Path | None = None
     """The authority's list of revoked certificates; read again when it changes."""
     reflection: bool | None = None
-    """Describe the services to whoever asks (gRPC server reflection); none: in plaintext alone."""
+    """True: describe the services to any caller (gRPC server reflection); None: in plaintext alone."""
     drain_s: float = Field(0.0, ge=0)
-    """Time that runs under way may go on after SIGTERM; what is not over then goes on at the next start."""
+    """Time that runs under way may go on after SIGTERM; unfinished runs go on at the next start."""
     runs: int | None = Field(None, ge=1)
     """Stop after this many runs; by default serve until told to stop."""
     page: str | None = None
-    """host:port of the page to watch, for example 127.0.0.1:8080; none: nowhere. Off loopback it needs
-    `identity` and `page_secret`."""
+    """host:port of the page to watch, for example 127.0.0.1:8080; None: no page. An address off loopback
+    needs `identity` and `page_secret`."""
     page_secret: Path | None = None
-    """File of the secret behind the tokens of viewers (`fedkme curator page`); made where it is not there.
-    Without one, and in plaintext, the page is for this machine alone."""
+    """File of the secret behind the tokens of viewers (`fedkme curator page`); a missing file is created.
+    Without the setting, and in plaintext, the page is for this machine alone."""
     budget: Budget | None = None
-    """Most that owners' rows may cost towards other owners, over all runs in `directory`; none: no limit."""
+    """Most that owners' rows may cost towards other owners, over all runs in `directory`; None: no limit."""
     summary: SummarySettings = Field(default_factory=SummarySettings)
     release: SumSettings = SumSettings()
 
     def quota_of(self, consumer: str) -> Quota:
-        """Quota of a consumer."""
+        """Find the quota of a consumer."""
         return self.quotas.get(consumer, self.quota)
 
     def relative_to(self, directory: Path) -> dict[str, Any]:
-        """Make paths absolute as for any party; a journal's file is in this curator's own `directory`."""
+        """Make paths absolute as for any party; a journal's file is in the curator's own `directory`."""
         changes = super().relative_to(directory)
         if "journal" in changes:
             changes["journal"] = str((directory / self.directory / self.journal).absolute())
         return changes
 
     def page_address(self) -> PageAddress:
-        """Place of the page to watch, where there is one."""
-        assert self.page is not None, "the caller looked"
+        """Address of the page to watch; `page` must be set."""
+        assert self.page is not None, "the caller checked `page`"
         return PageAddress(self.page, self.identity, self.page_secret)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Check of certificates: their name, their role, and that nobody revoked them."""
+"""Check of a peer's certificate: its name, its role and that nobody revoked it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ End = Callable[[FedkmeError], Awaitable[None]]
 
 
 class CertificateCheck:
-    """Checks who speaks, and ends sessions of who may no longer.
+    """Checks each peer's certificate, and ends the session of a peer whose certificate is revoked.
 
-    The list of revoked certificates is looked at when somebody comes; when it changed, or on `recheck`, so
-    are all sessions that stand. A list that cannot be relied on lets nobody in and ends nothing.
+    The list of revoked certificates is read when a peer connects. If the list changed, or on `recheck`, every
+    open session is checked again. An unreliable list lets no new peer in and ends no session.
     """
 
     def __init__(
@@ -28,10 +28,15 @@ class CertificateCheck:
         authority: bytes = b"",
         say: Callable[..., None] = lambda event, **fields: None,
     ) -> None:
-        """Begin with the list of revoked certificates, if there is one, and the PEM of its authority.
+        """Read the list of revoked certificates.
+
+        Args:
+            revoked: the list; None where there is none.
+            authority: PEM of the authority that signs the list.
+            say: reports warnings and ended sessions.
 
         Raises:
-            IdentityError: the list cannot be relied on now.
+            IdentityError: the list is unreliable.
         """
         self._path = revoked
         self._revocation = None if revoked is None else Revocation(revoked, authority)
@@ -43,42 +48,42 @@ class CertificateCheck:
             say("warning", line=line)
 
     def check(self, context: Context, name: str, role: Role) -> None:
-        """Let a party in.
+        """Refuse a party whose certificate does not allow the name and the role.
 
         Raises:
-            IdentityError: its certificate does not bear the name or the role, was revoked, or the list of
-                revoked ones cannot be relied on.
+            IdentityError: the certificate has another name or role, or was revoked; or the list of revoked
+                certificates is unreliable.
         """
         check_peer(context, name, role)
         self.check_revoked(context)
 
     def check_revoked(self, context: Context) -> None:
-        """Refuse whose certificate was revoked, whatever its name and role.
+        """Refuse a revoked certificate, whatever its name and role.
 
         Raises:
-            IdentityError: it was, or the list of revoked ones cannot be relied on.
+            IdentityError: the certificate was revoked, or the list of revoked certificates is unreliable.
         """
         if self._path is None or self._revocation is None:
             return
         if stamp(self._path) != self._seen:
             self.recheck()
-        if (shown := peer_certificate(context)) is not None:
-            self._revocation.check(shown)
+        if (certificate := peer_certificate(context)) is not None:
+            self._revocation.check(certificate)
 
     @contextlib.contextmanager
     def session(self, context: Context, end: End) -> Iterator[None]:
         """Call `end` when the party's certificate is revoked while the block is open."""
-        shown = peer_certificate(context)
+        certificate = peer_certificate(context)
         key = object()
-        if shown is not None:
-            self._sessions[key] = (shown, end)
+        if certificate is not None:
+            self._sessions[key] = (certificate, end)
         try:
             yield
         finally:
             self._sessions.pop(key, None)
 
     def recheck(self) -> None:
-        """Look at the list now, and end sessions of who is on it."""
+        """Read the list now, and end every session whose certificate is on it."""
         if self._path is None or self._revocation is None:
             return
         self._seen = stamp(self._path)
@@ -90,9 +95,9 @@ class CertificateCheck:
         if warning is not None:
             self._say("warning", line=warning)
         ended = 0
-        for shown, end in list(self._sessions.values()):
+        for certificate, end in list(self._sessions.values()):
             try:
-                self._revocation.check(shown)
+                self._revocation.check(certificate)
             except IdentityError as error:
                 ended += 1
                 self._say("revoked", code=error.code, cause=error.cause, remedy=error.remedy)

@@ -1,4 +1,4 @@
-"""Masking of unexpected errors: a peer hears that there was one, and nothing of it."""
+"""Masking of unexpected errors: a peer learns that an error happened, and nothing about the error."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ UNFORESEEN = "the curator failed; its own log says how"
 def masks_errors(
     method: Method[Servicer, Request, Context, Reply],
 ) -> Method[Servicer, Request, Context, Reply]:
-    """A servicer's method that keeps the text of unforeseen failures here.
+    """Wrap a servicer's method so that the text of an unexpected error stays in this process.
 
-    gRPC would send the exception's text to the peer, and that may hold anything: a row, a path, another
-    party's name. The traceback goes to this process's log; the peer gets the status UNKNOWN and no more.
+    gRPC would send the exception's text to the peer, and the text may hold anything: a row, a path, another
+    party's name. The traceback goes to this process's log; the peer gets the status UNKNOWN alone.
     """
 
     @functools.wraps(method)

@@ -1,4 +1,4 @@
-"""Names of parties at this curator: ledgers tell parties apart by their names alone."""
+"""Register of party names: ledgers tell parties apart by name alone, so no two roles share a name."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from fedkme.party import fault_of_name
 
 
 class NameRegister:
-    """The names of owners and of consumers, from the settings and of whoever came since the curator began."""
+    """Names of owners and of consumers: from the settings, and of parties that joined since the start."""
 
     def __init__(self, owners: Iterable[str] = (), consumers: Iterable[str] = ()) -> None:
         self._owners = set(owners)
         self._consumers = set(consumers)
 
     def admit_owner(self, name: str) -> None:
-        """Take a name for an owner.
+        """Register a name as an owner's.
 
         Raises:
-            IdentityError: it is no name for one, or a consumer's.
+            IdentityError: the name is not a valid owner's name, or a consumer has it.
         """
         _check(fault_of_name(name, "owner"))
         if name in self._consumers:
@@ -27,10 +27,10 @@ class NameRegister:
         self._owners.add(name)
 
     def admit_consumer(self, name: str) -> None:
-        """Take a name for a consumer.
+        """Register a name as a consumer's.
 
         Raises:
-            IdentityError: it is no name for one, or an owner's.
+            IdentityError: the name is not a valid consumer's name, or an owner has it.
         """
         _check(fault_of_name(name, "consumer"))
         if name in self._owners:

@@ -1,4 +1,4 @@
-"""Quotas: what one consumer may have of a curator."""
+"""Quotas: limits on what one consumer may get from a curator."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ _REMEDY = "Ask for less, wait, or agree with the curator on a larger quota."
 
 
 class Quota(Settings):
-    """Limits for one consumer; none: no limit."""
+    """Limits for one consumer; None means no limit."""
 
     most_rows: int | None = Field(None, ge=1)
     """Rows of one summary."""
     most_rows_in_all: int | None = Field(None, ge=1)
-    """Rows of all summaries that were begun and not cancelled before a row was chosen."""
+    """Rows of all summaries, except those cancelled before a row was chosen."""
     most_runs: int | None = Field(None, ge=1)
     """Runs in all."""
     most_open_runs: int | None = Field(16, ge=1)
-    """Runs that wait or are under way at a time."""
+    """Runs that wait or are under way at the same time."""
     most_values: int | None = Field(2**23, ge=1)
-    """Numbers of D_v itself (rows x columns) in all open runs, where it comes (`share = "rows"`)."""
+    """Numbers of D_v (rows x columns) in all open runs that send D_v itself (`share = "rows"`)."""
 
     @property
     def counts_all(self) -> bool:
-        """Tell a quota over all runs there were from one over those that are open."""
+        """True where the quota limits all past runs, not the open runs alone."""
         return self.most_rows_in_all is not None or self.most_runs is not None
 
     def check(self, consumer: str, rows: int, before: Sequence[Run]) -> None:
-        """Refuse a request for `rows`, 0 of a release, that goes over it, given the runs before.
+        """Refuse a request that exceeds the quota.
 
-        Of these the open ones are enough, unless `counts_all`.
+        Args:
+            consumer: who asks.
+            rows: of the summary; 0 for a release.
+            before: the consumer's earlier runs; its open runs are enough unless `counts_all`.
 
         Raises:
-            QuotaError: it does.
+            QuotaError: the request exceeds the quota.
         """
         begun = [run for run in before if run.status != "asked"]
-        asked_for = sum(run.rows for run in begun)
+        earlier_rows = sum(run.rows for run in begun)
         limits = (
             ("rows of one summary", self.most_rows, rows),
-            ("rows of all its summaries", self.most_rows_in_all, asked_for + rows),
+            ("rows of all its summaries", self.most_rows_in_all, earlier_rows + rows),
             ("runs", self.most_runs, len(begun) + 1),
             ("open runs", self.most_open_runs, _open(begun) + 1),
         )
@@ -53,10 +56,10 @@ class Quota(Settings):
                 raise QuotaError(f"{consumer} would have {wanted} {what} and may have {most}", _REMEDY)
 
     def check_values(self, consumer: str, values: int) -> None:
-        """Refuse rows of D_v itself with which all open runs would have so many numbers.
+        """Refuse a D_v with which the consumer's open runs would hold `values` numbers in all.
 
         Raises:
-            QuotaError: they are too many.
+            QuotaError: `values` exceeds the quota.
         """
         if self.most_values is not None and values > self.most_values:
             cause = f"{consumer} would send D_v of {values} numbers in all and may send {self.most_values}"

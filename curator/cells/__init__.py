@@ -1,1 +1,1 @@
-"""The curator's part of a summary by cells: everything here is post-processing of private releases."""
+"""Curator's part of a summary by cells: post-processing of private releases."""

@@ -1,12 +1,13 @@
-"""Orders where owners counted in coalitions: each coalition's order, split over its members (decision 007).
+"""Orders to owners that counted in coalitions: each coalition's order, split over its members (decision 007).
 
-Both lie on a line: a coalition's members, each as long as its rows, and the cells of its order, each as long
-as the rows ordered of it. Of n rows, every n / LEAST_ORDER-th place of the first line names a member, and the
-members named share out the second in pieces as long as their orders: each is asked for few cells, and all
-pieces together are the order. With the weight ELSEWHERE a member's order names the coalition's other cells:
-one that has no row of its piece fills its order with those.
+Two lines are compared. On the first lie a coalition's members, each as long as its rows; on the second lie
+the cells of the coalition's order, each as long as the rows ordered from the cell. An order of n rows puts n
+/ LEAST_ORDER evenly spaced marks on the first line; each mark names a member. The named members divide the
+second line into pieces as long as their orders. So each member is asked for few cells, and all pieces
+together are the order. With the weight ELSEWHERE a member's order also names the coalition's other cells: a
+member that has no row of its piece fills its order from these cells.
 
-Functions of orders and of public numbers: nothing here reads a row.
+All functions take orders and public numbers: no function reads a row.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _EMPTY = 1e-12
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PooledCounts:
-    """Counts of coalitions, for the rows of owners that are here.
+    """Counts of coalitions, scaled to the rows of the owners that are still in the run.
 
     Attributes:
-        counts: as if those that left had been like the others, (G, L B) int64.
-        rows: of each coalition, (G,) int64.
-        variance: of the noise on each count, its mean over coalitions.
+        counts: as if owners that left had the same distribution as the others, (G, L B) int64.
+        rows: rows of each coalition, (G,) int64.
+        variance: variance of the noise on each count, its mean over coalitions.
     """
 
     counts: IntArray
@@ -40,43 +41,47 @@ class PooledCounts:
 
 
 def pooled(coalitions: Sequence[Coalition], sizes: Mapping[str, int]) -> PooledCounts:
-    """Counts of coalitions, as those of an owner each; `sizes` has the rows of owners that are here."""
-    rows = np.array([sum(sizes.get(name, 0) for name in each.owners) for each in coalitions], dtype=np.int64)
-    left = rows / np.array([each.rows for each in coalitions])
-    counts = np.rint(np.array([each.counts for each in coalitions]) * left[:, None]).astype(np.int64)
-    deviations = left * np.array([each.deviation for each in coalitions])
+    """Scale each coalition's counts to the owners in `sizes`, rows by name: the owners still in the run."""
+    rows = np.array(
+        [sum(sizes.get(name, 0) for name in coalition.owners) for coalition in coalitions], dtype=np.int64
+    )
+    share = rows / np.array([coalition.rows for coalition in coalitions])
+    counts = np.rint(np.array([coalition.counts for coalition in coalitions]) * share[:, None]).astype(
+        np.int64
+    )
+    deviations = share * np.array([coalition.deviation for coalition in coalitions])
     return PooledCounts(counts, rows, float(np.mean(np.square(deviations))))
 
 
 def split(orders: Orders, coalitions: Sequence[Coalition], sizes: Mapping[str, int]) -> Orders:
-    """Orders to owners, of those to their coalitions.
+    """Split the orders to coalitions into orders to owners.
 
     Args:
-        orders: to coalitions, of their `pooled` counts.
-        coalitions: that counted.
-        sizes: rows of each owner that is here, by name; one that is in no coalition gets no order.
+        orders: orders to coalitions, from their `pooled` counts.
+        coalitions: the coalitions that counted.
+        sizes: rows of each owner that is still in the run, by name; an owner of no coalition gets no order.
 
     Returns:
-        Orders to the owners of `sizes`, in its order; a coalition's weight is its members' by their rows.
+        Orders to the owners of `sizes`, in that order; members share a coalition's weight by their rows.
     """
     place = {name: at for at, name in enumerate(sizes)}
     rows = np.array(list(sizes.values()), dtype=np.int64)
     count, drawn = np.zeros_like(rows), np.zeros_like(rows)
     cells, weights = np.zeros((len(rows), orders.cells.shape[1])), np.zeros(len(rows))
-    for at, each in enumerate(coalitions):
-        who = [place[name] for name in each.owners if name in place]
-        own = rows[who]
-        drawn[who] = uniform_rows(own, int(orders.uniform[at]))
-        count[who] = chosen = pieces(int(orders.rows[at] - orders.uniform[at]), own - drawn[who])
-        cells[who] = shares_of(chosen, orders.cells[at])
-        weights[who] = orders.weights[at] * own / max(int(own.sum()), 1)
+    for at, coalition in enumerate(coalitions):
+        places = [place[name] for name in coalition.owners if name in place]
+        own = rows[places]
+        drawn[places] = uniform_rows(own, int(orders.uniform[at]))
+        count[places] = chosen = pieces(int(orders.rows[at] - orders.uniform[at]), own - drawn[places])
+        cells[places] = shares_of(chosen, orders.cells[at])
+        weights[places] = orders.weights[at] * own / max(int(own.sum()), 1)
     return Orders(count + drawn, drawn, cells, weights, orders.dropped)
 
 
 def pieces(count: int, sizes: IntArray) -> IntArray:
-    """Split an order of `count` rows over members with so many rows, (k,): LEAST_ORDER each of some.
+    """Split an order of `count` rows over members of `sizes` rows, (k,): about LEAST_ORDER rows from some.
 
-    None is asked for more than it has.
+    No member is asked for more rows than it has.
     """
     cuts = max(1, -(-count // LEAST_ORDER))
     marks = (np.arange(cuts) + 0.5) / cuts * int(sizes.sum())
@@ -89,8 +94,8 @@ def shares_of(rows: IntArray, shares: FloatArray) -> FloatArray:
     """Cells of each member's order, (k, L B), each adding up to 1, or 0 for no rows.
 
     Args:
-        rows: of each member's order, (k,).
-        shares: of the coalition's order, (L B,), adding up to 1 or 0.
+        rows: rows of each member's order, (k,).
+        shares: cells of the coalition's order, (L B,), adding up to 1 or 0.
     """
     ends = np.cumsum(rows)[:, None].astype(np.float64)
     line = np.concatenate([[0.0], np.cumsum(shares)]) * float(ends[-1, 0] if len(ends) else 0.0)

@@ -1,7 +1,7 @@
-"""Disclosures of a summary by cells: what the curator lets out and what came, written before anything goes.
+"""Disclosures of a summary by cells: the curator writes what it receives and sends before it sends anything.
 
-An owner's histogram, with its noise, is what the curator sees of it and what orders tell other owners of it:
-one line each, written by the owner in the same words. D_v's histogram likewise, by the consumer.
+The curator sees an owner's noisy histogram, and orders tell other owners about that histogram: one line each,
+which the owner writes in the same words. D_v's histogram has such lines too, which the consumer writes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class CellDisclosures(RunDisclosures):
     """Disclosures of a summary by cells."""
 
     def receive_target(self, counts: Counts, offer: Offer) -> None:
-        """Take in D_v's picks and its histogram as the consumer declared them: cells and orders follow.
+        """Record D_v's picks and histogram as the consumer declared them: cells and orders follow from both.
 
         Raises:
-            ProtocolError: the consumer declared what is not about this request.
+            ProtocolError: a declaration is not about this request.
         """
         nonces = dict.fromkeys(pick_nonces(offer.picks, counts), _UNDECLARED_PICK)
         nonces[histogram_nonce(counts)] = _UNDECLARED
         self._write(validation_lines(self._run, self._consumer, offer, nonces))
 
     def open(self) -> None:
-        """Before anybody counts: the consumer will be told how many rows came."""
-        # Exact, and the rows as they are further down: nothing is drawn that an equal line could hide.
+        """Record, before any owner counts, that the consumer will learn how many rows came."""
+        # The number is exact and has its own line; a line that equals an earlier one would hide nothing.
         self._write([self._about(0, OWNERS, self._consumer, _ACCESSED, "progress")])
 
     def receive_histogram(self, owner: str, event: Event, counts: Counts) -> None:
-        """An owner's histogram came; orders that follow from it go to other owners."""
+        """Record an owner's histogram, from which orders to other owners follow."""
         self._write(histogram_disclosures(self._run, owner, event, counts))

@@ -3,19 +3,20 @@
 A part is an owner, or an owner's rows of one class where owners count by class; q_i is its distribution over
 cells, s_i its share of all rows, both from noisy counts.
 
-1. w, how much of D_v each part can stand for, and by rows what none can (curator/cells/mixture.py).
+1. w: how much of D_v each part explains; what no part explains is shared by rows (curator/cells/mixture.py).
 2. v, the cells of D_v: the simplex projection of nu/m.
-3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts by who is likely to hold rows of it that
-   look like D_v's. No entry asks for more than 0.8 of the rows counted: the rest goes to other parts of the
-   cell, then elsewhere.
-4. Herding corrects itself within an owner only, and many owners asked for one row of a cell all send its
-   middle. So a cell of n rows (of one class) is asked of the n / LEAST_ORDER owners that 3 asks for most of
-   it, or as many as their caps need, and 3 is repeated with those.
+3. A_ib = v_b w_i q_ib / sum_k w_k q_kb: cell b is split among parts in proportion to the rows like D_v's that
+   each part is likely to hold in cell b. No entry asks for more than 0.8 of the rows counted: the rest goes
+   to other parts of the cell, then to other cells.
+4. Herding corrects itself within one owner only, and owners that are asked for a single row of a cell all
+   send the cell's middle. So a cell of n rows (of one class) is ordered from the n / LEAST_ORDER owners with
+   the largest orders by step 3, or from as many owners as the caps need; step 3 is repeated with these
+   owners.
 
 A share a of all rows (`uniform_share`) may be drawn uniformly, by each owner in proportion to its rows: a
-sample of the pool, stratified by owner. What is ordered by cells is the rest.
+sample of the pool, stratified by owner. The other rows are ordered by cells.
 
-q and nu are noisy, m and m_j public: nothing here reads a row, so orders cost no privacy.
+q and nu are noisy, m and m_j public: no function here reads a row, so orders cost no privacy.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from fedkme.errors import ConfigError, NotEnoughRowsError
 BoolArray = NDArray[np.bool_]
 
 USABLE = 0.8
-"""Share of a cell that is asked for at most: counts are noisy, and an owner's last rows fit worst."""
+"""Largest share of a cell that is ordered: counts are noisy, and an owner's last rows fit worst."""
 LEAST_ORDER = 4
-"""Rows of a cell that an owner is asked for, about, where one owner does not get the whole of it."""
+"""Approximate rows of a cell that one owner is asked for, where several owners share the cell's order."""
 NOISY = 0.35
-"""Share of noise in the distance of D_v from the pool from which on a part of the rows is uniform."""
+"""Share of noise in the distance of D_v from the pool above which half of the rows is uniform."""
 HALF = 0.5
 FEW, QUARTER = 20.0, 0.25
-"""Deviations of the noise on a count that D_v has as rows, below which a quarter of the rows is uniform."""
+"""Rows of D_v, in deviations of the noise on a count, below which a quarter of the rows is uniform."""
 SEEN = 2.0
-"""Deviations of the noise beyond which counts are of rows, and not of noise alone."""
+"""Deviations of the noise above which a count stands for rows, not for noise alone."""
 ABSENT = 0.25
-"""Share of D_v in cells of noise alone from which on as large a share of the rows is uniform."""
+"""Share of D_v in cells of noise alone above which a share of the rows as large is uniform."""
 _EMPTY = 1e-12
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Histograms:
-    """Histograms that the curator received; everything private in them carries its noise already.
+    """Histograms that the curator received; their private counts already carry noise.
 
     Attributes:
         owners: (K, L B) int64, noisy counts; with labels the cell of a row is label B + cell (L = 1 without).
@@ -60,8 +61,8 @@ class Histograms:
         validation: (B,) int64, nu, noisy counts of D_v.
         validation_rows: m, public.
         labels: L; 1 where owners count by cell alone.
-        variance: of the noise on each count of an owner (`HistogramNoise.variance`).
-        validation_variance: of the noise on each count of D_v; 0 where its consumer did not say.
+        variance: variance of the noise on each count of an owner (`HistogramNoise.variance`).
+        validation_variance: variance of the noise on each count of D_v; 0 where its consumer declared none.
     """
 
     owners: IntArray
@@ -89,15 +90,15 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Orders:
-    """Orders to owners: how many rows of which cells each is asked for.
+    """Orders to owners: how many rows of which cells each owner is asked for.
 
     Attributes:
         rows: n_j, (K,) int64, at most m_j.
-        uniform: of them, rows that the owner draws uniformly, (K,) int64.
-        cells: A, (K, L B): rows of each cell over those that are not drawn, each row adds up to 1 or 0.
-        weights: (K,), adding up to 1: what the mixture fit gives each owner, over its parts.
-        dropped: share of D_v in cells that nobody seems to have; reported, for D_v's histogram is noisy
-            already.
+        uniform: rows among `rows` that the owner draws uniformly, (K,) int64.
+        cells: A, (K, L B): share of each cell in the rows that are not drawn; each row adds up to 1 or 0.
+        weights: (K,), adding up to 1: weight of each owner in the mixture, summed over its parts.
+        dropped: share of D_v in cells that no owner seems to have; safe to report, as D_v's histogram is
+            noisy.
     """
 
     rows: IntArray
@@ -107,16 +108,16 @@ class Orders:
     dropped: float
 
     def directives(self) -> list[FillOrder]:
-        """Order to each owner, in the order of owners."""
-        each = zip(self.rows.tolist(), self.cells, self.uniform.tolist(), strict=True)
-        return [FillOrder(count, shares, uniform) for count, shares, uniform in each]
+        """Directive to each owner, in the order of owners."""
+        orders = zip(self.rows.tolist(), self.cells, self.uniform.tolist(), strict=True)
+        return [FillOrder(count, shares, uniform) for count, shares, uniform in orders]
 
 
 def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, uniform: float = 0.0) -> Orders:
-    """Orders over `total` = rho p rows of all owners.
+    """Make orders for `total` = rho p rows over all owners.
 
-    A cell is ordered from owners of which each gives `least` rows; `uniform` is the share a of rows that are
-    not ordered by cells.
+    A cell is ordered from as many owners as can each give about `least` rows; `uniform` is the share a of
+    rows that are drawn uniformly.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than `total`.
@@ -139,18 +140,18 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
     by = Parts(parts, mass[:, 0] / available, kinds, noise)
     weights = mixture(by, nu)
     held = shared(by, weights, nu, float(of_validation))[:, None] * parts
-    # A cell that only parts of weight 0 have is theirs by plain counts rather than nobody's.
+    # Parts of weight 0 share a cell that no other part has, by plain counts.
     missed = held.sum(axis=0) <= _EMPTY
     held[:, missed] = counted[:, missed] / available
     v = project(nu, "simplex")
-    asked = _asked(v, held, counted, total)
-    few = concentrated(asked.reshape(owners, -1), USABLE * counted.reshape(owners, -1), least)
+    ordered = _ordered(v, held, counted, total)
+    few = concentrated(ordered.reshape(owners, -1), USABLE * counted.reshape(owners, -1), least)
     if not few.all():
-        asked = _asked(v, held * few.reshape(held.shape), counted, total)
-    asked = asked.reshape(owners, -1)
-    rows = whole_rows(asked.sum(axis=1), histograms.owner_rows - drawn, total)
-    sums = asked.sum(axis=1, keepdims=True)
-    cells = np.where(sums > _EMPTY, asked / np.maximum(sums, _EMPTY), histograms.shares)
+        ordered = _ordered(v, held * few.reshape(held.shape), counted, total)
+    ordered = ordered.reshape(owners, -1)
+    rows = whole_rows(ordered.sum(axis=1), histograms.owner_rows - drawn, total)
+    sums = ordered.sum(axis=1, keepdims=True)
+    cells = np.where(sums > _EMPTY, ordered / np.maximum(sums, _EMPTY), histograms.shares)
     cells[rows == 0] = 0.0
     return Orders(
         rows + drawn, drawn, cells, weights.reshape(owners, -1).sum(axis=1), absent_share(histograms)
@@ -158,13 +159,14 @@ def make_orders(histograms: Histograms, total: int, least: int = LEAST_ORDER, un
 
 
 def uniform_share(histograms: Histograms) -> float:
-    """Share a of rows to draw uniformly, of noisy histograms and public numbers alone.
+    """Share a of rows to draw uniformly, from noisy histograms and public numbers alone.
 
-    Where D_v looks like the pool, orders that follow its histogram follow noise. Of the squared distance
-    |nu/m - q|^2, q the pool's distribution over cells, noise is expected to make B V/m^2 + K L B V_j/N^2, V
-    the variance on a count of D_v, V_j of an owner. Beyond NOISY of the distance: half of the rows. Where D_v
-    has few rows beside its noise: a quarter, whatever the distance. Where owners have no rows in cells of
-    D_v, orders of these follow the owners' noise: at least as many as D_v has there (`absent_share`).
+    Where D_v looks like the pool, orders that follow D_v's histogram follow noise. Let q be the pool's
+    distribution over cells, V the variance on a count of D_v and V_j the variance on an owner's count. Noise
+    is expected to add B V/m^2 + K L B V_j/N^2 to the squared distance |nu/m - q|^2. Where this exceeds NOISY
+    of the distance, half of the rows are uniform. Where D_v has few rows compared with its noise, a quarter
+    is, whatever the distance. Where owners have no rows in cells of D_v, orders of these cells follow the
+    owners' noise, so at least D_v's share in these cells is uniform (`absent_share`).
     """
     cells, rows = len(histograms.validation), max(int(histograms.owner_rows.sum()), 1)
     m, variance = max(histograms.validation_rows, 1), histograms.validation_variance
@@ -178,9 +180,9 @@ def uniform_share(histograms: Histograms) -> float:
 
 
 def absent_share(histograms: Histograms) -> float:
-    """Share of D_v in cells of which all owners' counts, alone and together, are no more than their noise.
+    """Share of D_v in cells where the owners' counts, per cell and over all cells, do not exceed their noise.
 
-    Together: weighed by D_v's own shares, by which a few rows in each of many cells are seen.
+    The sum over all cells is weighted by D_v's shares; it detects a few rows in each of many cells.
     """
     cells = len(histograms.validation)
     counts = histograms.owners.reshape(-1, cells).sum(axis=0)
@@ -192,24 +194,24 @@ def absent_share(histograms: Histograms) -> float:
 
 
 def uniform_rows(sizes: IntArray, count: int) -> IntArray:
-    """Split of `count` uniform rows over owners in proportion to their rows, (K,); none is asked for more."""
+    """Split `count` uniform rows over owners in proportion to their rows, (K,); no owner exceeds its rows."""
     return whole_rows(count * sizes / max(int(sizes.sum()), 1), sizes, count)
 
 
-def concentrated(asked: FloatArray, most: FloatArray, least: int) -> BoolArray:
-    """Choose the owners to ask for each cell: those of the largest orders, as few as get `least` rows each.
+def concentrated(orders: FloatArray, most: FloatArray, least: int) -> BoolArray:
+    """Choose the owners to ask for each cell: few, with the largest orders, so that each gets `least` rows.
 
     Args:
-        asked: rows by owner and cell, (K, L B).
-        most: caps; owners are added until the cell's rows fit under theirs.
-        least: rows.
+        orders: rows by owner and cell, (K, L B).
+        most: caps, (K, L B); owners are added until the cell's rows fit under their caps.
+        least: rows that each chosen owner gets, about.
 
     Returns:
         (K, L B) bool.
     """
-    order = np.argsort(-asked, axis=0, kind="stable")
+    order = np.argsort(-orders, axis=0, kind="stable")
     room = np.cumsum(np.take_along_axis(most, order, axis=0), axis=0)
-    rows = asked.sum(axis=0)
+    rows = orders.sum(axis=0)
     fits = (room < rows).sum(axis=0) + 1
     few = np.maximum(np.ceil(rows / max(least, 1)), fits)
     rank = np.argsort(order, axis=0, kind="stable")
@@ -217,58 +219,58 @@ def concentrated(asked: FloatArray, most: FloatArray, least: int) -> BoolArray:
     return chosen
 
 
-def _asked(v: FloatArray, held: FloatArray, counted: FloatArray, total: int) -> FloatArray:
-    """Rows of each part and cell, step 3 and the caps, adding up to `total`."""
+def _ordered(v: FloatArray, held: FloatArray, counted: FloatArray, total: int) -> FloatArray:
+    """Rows ordered of each part and cell by step 3 and the caps, adding up to `total`."""
     mass = held.sum(axis=0)
     wanted = v * np.where(mass > _EMPTY, held / np.maximum(mass, _EMPTY), 0.0)
-    if wanted.sum() <= _EMPTY:  # D_v is nowhere: the mixture is all that is left
+    if wanted.sum() <= _EMPTY:  # no part has a cell of D_v: follow the mixture alone
         wanted = held if held.sum() > _EMPTY else np.ones_like(held)
     return capped(total * wanted / wanted.sum(), USABLE * counted, held)
 
 
 def capped(wanted: FloatArray, most: FloatArray, held: FloatArray) -> FloatArray:
-    """The wish with no entry above its cap: what is over goes to the same cell, then wherever there is room.
+    """Cap each entry: the excess goes to other parts of the same cell, then to any cell with room.
 
     Args:
         wanted: (P, B), >= 0.
         most: caps, (P, B).
-        held: by which what is over is shared, (P, B); 0 where it should go last.
+        held: weights by which the excess is shared, (P, B); 0 for entries that come last.
 
     Returns:
-        (P, B) with the same sum; over the caps only if all of them together are below it.
+        (P, B) with the same sum; above the caps only if the sum of all caps is below it.
     """
     total = float(wanted.sum())
-    asked = np.minimum(wanted, most)
+    allotted = np.minimum(wanted, most)
     for _ in range(2 * len(wanted)):  # within cells
-        over = wanted.sum(axis=0) - asked.sum(axis=0)
-        room = (most - asked) * (held > 0)
+        over = wanted.sum(axis=0) - allotted.sum(axis=0)
+        room = (most - allotted) * (held > 0)
         free = room.sum(axis=0)
         if not ((over > 1e-9) & (free > 1e-9)).any():
             break
-        asked = asked + room * np.minimum(1.0, over / np.maximum(free, 1e-9))
+        allotted = allotted + room * np.minimum(1.0, over / np.maximum(free, 1e-9))
     for weight in (held, np.ones_like(held)):  # across cells: first where D_v is likely, then anywhere
         for _ in range(50):
-            over = total - float(asked.sum())
-            room = np.maximum(most - asked, 0.0)
+            over = total - float(allotted.sum())
+            room = np.maximum(most - allotted, 0.0)
             share = np.where(room > 1e-12, weight, 0.0) * (wanted.sum(axis=0) > 0 if weight is held else 1.0)
             if over <= 1e-9 * total or share.sum() <= _EMPTY:
                 break
-            asked = asked + np.minimum(room, over * share / share.sum())
-    over = total - float(asked.sum())
-    return asked if over <= 1e-9 * total else asked + over * wanted / total
+            allotted = allotted + np.minimum(room, over * share / share.sum())
+    over = total - float(allotted.sum())
+    return allotted if over <= 1e-9 * total else allotted + over * wanted / total
 
 
 def whole_rows(rows: FloatArray, limits: IntArray, total: int) -> IntArray:
-    """Whole numbers near `rows` with the sum `total`, none above its limit; largest remainders, then room."""
+    """Round `rows` to whole numbers with the sum `total` under `limits`: largest remainders, then room."""
     whole = np.minimum(np.floor(rows + 1e-9).astype(np.int64), limits)
     order: Sequence[int] = np.argsort(-(rows - whole), kind="stable").tolist()
-    left = total - int(whole.sum())
+    remaining = total - int(whole.sum())
     for owner in order:  # one each by remainder
-        if left > 0 and whole[owner] < limits[owner] and rows[owner] > 0:
+        if remaining > 0 and whole[owner] < limits[owner] and rows[owner] > 0:
             whole[owner] += 1
-            left -= 1
+            remaining -= 1
     for owner in np.argsort(-rows, kind="stable").tolist():
-        more = min(left, int(limits[owner] - whole[owner]))
+        more = min(remaining, int(limits[owner] - whole[owner]))
         whole[owner] += more
-        left -= more
+        remaining -= more
     return whole

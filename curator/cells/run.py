@@ -1,9 +1,9 @@
 """A summary by cells: one histogram of each owner, one order to each, and the rows that fill it.
 
 docs/decisions/007 has the protocol, its sensitivities and why an order tells an owner nothing that the noisy
-histograms do not. Nothing here is asked twice: an owner that sends fewer rows than were ordered, which is
-never more than it has, deviates; others are not asked for them, and not told. The run ends for an owner with
-its own answer, before anybody prunes.
+histograms do not. No owner is asked twice. No order exceeds an owner's rows, so an owner that sends fewer
+rows than its order deviates; other owners are neither asked for the missing rows nor told of them. The run
+ends for an owner with its own answer, before the curator prunes rows.
 """
 
 from __future__ import annotations
@@ -47,30 +47,31 @@ from fedkme.tables.schema import Schema
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTask:
-    """The public facts of a run, and D_v by cells.
+    """Public facts of a run, and D_v by cells.
 
     Attributes:
         run: name of the run.
         rows: p.
-        rho: rows of owners for each row of the summary.
+        rho: rows that owners send for each row of the summary.
         schema: the public column domain.
         book: the code book.
-        gamma: of the exact kernel.
-        noise: of an owner's histogram; None where coalitions have counted.
-        histogram: nu, D_v by cells with the noise of whoever holds it, (B,).
+        gamma: bandwidth of the exact kernel.
+        noise: noise of an owner's histogram; None where coalitions have counted.
+        histogram: nu, D_v by cells, with the noise of the party that holds D_v, (B,).
         validation_rows: m, public.
-        classes: of the label by which owners count each cell; 0 for cells alone.
-        validation: D_v itself, encoded, (m, n), where the curator is trusted with it and leaves out rows that
-            no form of the summary has; None: the consumer gets all rows.
+        classes: classes of the label by which owners count each cell; 0 for cells alone.
+        validation: D_v itself, encoded, (m, n), where the curator is trusted with D_v and leaves out rows
+            that no form of the summary has; None: the consumer gets all rows.
         consumer: who receives the summary.
-        gifts: the group secret by owner, for rows in boxes, all of which the consumer gets; None: rows as
+        gifts: the group secret by owner, for sealed rows, all of which the consumer gets; None: rows as
             they are.
-        uniform: share of the rows that owners draw uniformly; None: by `uniform_share`.
-        fill: how owners pick the others.
-        expected: of the plan's choice, in a line that owners are told.
-        validation_noise: of `histogram`, where its consumer declared it.
-        coalitions: owners that have counted together, and what; nobody is asked for a histogram then.
-        validation_classes: of the rows of `validation`, (m,), where D_v has labels.
+        uniform: share of the rows that owners draw uniformly; None: computed by `uniform_share`.
+        fill: how owners pick the other rows.
+        expected: a line for owners: what the plan's choice is expected to give.
+        validation_noise: noise of `histogram`, where its consumer declared it.
+        coalitions: owners that have counted together, with their counts; no owner is asked for a histogram
+            then.
+        validation_classes: classes of the rows of `validation`, (m,), where D_v has labels.
     """
 
     run: str
@@ -99,7 +100,7 @@ class CellTask:
         return round(self.rho * self.rows)
 
     def invitations(self, owners: Iterable[str]) -> dict[str, Invitation]:
-        """Invitations by owner; they share the code book, which is as long as hundreds of numbers."""
+        """Invitations by owner; all share one code book, which has hundreds of numbers."""
         book = self.book.to_json()
         terms = CellTerms(book, self.gamma, self.noise, self.asked, self.classes, self.fill)
         alike = Invitation(
@@ -124,17 +125,17 @@ async def run_cells(
     observer: RunObserver,
     gate: CellDisclosures,
 ) -> Orders | None:
-    """Run the protocol over owners; fills `record`. What leaves or comes passes `gate`.
+    """Run the protocol over owners and fill `record`. Every value that leaves or comes passes `gate`.
 
     Returns:
-        The orders; None where it did not come so far.
+        The orders; None where the run stopped before orders were made.
 
     Raises:
-        NotEnoughRowsError: the owners together have fewer than p rows; raised before anybody counts.
+        NotEnoughRowsError: the owners together have fewer than p rows; raised before any owner counts.
     """
     roster: Roster[OwnerSession] = Roster(ports, quorum, observer.owner_left, record.faults)
     record.owner_rows = await roster.ask(
-        0, lambda owner, said: owner.invite(said), task.invitations(roster.names)
+        0, lambda owner, invitation: owner.invite(invitation), task.invitations(roster.names)
     )
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
@@ -158,31 +159,33 @@ async def _fill(
     observer: RunObserver,
     gate: CellDisclosures,
 ) -> Orders | None:
-    """Histograms where owners count by themselves, orders, rows: one round."""
+    """Run the one round: histograms (where owners count by themselves), orders, rows."""
     started = time.perf_counter()
-    counted = {} if task.noise is None else await _counted(task, task.noise, roster, record.owner_rows, gate)
+    counted = (
+        {} if task.noise is None else await _histograms(task, task.noise, roster, record.owner_rows, gate)
+    )
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
         _note(roster, record, await roster.ask(1, _end, dict.fromkeys(roster.names)))
         return None
     sizes = {name: record.owner_rows[name] for name in counted or roster.names}
     orders = _orders(task, counted, sizes)
-    record.released = _released(task, record, counted, sizes, orders)
-    asked = dict(zip(sizes, orders.directives(), strict=True))
-    answers = await roster.ask(1, _fill_order, asked)
+    record.released = _released_values(task, record, counted, sizes, orders)
+    directives = dict(zip(sizes, orders.directives(), strict=True))
+    answers = await roster.ask(1, _fill_order, directives)
     received: list[tuple[str, AnyRow]] = []
     for name, (rows, _) in answers.items():
-        if not asked[name].count:
+        if not directives[name].count:
             continue
         gate.receive_rows(1, name, record.access(1, {name: rows})[name])
-        error = _unfit(task, name, rows, asked[name].count)
+        error = _unfit(task, name, rows, directives[name].count)
         if error is not None:
             roster.remove(1, name, error)
             continue
         received += [(name, row) for row in rows]
     _note(roster, record, {name: ended for name, (_, ended) in answers.items()})
-    kept = await _kept(task, received)
-    for place in kept:
+    places = await _delivered_places(task, received)
+    for place in places:
         name, row = received[place]
         record.select(name, row, 1, math.nan)
     if len(received) < task.rows:
@@ -209,33 +212,31 @@ async def _fill(
     return orders
 
 
-async def _counted(
+async def _histograms(
     task: CellTask,
     noise: HistogramNoise,
     roster: Roster[OwnerSession],
     rows: Mapping[str, int],
     gate: CellDisclosures,
 ) -> dict[str, IntArray]:
-    """Histograms of the owners that answer."""
+    """Collect the histograms of the owners that answer."""
     cells = Counting(task.book, task.classes).size
     counted = await roster.ask(1, partial(_histogram, cells), dict.fromkeys(roster.names, cells))
     for name in list(counted):
         gate.receive_histogram(name, noise.event, counted[name])
         most = noise.most(cells)
         if counted[name].min() < -most or counted[name].max() > rows[name] + most:
-            cause = (
-                f"{name} counts fewer rows of a cell than none, or more than it has, and no noise is so large"
-            )
+            cause = f"{name} sent an impossible histogram: no noise explains one of its counts"
             roster.remove(1, name, OwnerFaultError(cause, "Check the owner's software."))
             del counted[name]
     return counted
 
 
 def _orders(task: CellTask, counted: Mapping[str, IntArray], sizes: Mapping[str, int]) -> Orders:
-    """Orders to the owners of `sizes`, by their own histograms or by those of their coalitions."""
+    """Orders to the owners of `sizes`, by their own histograms or by their coalitions' counts."""
     if task.noise is None:
-        shared = pooled(task.coalitions, sizes)
-        orders = _make(task, shared.counts, shared.rows, shared.variance)
+        coalition_counts = pooled(task.coalitions, sizes)
+        orders = _make(task, coalition_counts.counts, coalition_counts.rows, coalition_counts.variance)
         return split(orders, task.coalitions, sizes)
     rows = np.array(list(sizes.values()), dtype=np.int64)
     return _make(task, np.stack([counted[name] for name in sizes]), rows, task.noise.variance)
@@ -255,8 +256,8 @@ def _make(task: CellTask, counts: IntArray, rows: IntArray, variance: float) -> 
     return make_orders(histograms, min(task.asked, int(rows.sum())), uniform=uniform)
 
 
-async def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
-    """Places of the rows that the consumer gets: those of some form of the summary, or all without D_v."""
+async def _delivered_places(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[int]:
+    """Places of the rows that the consumer gets: the rows of some form of the summary, or all without D_v."""
     plain = [row for _, row in received if isinstance(row, Row)]
     if task.validation is None or len(plain) <= task.rows:
         return list(range(len(received)))
@@ -267,11 +268,11 @@ async def _kept(task: CellTask, received: Sequence[tuple[str, AnyRow]]) -> list[
         np.array(labels, np.int64) if len(labels) == len(plain) else None,
         task.validation_classes,
     )
-    kept = await in_thread(in_some_form, rows, seen, task.rows)
-    return [int(place) for place in kept]
+    places = await in_thread(in_some_form, rows, seen, task.rows)
+    return [int(place) for place in places]
 
 
-def _released(
+def _released_values(
     task: CellTask,
     record: SummaryRecord,
     counted: Mapping[str, IntArray],
@@ -296,7 +297,7 @@ def _released(
 
 def _counts(task: CellTask, counted: Mapping[str, IntArray]) -> dict[str, Any]:
     if task.noise is None:
-        return {"coalitions": [asdict(each) for each in task.coalitions]}
+        return {"coalitions": [asdict(coalition) for coalition in task.coalitions]}
     histograms = {name: counts.tolist() for name, counts in counted.items()}
     return {"histograms": histograms, "noise_scale": task.noise.scale}
 
@@ -313,7 +314,7 @@ async def _fill_order(
 
 
 async def _end(owner: OwnerSession, _: None = None) -> Closing | FedkmeError:
-    """End the run for an owner right after its own answer: its time tells nothing of others, or of D_v."""
+    """End the run for an owner right after its own answer: its time tells nothing of others or of D_v."""
     ended: Closing | FedkmeError
     try:
         ended = await owner.close(1)
@@ -326,27 +327,28 @@ async def _end(owner: OwnerSession, _: None = None) -> Closing | FedkmeError:
 def _note(
     roster: Roster[OwnerSession], record: SummaryRecord, ended: Mapping[str, Closing | FedkmeError]
 ) -> None:
-    """Keep owners' own counts; who gave none has left."""
-    here = {name: closing for name, closing in ended.items() if name in roster.names}
-    said = {name: closing.rows_sent for name, closing in here.items() if isinstance(closing, Closing)}
-    faults = {name: error for name, error in here.items() if not isinstance(error, Closing)}
-    for name, error in sorted((faults | record.close(said)).items()):
+    """Record the owners' own counts of sent rows; an owner that gave no count leaves the run."""
+    closings = {name: closing for name, closing in ended.items() if name in roster.names}
+    rows_sent = {name: end.rows_sent for name, end in closings.items() if isinstance(end, Closing)}
+    faults = {name: error for name, error in closings.items() if not isinstance(error, Closing)}
+    for name, error in sorted((faults | record.close(rows_sent)).items()):
         roster.remove(1, name, error)
 
 
-def _too_few(task: CellTask, received: int, left: Sequence[str]) -> NotEnoughRowsError:
-    """Reason why a run has fewer rows than were asked for; `left` are the owners that are out of it."""
+def _too_few(task: CellTask, received: int, leavers: Sequence[str]) -> NotEnoughRowsError:
+    """Reason why a run has fewer rows than were asked for; `leavers` are the owners that left the run."""
     cause = f"owners sent {received} of {task.rows} rows"
-    if not left:
+    if not leavers:
         return NotEnoughRowsError(cause, "Raise rho, or ask for a smaller summary.")
     remedy = "'faults' of the record says why; ask again, without them if they lie."
-    return NotEnoughRowsError(f"{cause}, and {', '.join(left)} left the run", remedy)
+    return NotEnoughRowsError(f"{cause}, and {', '.join(leavers)} left the run", remedy)
 
 
 def _unfit(task: CellTask, owner: str, rows: Sequence[AnyRow], wanted: int) -> FedkmeError | None:
-    """Reason why what an owner sent cannot be used, or None.
+    """Reason why an owner's rows cannot be used, or None.
 
-    It has the rows: no order is for more than it said. So their number tells nothing, and fewer are a fault.
+    No order exceeds the rows that the owner said it has. So the number of rows tells nothing, and fewer rows
+    than ordered are a fault.
     """
     if len(rows) != wanted:
         return OwnerFaultError(f"{owner} sent {len(rows)} rows for {wanted}", "Check the owner's software.")

@@ -1,4 +1,4 @@
-"""Admission of consumers' calls, the same for every service."""
+"""Admission of consumers' calls, shared by every service."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from curator.settings import CuratorSettings
 from fedkme.errors import FedkmeError, ProtocolError, QuotaError, StoppingError, StoreError
 
 MOST_CALLS = 16
-"""Calls of one consumer at a time: each may hold as much of D_v as the curator takes."""
+"""Calls of one consumer at a time: each call may hold as much of D_v as the curator accepts."""
 _REQUEST_ID = 64  # bytes
 
 
 class OpenCall:
-    """One call.
+    """An open call.
 
-    A line to the caller, its name once it said it, and the run that it is about once that is known.
+    Attributes:
+        line: sends to and receives from the caller.
+        name: the caller's name; None until the caller gave it.
+        run: the run that the call is about; None until the curator knows it.
     """
 
     def __init__(self, line: ConsumerCall) -> None:
@@ -34,7 +37,7 @@ class OpenCall:
 
 
 class ConsumerAdmission:
-    """Lets consumers in, to their own runs alone."""
+    """Lets consumers reach their own runs alone."""
 
     def __init__(
         self,
@@ -55,17 +58,17 @@ class ConsumerAdmission:
         self.stopping = False
 
     async def delivered(self) -> None:
-        """Wait until who follows a run that is over has what it made."""
+        """Wait until every caller that follows a finished run has the run's result."""
 
-        def waiting() -> list[asyncio.Task[Any]]:
+        def deliveries() -> list[asyncio.Task[Any]]:
             return [task for task, call in self._calls.items() if call.run and call.run.over.is_set()]
 
-        while tasks := waiting():
+        while tasks := deliveries():
             await asyncio.wait(tasks)
 
     @contextlib.asynccontextmanager
     async def call(self, context: Context) -> AsyncIterator[OpenCall]:
-        """One call about one run, from its beginning to its end."""
+        """Register a call about one run, from its beginning to its end."""
         task = asyncio.current_task()
         assert task is not None, "gRPC serves each call in a task of its own"
         call = self._calls[task] = OpenCall(self.line(context))
@@ -79,14 +82,14 @@ class ConsumerAdmission:
                 self.served.set()
 
     def line(self, context: Context) -> ConsumerCall:
-        """The line of a call."""
+        """Wrap a gRPC context as a consumer's call."""
         return ConsumerCall(context, self._settings.progress_s, self._admission)
 
     def refused(self, error: FedkmeError, name: str | None, run: Run | None = None) -> FedkmeError:
-        """Report what a caller was refused, with its name once it was found to be its own.
+        """Log a refusal, with the caller's name where the certificate proved it.
 
         Returns:
-            What the caller is told: of this store no more than whose it is.
+            The error for the caller: of a store's failure it says only that the curator's store failed.
         """
         where = {} if run is None else {"run": run.name, "round": run.selected}
         whose = {} if name is None else {"consumer": name}
@@ -96,10 +99,10 @@ class ConsumerAdmission:
         return error
 
     async def while_admitted(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
-        """Do it to the end, or until the caller's certificate is revoked.
+        """Await `work`, or stop it when the caller's certificate is revoked.
 
         Raises:
-            IdentityError: it was.
+            IdentityError: the certificate was revoked.
         """
         task = asyncio.ensure_future(work)
         fault: FedkmeError | None = None
@@ -118,7 +121,7 @@ class ConsumerAdmission:
                 raise fault from None
 
     def check_caller(self, line: ConsumerCall) -> None:
-        """Refuse whoever may not call at all.
+        """Refuse a caller whose certificate allows no call.
 
         Raises:
             IdentityError: the certificate does not allow it.
@@ -126,21 +129,21 @@ class ConsumerAdmission:
         line.check_caller(self._settings.consumers, self._settings.owners)
 
     def check(self, line: ConsumerCall, name: str) -> None:
-        """Refuse whoever may not call by this name.
+        """Refuse a caller that may not use this name.
 
         Raises:
-            IdentityError: the certificate does not allow it, or it is an owner's name.
+            IdentityError: the certificate does not allow the name, or the name is an owner's.
         """
         self.check_caller(line)
         line.check_name(name, self._settings.consumers)
         self._names.admit_consumer(name)
 
     def admit(self, call: OpenCall, name: str, request_id: bytes = b"") -> None:
-        """Check the caller's name, and note whose call it is.
+        """Check the caller's name, and note the name of the call.
 
         Raises:
             IdentityError: see `check`.
-            QuotaError: it has too many calls open.
+            QuotaError: the caller has too many calls open.
             ProtocolError: the id of the request is too long.
         """
         self.check(call.line, name)
@@ -151,10 +154,10 @@ class ConsumerAdmission:
             raise ProtocolError("a request has an odd id")
 
     def own(self, name: str, run_name: str) -> Run:
-        """A run of this caller's.
+        """Find one of the caller's own runs.
 
         Raises:
-            ConfigError: no run has that name, or it is another consumer's.
+            ConfigError: no run has that name, or the run is another consumer's.
         """
         run = self._runs.find(run_name)
         if run is None or run.consumer != name:
@@ -165,7 +168,7 @@ class ConsumerAdmission:
         """Refuse new runs while the curator stops.
 
         Raises:
-            StoppingError: it does.
+            StoppingError: the curator is stopping.
         """
         if self.stopping:
             raise StoppingError("the curator is being stopped and takes no new runs", "Ask again later.")

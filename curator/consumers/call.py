@@ -1,4 +1,4 @@
-"""The call of one consumer, as the curator holds it."""
+"""Call of one consumer, on the curator's side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ConsumerCall:
-    """The call of one consumer. One who is silent or deaf for too long does not keep the others waiting."""
+    """Call of one consumer; a time limit on each message keeps a silent consumer from delaying the others."""
 
     def __init__(self, context: Context, progress_s: float, admission: CertificateCheck) -> None:
         self._context = context
@@ -28,7 +28,7 @@ class ConsumerCall:
         self._admission = admission
 
     def check_caller(self, consumers: Sequence[str], owners: Sequence[str]) -> None:
-        """Hold the caller to the consumers that may call, anybody where none are named; never an owner.
+        """Refuse a caller that is an owner, or that is not among `consumers` where consumers are named.
 
         Raises:
             IdentityError: the caller's certificate does not allow it.
@@ -43,10 +43,10 @@ class ConsumerCall:
             )
 
     def check_name(self, name: str, consumers: Sequence[str]) -> None:
-        """Hold the caller to the name that it says it has; in plaintext it is taken at its word.
+        """Refuse a name that the caller's certificate does not bear; in plaintext every name is believed.
 
         Raises:
-            IdentityError: its certificate has another name, or it may not call.
+            IdentityError: the certificate has another name, or `consumers` does not have the name.
         """
         self._admission.check(self._context, name, Role.CONSUMER)
         if consumers and name not in consumers:
@@ -56,11 +56,11 @@ class ConsumerCall:
             )
 
     async def hear(self, *expected: str) -> pb.ConsumerMessage:
-        """The next message of a consumer that asks for a summary.
+        """Receive the next message of a consumer that asks for a summary.
 
         Raises:
-            ConnectionFailedError: it hung up or took too long.
-            ProtocolError: it is not one of those expected.
+            ConnectionFailedError: the consumer hung up or took too long.
+            ProtocolError: the message is not of an expected kind.
         """
         async with self._limit():
             message: pb.ConsumerMessage | None = await receive(self._context, pb.ConsumerMessage)
@@ -71,10 +71,10 @@ class ConsumerCall:
         return message
 
     async def tell(self, message: Message) -> None:
-        """Say something.
+        """Send a message to the consumer.
 
         Raises:
-            ConnectionFailedError: the consumer hung up or does not listen.
+            ConnectionFailedError: the consumer hung up or does not read.
         """
         try:
             async with self._limit():

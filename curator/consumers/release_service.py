@@ -1,4 +1,4 @@
-"""Serves a consumer's call for a release: a run over the owners, then its files.
+"""Service for a consumer's call for a release: a run over the owners, then the release's files.
 
 The run outlives the call.
 """
@@ -27,7 +27,7 @@ from fedkme.wire.v1 import releases_pb2_grpc
 
 
 class ReleaseService(releases_pb2_grpc.ReleasesServicer):
-    """Serves consumers; each sees its own runs alone."""
+    """Serves releases to consumers; each consumer sees its own runs alone."""
 
     def __init__(
         self, context: RunContext, preparation: Preparation, runs: RunQueue, admission: ConsumerAdmission
@@ -40,14 +40,14 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
 
     @masks_errors
     async def Release(self, request: pb.ReleaseRequest, context: Context) -> None:  # noqa: N802  # gRPC's name
-        """One call: a new run, or one that was asked for before."""
+        """Serve one call, about a new run or a run that was asked for before."""
         async with self._admission.call(context) as call:
             try:
                 await self._admission.while_admitted(context, self._talk(call, request))
             except FedkmeError as error:
-                told = self._admission.refused(error, call.name, call.run)
+                fault = self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
-                    await call.line.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(told)))
+                    await call.line.tell(pb.ReleaseMessage(fault=codecs.fault_to_wire(fault)))
 
     async def _talk(self, call: OpenCall, request: pb.ReleaseRequest) -> None:
         self._admission.check_caller(call.line)
@@ -68,18 +68,18 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         await self._follow(call.line, run)
 
     async def _follow(self, line: ConsumerCall, run: Run) -> None:
-        """Pass on progress, then the files and how the run ended.
+        """Pass on progress, then the files and the run's outcome.
 
-        Of a run that was over when this call came, what could not be made of its numbers is tried again.
+        If the run was over when this call came, files that could not be made of its numbers are tried again.
         """
-        before = run.over.is_set()
+        was_over = run.over.is_set()
         async for progress in run.follow():
             if isinstance(progress, StageProgress):
                 await line.tell(pb.ReleaseMessage(progress=STAGE.to_wire(progress)))
         await self._preparation.ended(run)
         outcome = read_release(self._directory / run.name)
-        if isinstance(outcome.fault, NotMadeError) and before:
-            outcome = await self._completed(run)
+        if isinstance(outcome.fault, NotMadeError) and was_over:
+            outcome = await self._complete(run)
         for path in outcome.files:
             data = path.read_bytes()
             for start in range(0, max(len(data), 1), CHUNK_BYTES):
@@ -91,8 +91,8 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
         ended = pb.ReleaseOutcome(rows=outcome.rows, owners=outcome.owners)
         await line.tell(pb.ReleaseMessage(outcome=ended))
 
-    async def _completed(self, run: Run) -> ReleaseOutcome:
-        """Make what is missing of a release; of several calls one does, the others read what came of it."""
+    async def _complete(self, run: Run) -> ReleaseOutcome:
+        """Make the missing files of a release; one of several calls makes the files, the others read them."""
         folder = self._directory / run.name
         async with self._completing:
             if isinstance(read_release(folder).fault, NotMadeError):
@@ -105,7 +105,7 @@ def _silent(stage: str, line: str, fraction: float) -> None:
 
 
 def _release(run: Run) -> Run:
-    """A run that is one of a release."""
+    """Check that a run is a release."""
     if not run.is_release:
         raise ConfigError(f"{run.name} is a summary", "Follow it with `fedkme consumer watch`.")
     return run

@@ -1,4 +1,4 @@
-"""Serves a consumer's call for a summary: plan, offer, run, rows; the run outlives the call."""
+"""Service for a consumer's call for a summary: plan, offer, run, rows; the run outlives the call."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 
 MOST_VALIDATION = 2**26
-"""Bytes of D_v, where it comes itself."""
+"""Most bytes of D_v, where the consumer sends D_v itself."""
 
 
 class SummaryService(summaries_pb2_grpc.SummariesServicer):
-    """Serves consumers; each sees its own runs alone."""
+    """Serves summaries to consumers; each consumer sees its own runs alone."""
 
     def __init__(
         self, context: RunContext, preparation: Preparation, runs: RunQueue, admission: ConsumerAdmission
@@ -44,25 +44,25 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._preparation = preparation
         self._runs = runs
         self._admission = admission
-        # One part of anybody's D_v at a time: the loop keeps half of the time.
+        # One part of any D_v is decoded at a time, so that the event loop keeps half of the time.
         self._decoding = asyncio.Lock()
         self._settings = context.settings
-        self._coming: Counter[str] = Counter()  # numbers of D_v that are being heard, by consumer
+        self._coming: Counter[str] = Counter()  # numbers of D_v that are being received, by consumer
 
     @masks_errors
     async def Summarize(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
-        """One call: a new run, or one that was asked for before."""
+        """Serve one call, about a new run or a run that was asked for before."""
         async with self._admission.call(context) as call:
             try:
                 await self._admission.while_admitted(context, self._talk(call))
             except FedkmeError as error:
-                told = self._admission.refused(error, call.name, call.run)
+                fault = self._admission.refused(error, call.name, call.run)
                 with contextlib.suppress(ConnectionFailedError):
-                    await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(told)))
+                    await call.line.tell(pb.CuratorMessage(fault=codecs.fault_to_wire(fault)))
 
     @masks_errors
     async def ListRuns(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
-        """The caller's runs, of every kind."""
+        """List the caller's runs, of every kind."""
         try:
             self._admission.check(self._admission.line(context), request.name)
             if request.run:
@@ -75,7 +75,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
 
     @masks_errors
     async def CancelRun(self, request: pb.RunQuery, context: Context) -> pb.RunList:  # noqa: N802  # gRPC's name
-        """End one of the caller's runs, of whatever kind."""
+        """End one of the caller's runs, of any kind."""
         try:
             self._admission.check(self._admission.line(context), request.name)
             run = self._admission.own(request.name, request.run)
@@ -100,12 +100,16 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         self._admission.check_caller(call.line)
         message = await call.line.hear("request", "attach")
         attached = message.HasField("attach")
-        run = await (self._attached(call, message.attach) if attached else self._asked(call, message.request))
+        run = await (
+            self._attached_run(call, message.attach)
+            if attached
+            else self._requested_run(call, message.request)
+        )
         call.run = self._runs.again(run)
         await self._follow(call.line, call.run)
 
-    async def _attached(self, call: OpenCall, query: pb.RunQuery) -> Run:
-        """The caller's run that it asked for before."""
+    async def _attached_run(self, call: OpenCall, query: pb.RunQuery) -> Run:
+        """Find the run that the caller asked for before."""
         self._admission.admit(call, query.name)
         run = _summary(self._admission.own(query.name, query.run))
         if run.status == "asked":
@@ -115,8 +119,8 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         await self._tell_plan(call.line, await self._preparation.plan_of(run), codecs.VERSIONS.newest)
         return run
 
-    async def _asked(self, call: OpenCall, message: pb.SummaryRequest) -> Run:
-        """The run of a request, new or known, with what the consumer offers for it."""
+    async def _requested_run(self, call: OpenCall, message: pb.SummaryRequest) -> Run:
+        """Open the run of a request, or find it, and receive the consumer's offer for it."""
         version = codecs.common_version(message.versions, "the consumer")
         self._admission.admit(call, message.name, message.request_id)
         before = self._runs.asked_before(message.name, message.request_id)
@@ -127,7 +131,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         plan = await self._preparation.plan_of(run)
         await self._tell_plan(call.line, plan, version)
         if not plan.offered:
-            with contextlib.ExitStack() as room:  # until the run has them
+            with contextlib.ExitStack() as room:  # reserved until the run has D_v's rows
                 await self._preparation.accept(run, await self._hear_offer(call.line, run, plan, room))
         return run
 
@@ -137,7 +141,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
     async def _hear_offer(
         self, line: ConsumerCall, run: Run, plan: Plan, room: contextlib.ExitStack
     ) -> Offer:
-        """Hear what the consumer offers; D_v itself comes in parts, and takes room."""
+        """Receive the consumer's offer; D_v itself comes in parts, and reserves room."""
         first = await line.hear("target" if plan.cells is None else "histogram")
         offer = summaries.offer_from_messages([first], plan)
         if not first.with_validation:
@@ -148,13 +152,13 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
 
     @contextlib.contextmanager
     def _room(self, consumer: str, values: int) -> Iterator[None]:
-        """Room for rows of D_v that come, beside those that come in other calls and those of open runs.
+        """Reserve room for D_v's rows, in addition to rows that come in other calls and rows of open runs.
 
         Raises:
             QuotaError: see `Quota.check_values`.
         """
-        there = self._coming[consumer] + sum(run.values for run in self._runs.open_of(consumer))
-        self._settings.quota_of(consumer).check_values(consumer, there + values)
+        held = self._coming[consumer] + sum(run.values for run in self._runs.open_of(consumer))
+        self._settings.quota_of(consumer).check_values(consumer, held + values)
         self._coming[consumer] += values
         try:
             yield
@@ -162,7 +166,7 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
             self._coming[consumer] -= values
 
     async def _hear_rows(self, line: ConsumerCall, most: int) -> NDArray[np.float64]:
-        """Rows of D_v itself, each part an array at once, made beside the loop: they hold up nobody."""
+        """Receive D_v's rows; a thread decodes each part into an array, so the event loop never waits."""
         parts, size, last = list[NDArray[np.float64]](), 0, False
         while not last and sum(map(len, parts)) <= most:
             message = await line.hear("validation")
@@ -178,30 +182,30 @@ class SummaryService(summaries_pb2_grpc.SummariesServicer):
         return np.concatenate(parts)
 
     async def _follow(self, line: ConsumerCall, run: Run) -> None:
-        """Pass on progress, then the rows and how the run ended."""
+        """Pass on progress, then the rows and the run's outcome."""
         async for progress in run.follow():
             if isinstance(progress, RoundProgress):
                 await line.tell(pb.CuratorMessage(progress=summaries.PROGRESS.to_wire(progress)))
         await self._preparation.ended(run)
-        made = read_outcome(self._directory / run.name)
-        if run.status == "failed" and made.fault is not None:
-            raise made.fault
-        for part in any_rows_to_wire(made.sealed or _rows(made.table)):
+        outcome = read_outcome(self._directory / run.name)
+        if run.status == "failed" and outcome.fault is not None:
+            raise outcome.fault
+        for part in any_rows_to_wire(outcome.sealed or _rows(outcome.table)):
             await line.tell(pb.CuratorMessage(summary=part))
         if (head := self._preparation.head()) is not None:
             await line.tell(pb.CuratorMessage(head=HEAD.to_wire(head)))
-        await line.tell(pb.CuratorMessage(outcome=summaries.OUTCOME.to_wire(made.outcome)))
+        await line.tell(pb.CuratorMessage(outcome=summaries.OUTCOME.to_wire(outcome.outcome)))
 
 
 def _summary(run: Run) -> Run:
-    """A run that is one of a summary."""
+    """Check that a run is a summary."""
     if run.is_release:
         raise ConfigError(f"{run.name} is a release", "Follow it with `fedkme consumer release --attach`.")
     return run
 
 
 def _rows(table: Table | None) -> list[Row]:
-    """The summary without names of owners: tokens are places in it."""
+    """Rows of a summary without names of owners: a token is the row's place in the summary."""
     if table is None:
         return []
     labels = [None] * len(table) if table.labels is None else table.labels.tolist()

@@ -1,1 +1,1 @@
-"""Connections to owners: their streams, sessions, keys, and who is in a run."""
+"""Connections to owners: streams, sessions, keys, heads, and the register of owners."""

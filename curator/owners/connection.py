@@ -1,8 +1,8 @@
-"""One owner as the curator reaches it, whichever of its processes and streams that is at present.
+"""Connection to one owner, over whichever process and stream of the owner is current.
 
 A stream is a cache of a session. A directive that waits for its answer when a stream ends is sent again, with
-the same number, on the next one; the owner answers it with the same bytes. Answers to anything else are
-dropped. Nothing here knows gRPC, so that tests can put any network between.
+the same number, on the next stream; the owner answers with the same bytes. Answers to any other directive are
+dropped. No code here knows gRPC, so that tests can put any network between curator and owner.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from fedkme.wire.rows import too_large
 from fedkme.wire.v1 import owners_pb2 as pb
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 60.0
-"""Times after which an owner that approves by hand is asked again: doubled each time."""
+"""First and longest pause before an owner that approves by hand is asked again; the pause doubles each
+time."""
 LEAST_WORDS = 2**14
-"""Fewest words in a part of a vector that is not the last, which bounds the parts that an owner can make."""
+"""Fewest words in a part of a vector, except the last part; this bounds the number of parts."""
 
 
 class Stream(Protocol):
-    """One connection of an owner."""
+    """Stream between the curator and one process of an owner."""
 
     async def write(self, directive: pb.Directive) -> None:
-        """Send.
+        """Send a directive.
 
         Raises:
-            ConnectionFailedError: it is over.
+            ConnectionFailedError: the stream is over.
         """
 
     def cut(self) -> None:
-        """End it from this side."""
+        """End the stream from the curator's side."""
 
 
 @dataclass(slots=True)
@@ -69,12 +70,12 @@ class PendingAnswer:
     words: int = 0
 
     def again(self) -> None:
-        """Forget what came of the answer: all of it comes again."""
+        """Forget the parts of the answer that came: the owner sends all parts again."""
         self.parts.clear()
         self.rows = self.words = 0
 
     def fault(self, message: pb.OwnerMessage) -> str:
-        """Count a message in; says why it cannot be part of the answer, or nothing."""
+        """Count a message, and say why it cannot be part of the answer; empty where it can."""
         body, limits = message.WhichOneof("body"), self.limits
         if body not in ("rows", "words"):
             return ""
@@ -102,9 +103,9 @@ class OpenQuestion:
     """A question that an owner has not answered.
 
     Attributes:
-        directive: its name on the wire.
-        since: when it was asked, Unix seconds.
-        due: when the run goes on without the answer, likewise.
+        directive: the directive's name on the wire.
+        since: when the question was asked, Unix seconds.
+        due: when the run goes on without the answer, Unix seconds.
     """
 
     directive: str
@@ -118,8 +119,8 @@ class OpenApproval:
 
     Attributes:
         why: what the owner says, with the command that approves it.
-        since: when it was asked first, Unix seconds.
-        due: when the run goes on without the owner, likewise.
+        since: when the owner was asked first, Unix seconds.
+        due: when the run goes on without the owner, Unix seconds.
     """
 
     why: str
@@ -128,7 +129,7 @@ class OpenApproval:
 
 
 class Connection(Protocol):
-    """The way to an owner, whatever lies between: sessions of runs and the exchange of keys go through it."""
+    """Connection to an owner, on any transport: sessions of runs and the exchange of keys use it."""
 
     @property
     def name(self) -> str:
@@ -136,7 +137,7 @@ class Connection(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """True where nothing is waited for: the owner is in this process."""
+        """True where the owner is in this process and answers without waiting."""
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
         """Send a directive with its number and wait for its answer.
@@ -147,10 +148,10 @@ class Connection(Protocol):
         """
 
     async def tell(self, directive: Directive) -> None:
-        """Say what needs no answer; an owner that is not here misses it."""
+        """Send a directive that needs no answer; an absent owner misses the directive."""
 
     def cut(self) -> None:
-        """Break off with an owner that answered what makes no sense."""
+        """End the stream of an owner whose answer makes no sense."""
 
 
 class OwnerConnection:
@@ -159,10 +160,13 @@ class OwnerConnection:
     at_once = False
 
     def __init__(self, name: str, progress_s: float, grace_s: float, approval_s: float = 0.0) -> None:
-        """Begin without a stream: for `grace_s` there may be none.
+        """Begin without a stream.
 
-        With one, an answer or its next part takes `progress_s` at most. An owner that approves runs by hand
-        is asked again for `approval_s`.
+        Args:
+            name: the owner's name.
+            progress_s: longest wait for an answer, or for its next part, while there is a stream.
+            grace_s: longest wait for a stream.
+            approval_s: how long an owner that approves runs by hand is asked again.
         """
         self.name = name
         self._approval_s = approval_s
@@ -179,7 +183,7 @@ class OwnerConnection:
         return self._stream
 
     def question(self, run: str) -> OpenQuestion | None:
-        """Question of a run, or of a part of it, that waits for its answer; any thread may ask."""
+        """Open question of a run, or of a part of the run; any thread may call this."""
         for name, call in list(self._calls.items()):
             if _run_of(name) == run:
                 limit = call.limit.when()  # by the loop's clock, which is the monotonic one
@@ -188,11 +192,11 @@ class OwnerConnection:
         return None
 
     def approval(self, run: str) -> OpenApproval | None:
-        """Approval that a run, or a part of it, waits for; any thread may ask."""
+        """Open approval of a run, or of a part of the run; any thread may call this."""
         return next((wait for name, wait in list(self._approvals.items()) if _run_of(name) == run), None)
 
     async def attach(self, stream: Stream) -> None:
-        """Go on with another stream: what waits for an answer is sent again."""
+        """Continue on another stream: directives that wait for an answer are sent again."""
         self._stream = stream
         for call in list(self._calls.values()):
             call.again()
@@ -200,7 +204,7 @@ class OwnerConnection:
             await self._send(call)
 
     def detach(self, stream: Stream) -> None:
-        """A stream is over; nothing changes if there is a newer one."""
+        """Note that a stream is over; this changes nothing if there is a newer stream."""
         if self._stream is stream:
             self._stream = None
             for call in self._calls.values():
@@ -212,13 +216,13 @@ class OwnerConnection:
             self._stream.cut()
 
     def deliver(self, stream: Stream, message: pb.OwnerMessage) -> None:
-        """Take in what the owner said; what nobody waits for is dropped."""
+        """Deliver a message of the owner; a message that no directive waits for is dropped."""
         call = self._calls.get(message.at.run)
         if stream is not self._stream or call is None or call.answer.done():
             return
         due = call.directive.at.seq
         if 0 < message.at.seq < due:
-            return  # the answer to a directive that came twice, or the rest of a call that was given up
+            return  # the answer to a directive that was sent twice, or the rest of an abandoned call
         size = message.ByteSize()
         call.traffic.received += size
         self.traffic.received += size
@@ -231,7 +235,7 @@ class OwnerConnection:
         call.parts.append(message)
         body = message.WhichOneof("body")
         if (body == "rows" and not message.rows.last) or (body == "words" and not message.words.last):
-            if body == "words":  # a part of bounded size is progress, and there are so many at most
+            if body == "words":  # a part of bounded size is progress, and the number of parts is bounded
                 self._within(call, self._progress_s)
             return
         try:
@@ -240,30 +244,32 @@ class OwnerConnection:
             self._refuse(call, error.cause, error.remedy)
 
     def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Coroutine[Any, Any, Answer]:
-        """Send a directive and wait for its answer; of what may be approved, for an approval, too."""
+        """Send a directive and wait for its answer; an invitation may also wait for an approval."""
         waits = self._approval_s > 0.0 and isinstance(directive.body, (Invitation, Consider))
-        return (self._approved if waits else self._exchange)(directive, limits, traffic)
+        return (self._exchange_until_approved if waits else self._exchange)(directive, limits, traffic)
 
-    async def _approved(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Ask, and ask again while the owner says that an approval is missing."""
+    async def _exchange_until_approved(
+        self, directive: Directive, limits: Limits, traffic: Traffic
+    ) -> Answer:
+        """Send the directive again and again while the owner says that an approval is missing."""
         pause, since = FIRST_PAUSE_S, time.time()
         end = time.monotonic() + self._approval_s
         try:
             while True:
                 answer = await self._exchange(directive, limits, traffic)
-                left = end - time.monotonic()
-                if left <= 0.0 or not (isinstance(answer, Refusal) and answer.awaits_approval):
+                remaining = end - time.monotonic()
+                if remaining <= 0.0 or not (isinstance(answer, Refusal) and answer.awaits_approval):
                     return answer
                 error = answer.error()
                 why = f"{error.cause}. {error.remedy}".removesuffix(".")
-                self._approvals[directive.run] = OpenApproval(why, since, time.time() + left)
-                await asyncio.sleep(min(pause, left))
+                self._approvals[directive.run] = OpenApproval(why, since, time.time() + remaining)
+                await asyncio.sleep(min(pause, remaining))
                 pause = min(LAST_PAUSE_S, 2.0 * pause)
         finally:
             self._approvals.pop(directive.run, None)
 
     async def _exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Send a directive and wait for its answer, on whatever streams there are by then."""
+        """Send a directive and wait for its answer, over however many streams it takes."""
         where = f"{self.name}, round {directive.round}"
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
@@ -287,11 +293,11 @@ class OwnerConnection:
             self._calls.pop(directive.run, None)
 
     async def tell(self, directive: Directive) -> None:
-        """Say what needs no answer; an owner without a stream misses it."""
+        """Send a directive that needs no answer; an owner without a stream misses the directive."""
         await self._tell(directive_to_wire(directive))
 
     async def end(self) -> None:
-        """Say farewell: the owner does not come back."""
+        """Say farewell, so that the owner does not come back."""
         await self._tell(farewell_to_wire())
         self.cut()
 
@@ -325,5 +331,5 @@ class OwnerConnection:
 
 
 def _run_of(name: str) -> str:
-    """Run that a name of it, or of a part of it, is of."""
+    """Name of the run, from the run's name or the name of a part of the run."""
     return name.partition("/")[0]

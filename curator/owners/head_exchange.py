@@ -1,8 +1,9 @@
 """Exchange of heads with the owners of a run that is over (docs/decisions/015).
 
-First every owner shows its head. The curator's next leaf then stands for its ledger and for these heads, so
-that whoever keeps the curator's head holds the others' too, without learning of them; each owner keeps and
-cosigns it. Nothing of the run depends on this: who is not here, or shows what does not follow, is reported.
+First every owner shows its head. The curator's next leaf then commits to the curator's ledger and to these
+heads: whoever keeps the curator's head is bound to the owners' heads too, without learning them. Each owner
+keeps and cosigns the curator's head. The run's result does not depend on the exchange: an owner that is
+absent, or whose head does not follow from its earlier heads, is reported.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class HeadExchange:
-    """The curator's side."""
+    """Curator's side of the exchange of heads."""
 
     def __init__(self, log: HeadLog, say: Callable[..., None]) -> None:
-        """Begin.
+        """Use the curator's log.
 
         Args:
-            log: the curator's.
-            say: told of what does not follow.
+            log: the curator's log of heads.
+            say: reports heads that do not follow from earlier heads.
         """
         self._log = log
         self._say = say
@@ -38,10 +39,10 @@ class HeadExchange:
     def admit(self, hello: Hello) -> None:
         """Hold an owner that joins to the heads that it showed before.
 
-        One whose operator knows that its journal is another is let in with a line.
+        An owner whose operator has declared a new journal is let in, with a line in the log.
 
         Raises:
-            LedgerError: its journal is gone, older than what it showed, or another's.
+            LedgerError: the owner's journal is gone, older than the heads it showed, or another owner's.
             StoreError: the curator's store fails.
         """
         if hello.head is None:
@@ -58,22 +59,24 @@ class HeadExchange:
 
         Args:
             run: the run's name.
-            connections: of its owners that are here.
+            connections: connections of the run's owners that are here.
 
         Raises:
             StoreError: the curator's store fails.
         """
         async with self._turn:
-            shown = await asyncio.gather(*(self._shown(run, each) for each in connections))
+            shown = await asyncio.gather(*(self._owner_head(run, owner) for owner in connections))
             heads = [(connection, head) for connection, head in zip(connections, shown, strict=True) if head]
             try:
                 self._log.advance(run)
             except LedgerError as error:  # its key is not one of `fedkme pki`
                 self._report(run, error)
                 return
-            said = await asyncio.gather(*(self._witnessed(run, each, head) for each, head in heads))
-            names = {origin_of(Role.OWNER, each.name): each.name for each, _ in heads}
-            signed = {origin: one for origin, one in zip(names, said, strict=True) if one is not None}
+            answers = await asyncio.gather(*(self._cosignature(run, owner, head) for owner, head in heads))
+            names = {origin_of(Role.OWNER, owner.name): owner.name for owner, _ in heads}
+            signed = {
+                origin: answer for origin, answer in zip(names, answers, strict=True) if answer is not None
+            }
             for origin, why in self._log.add(signed).items():
                 self._report(run, why, owner=names[origin])
 
@@ -85,8 +88,8 @@ class HeadExchange:
         """
         return self._log.last()
 
-    async def _shown(self, run: str, connection: Connection) -> Head | None:
-        """An owner's head, kept; None where there is none that follows."""
+    async def _owner_head(self, run: str, connection: Connection) -> Head | None:
+        """Ask for an owner's head and keep it; None if the owner shows none that follows earlier heads."""
         origin = origin_of(Role.OWNER, connection.name)
         question = ShowHead(self._log.known(origin), self._log.origin)
         try:
@@ -99,8 +102,8 @@ class HeadExchange:
             return None
         return head
 
-    async def _witnessed(self, run: str, connection: Connection, theirs: Head) -> Cosignature | None:
-        """Have an owner keep and cosign the curator's head; None where it does not."""
+    async def _cosignature(self, run: str, connection: Connection, theirs: Head) -> Cosignature | None:
+        """Have an owner keep and cosign the curator's head; None where the owner does not."""
         try:
             ours = self._log.show(theirs.known, origin_of(Role.OWNER, connection.name))
             return await _ask(connection, run, 2, KeepHead(ours), Cosignature)

@@ -1,8 +1,8 @@
-"""Before the plan of a run whose rows go sealed: who takes part, and with which keys.
+"""Exchange of keys before the plan of a sealed run: which owners take part, and with which keys.
 
-The consumer seals the group secret for these keys, so they must be known before it answers the plan. Nothing
-is begun by an offer, and the run's owners are settled by it: one that comes later takes part in the next run,
-and one that is started again in between leaves this one, because its new keys open nothing.
+The consumer seals the group secret for these keys, so the plan must contain them. An offer of keys starts
+nothing at the owner, but it fixes the run's owners. An owner that comes later takes part in the next run. An
+owner that restarts in between leaves this run, because its new keys cannot open the secret.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from fedkme.sealed.offers import KeyOffer, certified, taken_at_their_word
 
 
 async def exchange_keys(
-    connections: Sequence[Connection], run: str, quorum: int, left: Callable[[Fault], None]
+    connections: Sequence[Connection], run: str, quorum: int, report: Callable[[Fault], None]
 ) -> list[KeyOffer]:
-    """Ask owners for their keys in a run; `left` is told of each that offers none, and is out of the run.
+    """Ask owners for their keys in a run; an owner without keys leaves the run, and `report` gets a fault.
 
     Returns:
-        Offers in the order of `connections`; the consumer finds out whether they are their owners'.
+        Offers in the order of `connections`; the consumer checks that each offer is its owner's.
 
     Raises:
-        QuorumError: too few offered keys.
+        QuorumError: too few owners offered keys.
     """
     answers = await asyncio.gather(
         *(_offer(connection, run) for connection in connections), return_exceptions=True
@@ -40,7 +40,7 @@ async def exchange_keys(
         if isinstance(answer, KeyOffer):
             offers.append(answer)
         elif isinstance(answer, FedkmeError):
-            left(Fault(0, connection.name, answer.code, str(answer)))
+            report(Fault(0, connection.name, answer.code, str(answer)))
         else:
             raise answer
     if len(offers) < quorum or not offers:
@@ -52,20 +52,20 @@ async def exchange_keys(
 
 
 def check_gifts(plan: Plan, gifts: Mapping[str, Gift], consumer: str, identity: Identity | None) -> None:
-    """Refuse gifts that no owner could take, so that it is their consumer who is named, and not an owner.
+    """Refuse gifts that no owner could take, so that the error names the consumer and not an owner.
 
-    An owner without a gift leaves the run, in which its consumer did not take its keys: that is its right.
+    The consumer may reject an owner's keys: an owner without a gift leaves the run.
 
     Args:
-        plan: of the run, with what owners offered.
-        gifts: the consumer's, by taker.
-        consumer: who asked for the run.
+        plan: the run's plan, with the owners' offers.
+        gifts: the consumer's gifts, by taker.
+        consumer: the consumer that asked for the run.
         identity: the curator's own; None in plaintext.
 
     Raises:
-        ProtocolError: there are none, or they are for others, or of several secrets.
-        IdentityError: they are not the consumer's.
-        SealedBoxError: one was not signed for its taker's key and this run.
+        ProtocolError: there are no gifts, or they are for other parties, or of several secrets.
+        IdentityError: the gifts are not the consumer's.
+        SealedBoxError: a gift was not signed for its taker's key and this run.
     """
     keys = {offer.name: offer.box for offer in plan.offers}
     if not gifts or not gifts.keys() <= keys.keys() or len({gift.commitment for gift in gifts.values()}) > 1:

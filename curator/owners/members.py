@@ -1,4 +1,4 @@
-"""Register of owners: which process of each name is served, and which owners are here. It knows no gRPC."""
+"""Register of owners: which process of each owner is served, and which owners are here; it knows no gRPC."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from fedkme.store import Store
 from fedkme.wire.directives import end_to_wire, welcome_to_wire
 
 MOST_FENCED = 1024
-"""Processes of a name that are remembered as fenced. Each is told when it is; one that missed it, and comes
-back after so many later ones, is taken for a new process and fences the newest, with a line on both sides."""
+"""Processes of an owner that are remembered as fenced. Each process is told when it is fenced. A process that
+missed the message and comes back after so many later processes counts as new and fences the newest; both
+sides log it."""
 _INSTANCE = 64  # bytes
 
 
 def next_epoch(store: Store, owner: str) -> int:
-    """Count processes of a name, over all of the curator's own."""
+    """Count one more process of an owner; the count survives restarts of the curator."""
     key = f"epoch/{owner}"
     epoch = int(store.get(key) or b"0") + 1
     store.put(key, b"%d" % epoch)
@@ -28,10 +29,10 @@ def next_epoch(store: Store, owner: str) -> int:
 
 
 class Membership(Protocol):
-    """The owners that a run may begin with, and the way to each: what runs need of `Members`."""
+    """Owners that a run may begin with, and the connection to each: what runs need from `Members`."""
 
     def connection(self, name: str) -> Connection:
-        """Find the way to an owner, here or not."""
+        """Find the connection to an owner, here or not."""
 
     def here(self) -> list[str]:
         """List the owners that are here, sorted."""
@@ -40,26 +41,26 @@ class Membership(Protocol):
         """List the expected owners that are not here, sorted."""
 
     def sizes(self) -> Mapping[str, int]:
-        """Rows that a run may have of each owner that is here, where it said so."""
+        """Rows that a run may have from each owner that is here and has given the number."""
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
         """Note that a run is open for these owners."""
 
     def discharge(self, run: str) -> None:
-        """Note that a run is over for everybody."""
+        """Note that a run is over for every owner."""
 
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
-        """Wait for the owners of a run; their names, sorted.
+        """Wait for the owners of a run; return their names, sorted.
 
         Raises:
-            MissingOwnersError: too few came in time.
+            MissingOwnersError: too few owners came in time.
         """
 
 
 class Members:
-    """Owners and their sessions.
+    """Owners and their connections.
 
-    A new process of a name fences the one before it: that is told so, and is not let in again.
+    A new process of an owner fences the earlier process: the earlier process is told and not let in again.
     """
 
     def __init__(
@@ -71,9 +72,15 @@ class Members:
         say: Callable[..., None] = lambda event, **fields: None,
         approval_s: float = 0.0,
     ) -> None:
-        """Begin without any owner; `next_epoch` counts processes of a name, over restarts of the curator too.
+        """Begin without any owner.
 
-        Where no names are expected, whoever comes may join. For the times see `OwnerConnection`.
+        Args:
+            expected: names of owners; where it is empty, any owner may join.
+            progress_s: see `OwnerConnection`.
+            grace_s: see `OwnerConnection`.
+            next_epoch: counts processes of an owner, also over restarts of the curator.
+            say: reports fenced processes.
+            approval_s: see `OwnerConnection`.
         """
         self._expected = frozenset(expected)
         self._progress_s = progress_s
@@ -88,24 +95,25 @@ class Members:
         self._tickets: dict[str, int] = {}
         self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
-        self._missed = set[str]()  # waited for in vain, and not here since
+        self._missed = set[str]()  # owners that a run waited for in vain and that have not joined since
         self._changed = asyncio.Condition()
 
     def connection(self, name: str) -> OwnerConnection:
-        """The session of an owner, here or not."""
-        made = OwnerConnection(name, self._progress_s, self._grace_s, self._approval_s)
-        return self._connections.setdefault(name, made)
+        """Connection to an owner, here or not."""
+        connection = OwnerConnection(name, self._progress_s, self._grace_s, self._approval_s)
+        return self._connections.setdefault(name, connection)
 
     def here(self) -> list[str]:
-        """Names of owners with a stream, sorted; any thread may ask."""
-        known = list(self._connections.items())
-        return sorted(name for name, connection in known if connection.stream is not None)
+        """Names of owners with a stream, sorted; any thread may call this."""
+        connections = list(self._connections.items())
+        return sorted(name for name, connection in connections if connection.stream is not None)
 
     def connections(self) -> list[OwnerConnection]:
-        """Sessions of every owner that is expected or came; any thread may ask."""
-        known = dict(list(self._connections.items()))
+        """Connections to every owner that is expected or came; any thread may call this."""
+        connections = dict(list(self._connections.items()))
         return [
-            known.get(name) or OwnerConnection(name, 0, 0) for name in sorted(self._expected.union(known))
+            connections.get(name) or OwnerConnection(name, 0, 0)
+            for name in sorted(self._expected.union(connections))
         ]
 
     def missing(self) -> list[str]:
@@ -113,29 +121,29 @@ class Members:
         return sorted(self._expected.difference(self.here()))
 
     def sizes(self) -> Mapping[str, int]:
-        """Rows of each owner with a stream that said how many a run may have; any thread may ask."""
+        """Rows for a run from each owner with a stream that gave the number; any thread may call this."""
         sizes = dict(self._sizes)
         return {name: sizes[name] for name in self.here() if name in sizes}
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
-        """A run is open for these owners."""
+        """Note that a run is open for these owners."""
         for name in owners:
             self._runs.setdefault(name, {})[run] = None
 
     def discharge(self, run: str) -> None:
-        """A run is over for everybody."""
+        """Note that a run is over for every owner."""
         for runs in self._runs.values():
             runs.pop(run, None)
 
     async def join(self, stream: Stream, hello: Hello) -> OwnerConnection:
-        """Let a process in, by its name and instance; what waits for its answer is sent again.
+        """Let a process in, by its name and instance; directives that wait for an answer are sent again.
 
         Raises:
             IdentityError: the name is not expected.
             FencedError: a later process of the name was here.
-            ProtocolError: what it calls its process is longer than any does.
-            StoreError: it cannot be written down that it came.
-            ConnectionFailedError: it is gone already.
+            ProtocolError: the id of the process is too long.
+            StoreError: the store fails to count the process.
+            ConnectionFailedError: the process is gone already.
         """
         name, instance = hello.name, hello.instance
         if self._expected and name not in self._expected:
@@ -146,12 +154,12 @@ class Members:
             raise ProtocolError(f"{name} drew an odd instance")
         fenced = self._fenced.setdefault(name, {})
         if instance in fenced:
-            raise _fenced(name, self._epochs[name])
+            raise _fenced_error(name, self._epochs[name])
         connection = self.connection(name)
         ticket = self._tickets[name] = self._tickets.get(name, 0) + 1
         before = self._instances.get(name)
         if before != instance:
-            self._epochs[name] = self._next_epoch(name)  # first: where it fails, nobody has come
+            self._epochs[name] = self._next_epoch(name)  # first: if the store fails, no state has changed
             self._instances[name] = instance
             if before is not None:
                 fenced[before] = None
@@ -163,8 +171,8 @@ class Members:
             connection.detach(old)
             old.cut()
         await stream.write(welcome_to_wire(self._epochs[name], self._runs.get(name, ()), hello.version))
-        if self._tickets[name] != ticket:  # somebody came while this one was being welcomed
-            raise _fenced(name, self._epochs[name])
+        if self._tickets[name] != ticket:  # another process joined while this one was being welcomed
+            raise _fenced_error(name, self._epochs[name])
         self._sizes.pop(name, None)
         if hello.rows is not None:
             self._sizes[name] = hello.rows
@@ -175,7 +183,7 @@ class Members:
         return connection
 
     async def _fence(self, name: str, old: Stream) -> None:
-        error = _fenced(name, self._epochs[name])
+        error = _fenced_error(name, self._epochs[name])
         self._say("fenced", owner=name, epoch=self._epochs[name])
         self.connection(name).detach(old)
         with contextlib.suppress(ConnectionFailedError):
@@ -183,21 +191,21 @@ class Members:
         old.cut()
 
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
-        """Wait `connect_s` for all expected owners, then begin with `minimum` at least; their names, sorted.
+        """Wait `connect_s` for all expected owners, then begin with at least `minimum`; return sorted names.
 
-        A run that began without an owner waited for it: none does again before that owner has been here.
+        Once a run has waited in vain for an owner, later runs do not wait for the owner until it has joined.
 
         Raises:
-            MissingOwnersError: too few came in time.
+            MissingOwnersError: too few owners came in time.
         """
         async with self._changed:
             try:
                 async with asyncio.timeout(connect_s):
                     await self._changed.wait_for(lambda: self._are_here(minimum))
             except TimeoutError:
-                here = self.here()
-                if len(here) < minimum or not here:
-                    who = ", ".join(self.missing()) or f"{minimum - len(here)} owners"
+                present = self.here()
+                if len(present) < minimum or not present:
+                    who = ", ".join(self.missing()) or f"{minimum - len(present)} owners"
                     raise MissingOwnersError(
                         f"{who} did not join within {connect_s:g} s",
                         "Start them, or raise 'connect_s'; their own log says why they could not.",
@@ -206,12 +214,12 @@ class Members:
             return self.here()
 
     def _are_here(self, minimum: int) -> bool:
-        """Tell whether all are here; asked at each that joins, so it looks at all of them late."""
+        """Check whether enough owners are here; each join calls this, so the cheap test comes first."""
         count = max(len(self._expected) - len(self._missed), minimum)
         return len(self._connections) >= count and len(self.here()) >= count
 
     async def end(self) -> None:
-        """Say farewell: owners do not come back."""
+        """Say farewell to all owners, so that they do not come back."""
         for connection in self._connections.values():
             await connection.end()
 
@@ -219,7 +227,7 @@ class Members:
         return self._epochs.get(name, 0) + 1
 
 
-def _fenced(name: str, epoch: int) -> FencedError:
+def _fenced_error(name: str, epoch: int) -> FencedError:
     return FencedError(
         f"another process of {name} has joined, as number {epoch}, and is served in place of this one",
         "Leave one of the two running; if you started one, issue a new certificate.",

@@ -1,4 +1,4 @@
-"""The stream that each owner opens, as gRPC serves it."""
+"""Service for the gRPC stream that each owner opens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Context = grpc.aio.ServicerContext[pb.OwnerMessage, pb.Directive]
 
 
 class GrpcStream:
-    """The curator's end of a gRPC stream; `over` is set when it is to end, or has."""
+    """Curator's end of a gRPC stream; `over` is set when the stream ends or is to end."""
 
     def __init__(self, context: Context) -> None:
         self.over = asyncio.Event()
@@ -41,7 +41,7 @@ class GrpcStream:
         except (grpc.aio.BaseError, asyncio.InvalidStateError):
             self.over.set()
         except asyncio.CancelledError:
-            self.over.set()  # the message is in gRPC's hands, and it takes no other before it is out
+            self.over.set()  # gRPC still holds the message, and takes no other before this one is sent
             raise
         raise ConnectionFailedError("the stream of an owner ended", "Look at the owner's log.")
 
@@ -50,13 +50,13 @@ class GrpcStream:
         self.over.set()
 
     async def end(self, error: FedkmeError) -> None:
-        """End it from this side, and say why."""
+        """Send an error to the owner and end the stream."""
         with contextlib.suppress(ConnectionFailedError):
             await self.write(end_to_wire(error))
         self.cut()
 
     async def attend(self, deliver: Callable[[GrpcStream, pb.OwnerMessage], None]) -> None:
-        """Pass on what the owner says until the stream is over.
+        """Deliver the owner's messages until the stream is over.
 
         This is the stream's only reader: gRPC ends a stream whose read is cancelled.
         """
@@ -72,13 +72,13 @@ class GrpcStream:
             while (message := await receive(self._context, pb.OwnerMessage)) is not None:
                 deliver(self, message)
         except ProtocolError:
-            pass  # as good as a connection that ended
+            pass  # treated like a connection that ended
         finally:
             self.over.set()
 
 
 MOST_SILENT = 256
-"""Streams that may be open without a hello; the oldest gives way, as an owner says it at once."""
+"""Streams that may be open without a hello; a further stream ends the oldest, as owners say hello at once."""
 
 
 class OwnerService(owners_pb2_grpc.OwnersServicer):
@@ -93,9 +93,9 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         say: Callable[..., None] = lambda event, **fields: None,
         admit: Callable[[Hello], None] = lambda hello: None,
     ) -> None:
-        """Let owners in whose certificates `admission` accepts, and whose hello `admit` does not refuse.
+        """Serve owners whose certificate passes `admission` and whose hello passes `admit`.
 
-        A stream may be open `hello_s` without a hello.
+        A stream without a hello is ended after `hello_s` seconds.
         """
         self._admit = admit
         self._members = members
@@ -107,7 +107,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
 
     @masks_errors
     async def Attend(self, request_iterator: object, context: Context) -> None:  # noqa: N802  # gRPC's name
-        """One stream of an owner, from hello to its end."""
+        """Serve one stream of an owner, from its hello to its end."""
         stream = GrpcStream(context)
         with self._admission.session(context, stream.end):
             await self._serve(stream, context)
@@ -116,10 +116,10 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         try:
             connection = await self._members.join(stream, await self._hello(stream, context))
         except ConnectionFailedError:
-            return  # it was gone before it was welcome
+            return  # the owner was gone before it was welcomed
         except FedkmeError as error:
             self._say("refused", code=error.code, cause=error.cause, remedy=error.remedy)
-            if not isinstance(error, StoreError):  # of this store: the owner comes back
+            if not isinstance(error, StoreError):  # the curator's store failed: the owner tries again
                 await stream.end(error)
             return
         self._say("owner_joined", owner=connection.name)
@@ -130,7 +130,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             self._say("owner_gone", owner=connection.name)
 
     async def _hello(self, stream: GrpcStream, context: Context) -> Hello:
-        """Receive a party's hello, under a name that its certificate bears."""
+        """Receive a party's hello, and check that its certificate bears the name."""
         message = await self._first(stream, context)
         if message is None or not message.HasField("hello"):
             raise ProtocolError("a party did not say hello first")
@@ -141,7 +141,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         return hello
 
     async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:
-        """Receive a party's first message; None if it hung up, was slow, or had to make room for others."""
+        """Receive a party's first message; None if it hung up, was slow, or made room for another stream."""
         if len(self._silent) >= MOST_SILENT:
             oldest = next(iter(self._silent))
             del self._silent[oldest]
@@ -150,10 +150,10 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
         reading = asyncio.create_task(receive(context, pb.OwnerMessage))
         waiting = asyncio.create_task(stream.over.wait())
         try:
-            done, _ = await asyncio.wait(
+            finished, _ = await asyncio.wait(
                 (reading, waiting), timeout=self._hello_s, return_when=asyncio.FIRST_COMPLETED
             )
-            return await reading if reading in done else None
+            return await reading if reading in finished else None
         finally:
             self._silent.pop(stream, None)
             reading.cancel()

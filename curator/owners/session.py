@@ -1,4 +1,4 @@
-"""Sessions through which a protocol reaches an owner in one run, whatever the connection."""
+"""Sessions by which a protocol talks to an owner in one run, over any connection."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from fedkme.protocol import Bid, Broadcast, Closing, Invitation, Order
 from fedkme.sealed.rows import AnyRow, HashedRow
 
 MOST_ROWS = 2**53
-"""Rows that an owner can say it has."""
+"""Most rows that an owner can say it has."""
 REFUSALS = (BudgetError, PolicyError, SealedBoxError)
-"""Faults of an owner that are its right, and are told as what they are."""
+"""Refusals to which an owner has a right; they are reported under their own error."""
 _NO_ROWS = Limits()
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class RunSession:
-    """An owner in one run: numbers directives, keeps to their legal order, and says what went wrong."""
+    """Owner in one run: the session numbers directives, keeps their legal order and reports faults."""
 
     def __init__(self, connection: Connection, run: str, journal: RunJournal | None = None) -> None:
-        """Open for one run; answers are kept in the journal, if there is one, and taken from it."""
+        """Open a session of one run; a journal, if given, keeps the answers and replays earlier answers."""
         self.name = connection.name
         self.at_once = connection.at_once
         self.traffic = Traffic()
@@ -66,11 +66,11 @@ class RunSession:
         self._most = MOST_ROWS
 
     async def invite(self, invitation: Invitation) -> int:
-        """Let the owner decide; returns how many rows it has."""
+        """Let the owner decide about the run; return the number of the owner's rows."""
         return (await self._ask(0, invitation, Accepted)).rows
 
     async def dismiss(self) -> None:
-        """Let the owner forget the run, when all that it answered is kept; once."""
+        """Let the owner forget the run, once, after all its answers are kept."""
         if self._dismissed:
             return
         self._dismissed = True
@@ -79,14 +79,14 @@ class RunSession:
         await self._connection.tell(Directive(self._run, 0, 0, Dismiss()))
 
     async def _ask(self, number: int, body: Body, kind: type[AnswerT], limits: Limits = _NO_ROWS) -> AnswerT:
-        """An answer of a kind; an owner that gives another one is cut off."""
+        """Ask for an answer of one kind; an owner that answers otherwise is cut off."""
         answer = await self._answer(number, body, limits)
         if not isinstance(answer, kind):
             raise self._odd(number, "an answer that was not asked for")
         return answer
 
     async def _answer(self, number: int, body: Body, limits: Limits) -> Answer:
-        """The answer to a directive: from the journal, or from the owner and then into the journal."""
+        """Take the answer to a directive from the journal, or from the owner and write it to the journal."""
         self._seq += 1
         directive = Directive(self._run, number, self._seq, body)
         self._order.check(directive.question)
@@ -125,10 +125,10 @@ class RunSession:
 
 
 class OwnerSession(RunSession):
-    """One owner as the protocols of summaries see it.
+    """Session of one owner for the protocols of summaries.
 
-    Every call may raise `OwnerLostError` (the owner is gone), `OwnerFaultError` (it answered with a fault) or
-    `BudgetError` (it may not send more); the protocol then goes on without the owner.
+    Every call may raise `OwnerLostError` (the owner is gone), `OwnerFaultError` (the owner answered with a
+    fault) or `BudgetError` (the owner may not send more); the protocol then goes on without the owner.
     """
 
     def __init__(
@@ -140,15 +140,15 @@ class OwnerSession(RunSession):
         sealed: bool = False,
         most: int | None = None,
     ) -> None:
-        """Open for one run of a summary.
+        """Open a session of one run of a summary.
 
         Args:
-            connection: the way to the owner.
+            connection: the connection to the owner.
             run: the run's name.
             journal: see `RunSession`.
-            width: columns of a row that comes as it is; None: any.
-            sealed: whether rows come in boxes.
-            most: rows that the owner said a run may have, where it did.
+            width: columns of a row that comes unsealed; None: any number.
+            sealed: True where rows come in sealed boxes.
+            most: rows that the owner said a run may have; None where it gave no number.
         """
         super().__init__(connection, run, journal)
         self._most = MOST_ROWS if most is None else min(most, MOST_ROWS)
@@ -156,14 +156,14 @@ class OwnerSession(RunSession):
         self._sealed = sealed
 
     async def bid(self, broadcast: Broadcast) -> Bid | None:
-        """Ask for the best unsent row's bid."""
+        """Ask for the bid of the owner's best unsent row; None if the owner has no more rows."""
         answer = await self._answer(broadcast.round, broadcast, _NO_ROWS)
         if not isinstance(answer, Bid | Dry):
             raise self._odd(broadcast.round, "an answer that was not asked for")
         return answer if isinstance(answer, Bid) else None
 
     async def reveal(self, round_number: int, token: int) -> AnyRow:
-        """Ask for a row that was bid."""
+        """Ask for the row of a bid."""
         rows = await self._rows(round_number, Ask(token), 1)
         if not rows:
             raise OwnerFaultError(f"{self.name} answered an ask with no row", "Check its software.")

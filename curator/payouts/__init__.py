@@ -1,1 +1,1 @@
-"""Payments to owners, and what a payment tells: pure functions, each with its privacy statement."""
+"""Payouts to owners: pure functions, each with a statement of what the amounts reveal."""

@@ -1,23 +1,25 @@
-"""Allowance of a run for noised payouts: what owners were asked for with the run, and what was drawn of it.
+"""Allowance of a run for noised payouts: the epsilon that owners admitted with the run, and what was drawn.
 
-A payout is made after its run, at the curator alone, where no owner could refuse it any more. So its cost is
-a part of the run: `payouts` of the curator's [summary] is in the plan that owners admit and count in their
+A payout is made after its run, at the curator alone, when no owner can refuse it any more. So its cost is a
+part of the run: `payouts` of the curator's [summary] is in the plan that owners admit and count in their
 budgets, and with round 1 the curator and each owner write one line, PureDp(allowance) of owners towards
-owners. Afterwards nothing is written in a ledger. A payout with noise draws on the allowance, and without one
-it is refused: there is one odometer, and it stood where it stands before anybody was paid.
+owners. Afterwards nothing is written in a ledger. A noised payout draws on the allowance; a run without an
+allowance has no noised payouts. The ledger is the one odometer, and it has counted the allowance before any
+owner is paid.
 
 **Relation**: replace one row of one owner, seen by the other owners. **Unit**: a row; a group of g rows pays
 g times, and `privacy.group` divides the allowance. **Sensitivity**: of each payout, at its mechanism (wins 2,
 gains 2 c (p + 1), rows 1, in L1; `gains.py`, `rows.py`), which makes payout i (epsilon_i, 0)-DP for every
-transcript of the run. **Claim**: all payouts of a run together are (allowance, 0)-DP beside the run's own
-events, whatever methods and epsilons were chosen in the light of those before. *Proof.* Noise is drawn afresh
-from the operating system for each, so basic composition holds adaptively, and the sum of all epsilon_i is
-held to the allowance before noise is drawn. QED. There is no public seed, of which noise could be computed
-again: that would cost infinity, and no allowance has it.
+transcript of the run. **Claim**: all payouts of a run together are (allowance, 0)-DP in addition to the run's
+own events, even if each method and epsilon is chosen in the light of earlier payouts. *Proof.* Noise is drawn
+afresh from the operating system for each payout, so basic composition holds adaptively, and the sum of all
+epsilon_i is held to the allowance before noise is drawn. QED. No public seed exists from which the noise
+could be computed again: that would cost infinity, and no allowance covers infinity.
 
-Every draw stands in payouts.json of the run's folder, in one write that is whole or not there, before it is
-shown. Interrupted, it was seen by nobody or is there; asked for again it is shown again, and costs nothing.
-The curator is trusted not to lose that file: whoever can delete it could as well read the rows.
+Every draw is written to payouts.json of the run's folder, by one atomic write, before the payout is shown. So
+an interrupted draw was either seen by nobody or is in the file. A payout that is asked for again is shown
+again and costs nothing. The curator is trusted not to lose that file: whoever can delete it can also read the
+rows.
 """
 
 from __future__ import annotations
@@ -40,18 +42,19 @@ from fedkme.privacy.noise import NoiseSource, SecureNoise
 from fedkme.privacy.summary_disclosures import PAYOUTS
 
 FILE = "payouts.json"
-"""All noised payouts of a run, in its folder."""
+"""File in the run's folder with all noised payouts of the run."""
 
 
 def allowance_of(folder: Path, run: str) -> float:
     """Epsilon of a row that the curator's ledger holds for noised payouts of a run; 0 for none.
 
     Args:
-        folder: of the run: a simulation's, or `run-NAME` in that of a curator, whose journal may be open.
-        run: its name.
+        folder: the run's folder: a simulation's, or `run-NAME` in a curator's folder, whose journal may be
+            open.
+        run: the run's name.
 
     Raises:
-        LedgerError: the ledger is not whole.
+        LedgerError: the ledger's chain is broken.
     """
     places = [place / name for place in (folder, folder.parent) for name in ("journal.db", "ledger.jsonl")]
     ledger = next(filter(Path.is_file, places), None)
@@ -68,10 +71,10 @@ def allowance_of(folder: Path, run: str) -> float:
 
 
 def read_draws(folder: Path) -> list[dict[str, Any]]:
-    """Noised payouts that were made of a run: what was asked for, and the payout.
+    """Read the noised payouts of a run, each with its request.
 
     Raises:
-        StoreError: the file is not one that this release wrote.
+        StoreError: the file was not written by this release.
     """
     path = folder / FILE
     if not path.is_file():
@@ -82,42 +85,42 @@ def read_draws(folder: Path) -> list[dict[str, Any]]:
             float(draw["asked"]["epsilon"])
             payout_from_json(draw["payout"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise StoreError(f"{path} is not one that a payout wrote", "Bring it back from a backup.") from None
+        raise StoreError(f"{path} was not written by a payout", "Restore it from a backup.") from None
     return draws
 
 
 def drawn(draws: Sequence[Mapping[str, Any]]) -> Fraction:
-    """Epsilon of payouts together, as exactly as it is spelled: .1 and .2 are .3."""
+    """Sum of the payouts' epsilons, exact in decimals: .1 and .2 are .3."""
     return sum((Fraction(str(draw["asked"]["epsilon"])) for draw in draws), Fraction(0))
 
 
 def draw_payout(
-    folder: Path, run: str, asked: Mapping[str, Any], make: Callable[[NoiseSource], Payout]
+    folder: Path, run: str, request: Mapping[str, Any], make: Callable[[NoiseSource], Payout]
 ) -> Payout:
-    """Draw a payout on the allowance of a run and keep it; one that was asked for before is shown again.
+    """Draw a payout on the allowance of a run and keep it; a repeated request gets the earlier payout.
 
     Args:
-        folder: of the run.
-        run: its name.
-        asked: what decides the payout, with its `epsilon`, of a row.
-        make: makes it with noise of a source that there is only once the allowance has its epsilon.
+        folder: the run's folder.
+        run: the run's name.
+        request: all parameters that decide the payout, with its `epsilon`, of a row.
+        make: makes the payout with noise; it gets the source only after the allowance has covered epsilon.
 
     Raises:
         ConfigError: epsilon is not positive and finite.
-        BudgetError: the allowance does not have it; nothing was drawn.
-        StoreError: what was drawn before cannot be read.
+        BudgetError: the allowance does not cover epsilon; nothing was drawn.
+        StoreError: the earlier draws cannot be read.
     """
-    epsilon = asked["epsilon"]
+    epsilon = request["epsilon"]
     if not 0 < epsilon < math.inf:
         raise ConfigError(f"epsilon {epsilon} of a payout is not positive and finite", "Take epsilon > 0.")
     allowance = allowance_of(folder, run)
     with on_disk(f"{folder} cannot be written", "Give a folder that this user may write to."):
         handle = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # two at once would each see the other's part unspent
+            fcntl.flock(handle, fcntl.LOCK_EX)  # two payouts at once would each see the other's part unspent
             draws = read_draws(folder)
             for draw in draws:
-                if draw["asked"] == asked:
+                if draw["asked"] == request:
                     return payout_from_json(draw["payout"])
             before = drawn(draws)
             if before + Fraction(str(epsilon)) > Fraction(str(allowance)):
@@ -127,7 +130,7 @@ def draw_payout(
                     "Set 'payouts' of the curator's [summary] before a run; or pay a price per row.",
                 )
             payout = make(SecureNoise())
-            draws.append({"asked": dict(asked), "payout": payout.to_json()})
+            draws.append({"asked": dict(request), "payout": payout.to_json()})
             replace(folder / FILE, (json.dumps(draws, indent=2) + "\n").encode(), 0o600)
         finally:
             os.close(handle)

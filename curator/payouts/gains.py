@@ -1,12 +1,13 @@
-"""Payment by what a row was worth: winning marginal gains of Algorithm 3, exactly or with noise.
+"""Payment by the worth of rows: winning marginal gains of Algorithm 3, exactly or with noise.
 
-Exact values name the winners, which no owner may learn: they are for the curator alone (epsilon = inf).
+Exact values reveal the winners, which no owner may learn: exact values are for the curator alone (epsilon =
+inf).
 
 **With noise** (`by_noised_gains`, `by_noised_wins`). Relation: replace one row of one owner, seen by any
-coalition of the others. What is released is a function V of the rows and the run's transcript (broadcast
-means, prices), which is paid for by its own events; V's noise is drawn afresh, so the costs compose
-adaptively, and its sensitivity is needed for a fixed transcript only. That holds for the clock. Another
-auction's transcript costs infinity, and nothing that is added makes it finite.
+coalition of the others. The release is a function V of the rows and the run's transcript (broadcast means,
+prices), and the transcript is paid for by its own events. V's noise is drawn afresh, so the costs compose
+adaptively, and V's sensitivity is needed for a fixed transcript only. This argument holds for the clock. The
+transcript of another auction costs infinity, and no added release makes that cost finite.
 
 *One row z added, transcript fixed* (the one-exchange lemma of curator/summary/auctions/clock.py). Until z is
 sent both worlds agree. From then on the pools are P and P + z, every row is scored in round l by s_l(x), a
@@ -28,7 +29,8 @@ l_n. With f_k = s_(l_k) clipped to [0, c], and e(x) the unit vector of x's owner
   rounds. Replacing doubles: **2 (2c + sum over l of min(c, B ||a_l - a_(l-1)||))**; without the broadcasts at
   hand every step counts c: 2 c (p + 1). No clip, no bound: broadcast means carry Gaussian noise.
 
-The path is what it costs: with exact means a step is about 2/q and the sum logarithmic in p, but private
+The path of the broadcasts decides the cost: with exact means a step is about 2/q and the sum is
+logarithmic in p, but private
 broadcasts jump by their noise in every round, and the bound is near 2 c (p + 1), twice all that there is to
 divide. Wins are the private form that is useful: noise of scale 2/epsilon rows against p/K rows of an owner.
 """
@@ -83,7 +85,7 @@ class GainRelease:
         epsilon: pure, replace-one, of all sums together.
         clip: c, public; never from the gains themselves.
         rounds: p, the rounds of the run, public.
-        steps: B ||a_l - a_(l-1)|| of consecutive rounds, (p - 1,), where the broadcasts are at hand.
+        steps: B ||a_l - a_(l-1)|| of consecutive rounds, (p - 1,), where the broadcasts are available.
     """
 
     epsilon: float
@@ -97,7 +99,7 @@ class GainRelease:
 
     @property
     def sensitivity(self) -> float:
-        """L1, replace-one, of the sums, in units of clip / UNITS; with what counting in units may add."""
+        """L1, replace-one, of the sums, in units of clip / UNITS, with the rounding of gains to units."""
         steps = None
         if self.steps is not None:
             # A gain is rounded to a whole unit, so that a change may grow by one.
@@ -116,15 +118,15 @@ class GainRelease:
 
 
 def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = None) -> float:
-    """L1 sensitivity of the owners' sums of clipped winning gains, replace-one; proof at the head.
+    """L1 sensitivity of the sums of clipped winning gains, replace-one; proof in the module's docstring.
 
     Args:
-        clip: c, finite; without one there is no bound.
+        clip: c, finite; without a clip there is no bound.
         rounds: p.
         steps: public bounds on how far a score moves between consecutive rounds, (p - 1,); None: c each.
 
     Raises:
-        ConfigError: nothing bounds the gains, or steps do not fit the rounds.
+        ConfigError: no clip bounds the gains, or the steps do not fit the rounds.
     """
     if not (0 < clip < math.inf) or rounds < 1:
         raise ConfigError(
@@ -139,7 +141,7 @@ def gain_sensitivity(clip: float, rounds: int, steps: Sequence[float] | None = N
 
 
 def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
-    """Pay a total by exact sums of winning gains, for the curator's eyes: epsilon towards owners is infinite.
+    """Pay a total by exact sums of winning gains, for the curator alone: epsilon towards owners is infinite.
 
     Raises:
         ConfigError: the total cannot be divided.
@@ -153,9 +155,9 @@ def by_exact_gains(value_by_owner: Mapping[str, float], total: int) -> Payout:
 def by_noised_gains(
     gains: Mapping[str, Sequence[float]], total: int, release: GainRelease, noise: NoiseSource
 ) -> Payout:
-    """Pay a total by sums of clipped winning gains with noise; see the head of this module.
+    """Pay a total by sums of clipped winning gains with noise; proof in the module's docstring.
 
-    A row that was not chosen by its gain has NaN and is worth 0. Dividing is post-processing.
+    A row that was not chosen by its gain has the gain NaN and counts as 0. The division is post-processing.
 
     Raises:
         ConfigError: more rows than rounds, or the total cannot be divided.
@@ -170,7 +172,7 @@ def by_noised_gains(
 
 
 def by_noised_wins(wins: Mapping[str, int], total: int, release: WinRelease, noise: NoiseSource) -> Payout:
-    """Pay a total by numbers of winning rows with noise; see the head of this module.
+    """Pay a total by numbers of winning rows with noise; proof in the module's docstring.
 
     Raises:
         ConfigError: the total cannot be divided.
@@ -184,8 +186,8 @@ def by_noised_wins(wins: Mapping[str, int], total: int, release: WinRelease, noi
 
 
 def _units(gains: Sequence[float], clip: float) -> int:
-    known = [0.0 if math.isnan(gain) else min(max(gain, 0.0), clip) for gain in gains]
-    return sum(round(gain / clip * UNITS) for gain in known)
+    clipped = [0.0 if math.isnan(gain) else min(max(gain, 0.0), clip) for gain in gains]
+    return sum(round(gain / clip * UNITS) for gain in clipped)
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -1,8 +1,9 @@
-"""Payment by how much of D_v each owner can stand for: the weights that orders followed.
+"""Payment by mixture weights: how much of D_v each owner's rows can explain, as the orders used it.
 
-They are worked out of noised histograms (curator/cells/mixture.py), each the output of a private release
-that the run has paid for: **post-processing, cost 0** towards owners, for D_v and for every owner. They say
-nothing about which rows were sent or kept; owners whose histograms differ by noise alone get about the same.
+The weights are computed from noised histograms (curator/cells/mixture.py), each the output of a private
+release that the run has paid for: **post-processing, cost 0** towards owners, for D_v and for every owner.
+The weights say nothing about which rows were sent or kept; owners whose histograms differ by noise alone get
+about the same amount.
 """
 
 from __future__ import annotations

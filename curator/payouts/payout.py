@@ -1,4 +1,4 @@
-"""A payout: whole units of some currency for each owner, who may see them, and what that tells."""
+"""Payouts: whole units of a currency for each owner, who may see the amounts, and what the amounts reveal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.events import Event
 
 Audience = Literal["owners", "curator"]
-"""Readers of the amounts: each owner its own (so any coalition of owners theirs), or the curator alone."""
+"""Readers of the amounts: each owner reads its own amount (so a coalition reads its members'), or the curator
+alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +21,13 @@ class Payout:
     """Payment to every owner.
 
     Attributes:
-        method: how it was worked out.
-        total: of all amounts, in the smallest unit of the currency, >= 0.
+        method: how the amounts were computed.
+        total: sum of all amounts, in the smallest unit of the currency, >= 0.
         amounts: by owner, in the order of names, each >= 0; they add up to `total`.
-        shares: by owner, what the amounts are proportional to before rounding; >= 0, adding up to 1.
-        audience: who may see them.
-        tells: one sentence, what an owner learns of other owners' rows.
-        event: what telling owners costs every owner's rows beyond the run's own events; None for nothing.
+        shares: by owner, proportional to the amounts before rounding; >= 0, adding up to 1.
+        audience: who may see the amounts.
+        tells: one sentence that says what an owner learns of other owners' rows.
+        event: cost to every owner's rows of telling owners, beyond the run's own events; None for no cost.
     """
 
     method: str
@@ -42,10 +43,10 @@ class Payout:
             raise ConfigError("amounts do not add up to their total", "Divide the total with `divide`.")
 
     def statement(self, owner: str) -> dict[str, Any]:
-        """Statement to an owner: its own amount and the method; never shares, the sum or another's amount.
+        """Statement to an owner: its own amount and the method; never shares, sum or others' amounts.
 
         Raises:
-            PolicyError: the amounts are for the curator's eyes alone.
+            PolicyError: the amounts are for the curator alone.
             ConfigError: there is no such owner.
         """
         if self.audience != "owners":
@@ -62,16 +63,16 @@ class Payout:
 
 
 def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dict[str, float]]:
-    """Split a total in proportion to values, by largest remainder, so that nothing is lost or added.
+    """Split a total in proportion to values, by largest remainder; the amounts add up to the total.
 
-    Exact arithmetic on the floats: the same on every host. Of equal remainders the first name gets the unit.
-    Values below 0 count as 0. Where nothing is above 0 everybody gets the same.
+    Arithmetic on the floats is exact, hence equal on every host. Of equal remainders the first name gets the
+    unit. Values below 0 count as 0. Where no value is above 0, all owners get equal amounts.
 
     Returns:
         Amounts and shares by owner, in the order of names.
 
     Raises:
-        ConfigError: no owner, a negative total, or a value that is no number.
+        ConfigError: there is no owner, the total is negative, or a value is not a finite number.
     """
     if isinstance(total, bool) or not isinstance(total, int) or total < 0:
         raise ConfigError(f"a total of {total} cannot be divided", "Give whole units, 0 or more.")
@@ -85,7 +86,7 @@ def divide(total: int, values: Mapping[str, float]) -> tuple[dict[str, int], dic
         exact, mass = dict.fromkeys(exact, Fraction(1)), Fraction(len(exact))
     quotas = {name: total * value / mass for name, value in exact.items()}
     amounts = {name: math.floor(quota) for name, quota in quotas.items()}
-    left = total - sum(amounts.values())
-    for name in sorted(quotas, key=lambda name: (amounts[name] - quotas[name], name))[:left]:
+    remaining = total - sum(amounts.values())
+    for name in sorted(quotas, key=lambda name: (amounts[name] - quotas[name], name))[:remaining]:
         amounts[name] += 1
     return amounts, {name: float(value / mass) for name, value in exact.items()}

@@ -1,16 +1,17 @@
 """Payment for every row sent, used or not: each owner's own ledger already has its count.
 
-A price per row. The amount of an owner is a function of its own count, which it knows: it learns nothing.
+With a price per row, an owner's amount is a function of its own count, which the owner knows: it learns
+nothing.
 
-A fixed total divided by counts is another thing. From its own amount and count an owner works out the total
-number of rows that all owners sent.
+A fixed total that is divided by counts reveals more. From its own amount and count an owner can compute the
+total number of rows that all owners sent.
 
-- `uniform`: the counts are a function of p and all m_j, which are public. Nothing is told.
+- `uniform`: the counts are a function of p and all m_j, which are public. The amounts reveal nothing.
 - `cells`: orders are functions of p, rho and private histograms, so counts of *ordered* rows are
-  post-processing. A short delivery is seen by the curator alone: where a total is divided, pay by orders.
-- `algorithm3`: under the clock the number of rows worth a price is exactly what the clock hides behind its
-  noise, and each other auction has no proof to lean on. The division is for the curator's eyes, or the
-  price is made from a noised number of rows (`by_rows_noised`).
+  post-processing. Only the curator sees a short delivery, so divide a total by orders, not by deliveries.
+- `algorithm3`: the clock's noise hides exactly the number of rows worth a price, and no other auction has a
+  proof. So the division is for the curator alone, or the price is computed from a noised number of rows
+  (`by_rows_noised`).
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from fedkme.privacy.events import ExactStatistic, Laplace
 from fedkme.privacy.noise import NoiseSource
 
 NOISED = frozenset({"clock"})
-"""Auctions under which releases with noise are proven to add what they say, and no more, to a run's cost."""
+"""Auctions under which a noised release is proven to add its own epsilon, and no more, to a run's cost."""
 
 
 def by_price(counts: Mapping[str, int], price: int) -> Payout:
-    """A public price for every row; the total is what it comes to.
+    """Pay a public price for every row; the total follows from the counts.
 
     Relation: replace one row of another owner. Sensitivity of an owner's amount: 0, given its own count.
 
     Raises:
-        ConfigError: a negative price or count, or no owner.
+        ConfigError: the price or a count is negative, or there is no owner.
     """
     if price < 0:
         raise ConfigError(f"a price of {price} for a row is negative", "Give whole units, 0 or more.")
@@ -44,13 +45,13 @@ def by_price(counts: Mapping[str, int], price: int) -> Payout:
 
 
 def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
-    """Divide a fixed total by rows sent, or ordered with `cells`.
+    """Divide a fixed total by rows sent, or by rows ordered in runs by `cells`.
 
-    `public` says that the counts follow from public numbers and private releases; see the head of this
-    module.
+    `public` is true where the counts follow from public numbers and private releases; see the module's
+    docstring.
 
     Raises:
-        ConfigError: a negative count or total, or no owner.
+        ConfigError: a count or the total is negative, or there is no owner.
     """
     _check(counts)
     amounts, shares = divide(total, counts)
@@ -63,18 +64,20 @@ def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
 
 
 def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise: NoiseSource) -> Payout:
-    """About a total, by a price per row made from a noised number of rows; for runs with the clock.
+    """Pay about a total, by a price per row from a noised number of rows; for runs with the clock.
 
-    Relation: replace one row of one owner, seen by the others. With the transcript fixed whether a row is
-    sent depends on it alone (curator/summary/auctions/clock.py), so the number of rows sent moves by 1 at
-    most: Laplace noise of scale 1/epsilon makes it (epsilon, 0)-DP, and the price is post-processing. A run
-    with another auction has no fixed transcript whose cost is finite: there this adds epsilon to infinity.
+    Relation: replace one row of one owner, seen by the others. With the transcript fixed, whether a row is
+    sent depends on that row alone (curator/summary/auctions/clock.py), so the number of sent rows
+    changes by at most 1. Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is
+    post-processing.
+    The transcript of another auction has no finite cost: there the payout adds epsilon to infinity.
 
     Args:
         counts: rows sent by owner.
-        total: units wanted; what is paid differs by the noise, and the curator bears the difference.
-        epsilon: of the price, > 0.
-        noise: where it comes from.
+        total: units to pay; the amounts differ from the total by the noise, and the curator bears the
+            difference.
+        epsilon: epsilon of the price, > 0.
+        noise: source of the noise.
 
     Raises:
         ConfigError: a parameter is out of its range.

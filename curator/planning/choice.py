@@ -1,6 +1,7 @@
-"""Choice of a run's protocol when owners are here: what `auto` takes, what a named one is expected to reach.
+"""Choice of a run's protocol once owners are here, or the forecast of a named protocol.
 
-A function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): it may be told to everybody.
+The choice is a function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): everybody may
+know it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fedkme.protocols import ALGORITHM3, AUTO
 from fedkme.tables.schema import Schema
 
 ASSUMED = 1000
-"""Rows of each owner where none says how many it has."""
+"""Assumed rows of each owner where no owner says how many it has."""
 
 
 def choose(
@@ -35,14 +36,14 @@ def choose(
     sizes: Mapping[str, int],
     seed_rows: int,
 ) -> SummaryChoice:
-    """Choose a run's protocol, or say what is expected of the one that settings name.
+    """Choose a run's protocol, or forecast the protocol that the settings name.
 
     Args:
-        settings: the curator's.
-        schema: of the rows.
-        request: the consumer's.
-        owners: names of those who are here; of a named protocol nothing is said before they are.
-        sizes: m_j of those of them who said it; others are taken to have the median.
+        settings: the curator's settings.
+        schema: schema of the rows.
+        request: the consumer's request.
+        owners: names of the owners that are here; without owners a named protocol gets no forecast.
+        sizes: m_j of the owners that gave it; other owners are assumed to have the median.
         seed_rows: public rows.
 
     Raises:
@@ -64,20 +65,20 @@ def choose(
         request.count_deviation,
     )
     plan = make_plan(facts)
-    best = next(each for each in plan.estimates if each.name == plan.recommended)
+    best = next(forecast for forecast in plan.estimates if forecast.name == plan.recommended)
     taken = best if settings.protocol == AUTO else _named(settings, facts)
     unknown = sum(name not in sizes for name in owners)
-    said = f"; {unknown} of {len(owners)} owners do not say how many rows they have" if unknown else ""
+    note = f"; {unknown} of {len(owners)} owners do not say how many rows they have" if unknown else ""
     if taken is None:
         auction = settings.row.base
-        line = f"plan: algorithm3 by {auction}, as named; no estimate says what it reaches{said}"
+        line = f"plan: algorithm3 by {auction}, as named; no estimate says what it reaches{note}"
         return SummaryChoice(ALGORITHM3, 1.0, (), 0, line)
     return SummaryChoice(
         taken.protocol,
         taken.ratio,
         (taken.mmd2, taken.low, taken.high),
         taken.accessed,
-        f"plan: {_words(taken)}{_of_algorithm3(taken)}{said}",
+        f"plan: {_words(taken)}{_algorithm3_note(taken)}{note}",
         _disagreement(taken, best),
     )
 
@@ -92,8 +93,8 @@ def _named(settings: SummarySettings, facts: PublicFacts) -> Forecast | None:
         return cells_forecast(facts, settings.cells.rho)
     if settings.protocol == "uniform":
         return uniform_forecast(facts, settings.uniform_ratio)
-    known = {"clock": clock_forecast, "privauction": published_forecast}
-    forecast = known.get(settings.auction.kind)
+    forecasts = {"clock": clock_forecast, "privauction": published_forecast}
+    forecast = forecasts.get(settings.auction.kind)
     return None if forecast is None else forecast(facts)
 
 
@@ -102,7 +103,7 @@ def _words(taken: Forecast) -> str:
 
 
 def _times(forecast: Forecast) -> str:
-    """MMD^2 in words; two digits are more than is known."""
+    """MMD^2 in words, with one digit: more digits would claim too much."""
     low, high = _short(forecast.low), _short(forecast.high)
     likely = f"likely {low}x to {high}x if owners have rows like D_v"
     return f"with weights about {_short(forecast.mmd2)}x uniform rows alike, {likely}"
@@ -112,13 +113,13 @@ def _short(value: float) -> str:
     return f"{value:.1g}".removeprefix("0")
 
 
-def _of_algorithm3(taken: Forecast) -> str:
-    """Words on what the paper's protocol would have reached instead."""
+def _algorithm3_note(taken: Forecast) -> str:
+    """Note on what the paper's protocol would have reached instead."""
     return "" if taken.protocol == ALGORITHM3 else f"; Algorithm 3 would be {NO_BETTER}"
 
 
 def _disagreement(taken: Forecast, best: Forecast) -> str:
-    """Reason why the plan would not have taken what was named; empty where it is no different."""
+    """Reason why the plan would not have taken the named protocol; empty where both are as good."""
     if best.name == taken.name or (not taken.concern and taken.mmd2 <= EQUAL * best.mmd2):
         return ""
     why = f"{taken.name} was named, of which the plan says: {taken.concern or _times(taken)}"

@@ -1,4 +1,4 @@
-"""Facts that everybody may know before a run."""
+"""Public facts before a run, from which a plan is made."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from fedkme.tables.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class PublicFacts:
-    """The input of a plan.
+    """Input of a plan.
 
     Attributes:
         validation_rows: m = |D_v|.
         owner_rows: all m_j, sorted; owners without rows left out.
-        rows: p, of the summary.
-        epsilon: of D_v towards everybody, and of each owner's rows towards others.
-        delta: likewise.
-        seed_rows: public rows of which a code book is made; 0: none, and it costs owners a part of epsilon.
-        labelled: whether the public schema has a label.
+        rows: p, rows of the summary.
+        epsilon: epsilon of D_v towards everybody, and of each owner's rows towards other owners.
+        delta: delta of both.
+        seed_rows: public rows from which a code book is made; with 0 the code book costs owners a part of
+            epsilon.
+        labelled: True where the public schema has a label.
         width: columns of an encoded row.
-        gamma: of the kernel; None where it is not known before the run.
-        counts_epsilon: of the noise on D_v's counts, which are noisier where its consumer means to ask often;
-            None: as of owners.
+        gamma: bandwidth of the kernel; None where it is not known before the run.
+        counts_epsilon: epsilon of the noise on D_v's counts, which is smaller where the consumer means to ask
+            often; None: equal to the owners'.
     """
 
     validation_rows: int
@@ -71,16 +72,16 @@ class PublicFacts:
 
 
 def held_rows(owners: Sequence[str], sizes: Mapping[str, int]) -> list[int]:
-    """All m_j: whoever did not say it is taken to have the others' median; empty where nobody did.
+    """All m_j; an owner that gave none is assumed to have the others' median. Empty where no owner gave one.
 
     Args:
-        owners: names.
-        sizes: m_j of those who said it.
+        owners: names of the owners.
+        sizes: m_j of the owners that gave it.
     """
-    known = [sizes[name] for name in owners if name in sizes]
-    if not known:
+    given = [sizes[name] for name in owners if name in sizes]
+    if not given:
         return []
-    return known + [statistics.median_low(known)] * (len(owners) - len(known))
+    return given + [statistics.median_low(given)] * (len(owners) - len(given))
 
 
 def run_facts(
@@ -93,10 +94,10 @@ def run_facts(
     gamma: float | None,
     count_deviation: float,
 ) -> PublicFacts:
-    """Facts of a run of so many rows under a curator's settings.
+    """Facts of a run for `rows` rows under a curator's settings.
 
-    The consumer's epsilon is not the curator's to know; it is taken to be that of owners, where the consumer
-    does not say how noisy its counts are.
+    The curator does not know the consumer's epsilon. Where the consumer does not say how noisy its counts
+    are, the owners' epsilon is assumed.
 
     Raises:
         NotEnoughRowsError: owners have fewer rows than are asked for.
@@ -117,5 +118,5 @@ def run_facts(
 
 
 def validation_epsilon(settings: SummarySettings, count_deviation: float) -> float:
-    """Epsilon of D_v's histogram for rules of sizes; owners' where its consumer says no deviation."""
+    """Epsilon of D_v's histogram for rules of sizes; the owners' epsilon if no deviation is given."""
     return rule_epsilon(count_deviation) if count_deviation else settings.privacy.of_row

@@ -1,17 +1,18 @@
-"""MMD^2 to D_v of a summary's best form, relative to uniform sampling, and rows accessed, from public facts.
+"""Forecasts from public facts: rows accessed, and the MMD^2 to D_v of a summary's best form.
 
-The best form is that with weights over all rows that came (consumer/summary/forms.py). The unit is p uniform
-rows, all alike. With n = rho p rows accessed, w columns of an encoded row and the kernel exp(-gamma r^2):
+The best form has weights over all rows that came (consumer/summary/forms.py). The unit is the MMD^2 of p
+uniform rows of equal weight. With n = rho p rows accessed, w columns of an encoded row and the kernel
+exp(-gamma r^2):
 
     narrow     (min(w, 60) / 60)^1.62 (gamma w / 6)^.45
     uniform    .075 narrow (200 / n)^.85 (250 / m)^.35
     cells      .023 narrow (200 / n)^.55 (250 / m)^.8 eps^-.05, 1.7 times that in coalitions
     clock      uniform of p rows: at epsilon 1 to 10 it was no better
 
-Weights fit D_v in as many directions as there are rows; a table of ten numbers has few that matter, the
-fewer the wider the kernel is. w / 6 is the mean squared distance of uniform rows of the unit cube. All
-constants are fits to what was measured (`python -m lab.forecast.fit` fits again); docs/planning.md says how
-far off they are.
+Weights fit D_v in as many directions as there are rows; a table of ten numbers has few directions that
+matter, and fewer the wider the kernel is. w / 6 is the mean squared distance of uniform rows of the unit
+cube. All constants are fitted to measurements (`python -m lab.forecast.fit` fits them again);
+docs/planning.md has their errors.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from fedkme.cells.coalitions import pools_help
 from fedkme.cells.plan import SKETCH_SHARE
 
 CELLS, UNIFORM = 0.023, 0.075
-"""Levels: of 200 rows accessed, m = 250 and epsilon 1, where a table has 60 columns or more."""
+"""Estimates for 200 rows accessed, m = 250 and epsilon 1, where a table has 60 columns or more."""
 COLUMNS = 60
-"""Encoded columns beyond which more of them make no difference."""
+"""Encoded columns beyond which further columns make no difference."""
 COLUMNS_POWER, SCALE_POWER = 1.62, 0.45
 CELLS_ROWS_POWER, UNIFORM_ROWS_POWER = 0.55, 0.85
 CELLS_TARGET_POWER, UNIFORM_TARGET_POWER = 0.8, 0.35
 EPSILON_POWER = 0.05
 COALITIONS = 1.7
-"""Factor of owners that count together over owners with the same rows that count by themselves."""
+"""Factor for owners that count together, over owners with the same rows that count by themselves."""
 ROWS, TARGET = 200, 250
 UNKNOWN_SCALE = 3.0
-"""gamma w / 6 of a gamma that nobody said: the median of what the median heuristic on D_v made of it."""
+"""gamma w / 6 where gamma is unknown: the median over tables of gammas by the median heuristic on D_v."""
 OVERSHOOT = 5.0
 """Rows that a clock sells beyond its threshold, and half of its patience; fitted."""
 
@@ -81,7 +82,7 @@ def clock_rows(facts: PublicFacts, share: float = 0.5) -> float:
 
     Args:
         facts: p and the budget.
-        share: of epsilon, that the clock gets; replacing a row costs it twice.
+        share: share of epsilon that the clock gets; replacing a row costs twice the clock's epsilon.
     """
     settings = ClockSettings(epsilon=facts.epsilon * share / 2.0)
     clocks = math.ceil(facts.rows / settings.block)
@@ -92,8 +93,8 @@ def clock_rows(facts: PublicFacts, share: float = 0.5) -> float:
 def privauction_rows(facts: PublicFacts) -> float:
     """Rows accessed under PRIVAUCTION: p sum over ranks r < K of exp(-eps_auc r).
 
-    The paper's K^(1/3) is 1.7 and 3.7 at K = 5 and 50; its own parameters ask 4.8 and 40 owners a round.
+    The paper claims K^(1/3) owners a round: 1.7 and 3.7 at K = 5 and 50; its own parameters ask 4.8 and 40.
     """
     rate, _ = PrivAuctionSettings().parameters(facts.owners)
-    asked = math.fsum(math.exp(-rate * rank) for rank in range(facts.owners))
-    return min(facts.rows * asked, float(facts.pool))
+    asked_per_round = math.fsum(math.exp(-rate * rank) for rank in range(facts.owners))
+    return min(facts.rows * asked_per_round, float(facts.pool))

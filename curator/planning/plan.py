@@ -1,4 +1,4 @@
-"""Estimates for every protocol, and the one to take."""
+"""Forecasts for every protocol, and the protocol to take."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from curator.planning.facts import PublicFacts
 from fedkme.protocols import ALGORITHM3
 
 SMALL_TARGET = 10
-"""m eps below which cells were not measured; at 10 and 20 they were no worse than as many uniform rows."""
+"""m eps below which cells were not measured; at 10 and 20 cells were no worse than as many uniform rows."""
 USABLE = 0.8
-"""Share of the pool that may be ordered at most."""
+"""Largest share of the pool that may be ordered."""
 NO_BETTER = "no better than uniform"
 EQUAL = 1.15
-"""Estimates within this factor are no different: so are means over three seeds."""
+"""Factor within which two estimates count as equal: means over three seeds differ as much."""
 BELOW, ABOVE = 25.0, 2.2
-"""A range is from estimate / BELOW to ABOVE times the estimate's square root: the nearer a summary is thought
-to come, the further above is a D_v of which owners have few rows. Nine of ten layouts are inside that set no
-other constant, where owners have rows like D_v's (docs/planning.md)."""
+"""A range goes from estimate / BELOW to ABOVE times the estimate's square root: the smaller the estimate, the
+further above it is the result for a D_v of which owners have few rows. Nine of ten layouts that were not used
+to fit a constant are inside, where owners have rows like D_v's (docs/planning.md)."""
 RHOS, RATIOS = (1.0, 1.5, 2.0, 3.0), (1.0, 2.0, 3.0, 5.0)
-"""rho of cells, and rows drawn uniformly for each that is kept."""
+"""rho of cells, and rows drawn uniformly for each row that is kept."""
 PREFERRED = (2.0, 1.5, 1.0)
-"""rho of cells, the first for which owners have the rows. Where 1 or 1.5 is as near to rows that nobody had
-seen, its weights are so uneven, or its p rows alike so far, that verdicts fall (docs/planning.md)."""
+"""rho of cells: the first for which owners have the rows is taken. A rho of 1 or 1.5 may be as near to
+held-out rows, but its weights are so uneven, or its p rows of equal weight so far away, that verdicts fall
+(docs/planning.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One way to run.
+    """Forecast of one way to run.
 
     Attributes:
         name: protocol and parameters.
-        protocol: its word in settings.
-        ratio: rows of owners for each row of the summary, as settings have it; 1 for auctions.
-        mmd2: MMD^2 to D_v of the best form, weights allowed, over that of p uniform rows alike; the middle
-            of what is likely.
-        low: lower end of what is likely: where owners have rows like D_v's nine of ten are between the ends.
-        high: upper end.
+        protocol: the protocol's name in settings.
+        ratio: owners' rows for each row of the summary, as in settings; 1 for auctions.
+        mmd2: MMD^2 to D_v of the best form, weights allowed, over the MMD^2 of p uniform rows of equal
+            weight; the middle of the likely range.
+        low: lower end of the likely range, which has nine of ten results where owners have rows like D_v's.
+        high: upper end of the likely range.
         accessed: owners' rows that the curator sees.
-        sound: whether both sides' epsilon is proven.
-        concern: why not to take it; empty for none.
+        sound: True where both sides' epsilon is proven.
+        concern: reason not to take this way; empty for none.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Forecast:
 
     @property
     def prunes(self) -> bool:
-        """Check whether somebody with D_v has to see more rows than are returned."""
+        """Check whether a party with D_v has to see more rows than are returned."""
         return self.ratio > 1.0
 
     @property
@@ -75,11 +76,11 @@ class Recommendation:
     """Recommendation that `fedkme plan` prints.
 
     Attributes:
-        facts: what it was made from.
-        estimates: all ways, in a fixed order.
-        recommended: name of one of them.
-        reason: why, in a sentence or two.
-        cautions: what public facts cannot tell.
+        facts: public facts that the plan was made from.
+        estimates: forecasts of all ways to run, in a fixed order.
+        recommended: name of one of the forecasts.
+        reason: why this forecast is recommended, in a sentence or two.
+        cautions: limits of a plan from public facts.
     """
 
     facts: PublicFacts
@@ -96,10 +97,10 @@ class Recommendation:
 def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = True) -> Recommendation:
     """Estimate every protocol and recommend one, which is what `protocol = "auto"` takes.
 
-    Of those that are proven, have no concern against them and keep to the limits: cells (see PREFERRED),
-    which were nowhere clearly worse than as many uniform rows; where there are none, uniform rows, the
-    fewest that are nearly as good as the most. `most` limits rows accessed over p; `pruning` says that
-    curator or consumer may see more rows than are returned, beside D_v.
+    Only proven forecasts without a concern and within the limits are candidates. Cells come first (see
+    PREFERRED), as they were nowhere clearly worse than as many uniform rows. Where no forecast of cells is a
+    candidate, uniform rows are taken: the fewest that are nearly as good as the most. `most` limits rows
+    accessed over p; `pruning` is true where a party that has D_v may see more rows than are returned.
     """
     estimates = estimates_of(facts)
     limit = math.inf if most is None else most * facts.rows
@@ -108,11 +109,11 @@ def make_plan(facts: PublicFacts, most: float | None = None, pruning: bool = Tru
         for e in estimates
         if e.sound and not e.concern and e.accessed <= limit and (pruning or not e.prunes)
     ]
-    chosen = _chosen(fit)
+    chosen = _choose(fit)
     return Recommendation(facts, estimates, chosen.name, _reason(chosen, estimates), tuple(_cautions(facts)))
 
 
-def _chosen(fit: Sequence[Forecast]) -> Forecast:
+def _choose(fit: Sequence[Forecast]) -> Forecast:
     by_rho = {e.ratio: e for e in fit if e.protocol == "cells"}
     cells = next((by_rho[rho] for rho in PREFERRED if rho in by_rho), None)
     if cells is not None:
@@ -130,7 +131,7 @@ def estimates_of(facts: PublicFacts) -> tuple[Forecast, ...]:
 
 
 def uniform_forecast(facts: PublicFacts, ratio: float) -> Forecast:
-    """Forecast of uniform rows with weights, so many rows for each that is kept."""
+    """Forecast of uniform rows with weights, `ratio` rows for each row that is kept."""
     rows = round(ratio * facts.rows)
     name = "uniform" if ratio == 1.0 else f"uniform {ratio:g}p"
     concern = "" if rows <= facts.pool else "owners have fewer rows"
@@ -138,13 +139,13 @@ def uniform_forecast(facts: PublicFacts, ratio: float) -> Forecast:
 
 
 def clock_forecast(facts: PublicFacts) -> Forecast:
-    """Forecast of Algorithm 3 under the sound clock: uniform rows with weights are as near."""
+    """Forecast of Algorithm 3 under the sound clock: as near as uniform rows with weights."""
     rows = math.ceil(formulas.clock_rows(facts))
     return _likely("algorithm3, clock", ALGORITHM3, 1.0, formulas.uniform(facts, 1.0), rows, NO_BETTER)
 
 
 def published_forecast(facts: PublicFacts) -> Forecast:
-    """Forecast of Algorithm 3 as published: what five layouts had, each of them otherwise."""
+    """Forecast of Algorithm 3 as published: the median and range over five layouts, which differ widely."""
     rows, concern = math.ceil(formulas.privauction_rows(facts)), "no finite epsilon"
     return Forecast("algorithm3, published", ALGORITHM3, 1.0, 0.2, 0.02, 3.3, rows, False, concern)
 
@@ -162,7 +163,7 @@ def _likely(name: str, protocol: str, ratio: float, value: float, rows: int, con
 
 
 def likely(value: float) -> tuple[float, float]:
-    """Both ends of what is likely about an estimate, where owners have rows like D_v's."""
+    """Both ends of the likely range of an estimate, where owners have rows like D_v's."""
     return value / BELOW, min(1.0, ABOVE * math.sqrt(value))
 
 
@@ -191,7 +192,7 @@ def _reason(chosen: Forecast, estimates: tuple[Forecast, ...]) -> str:
 
 def _cautions(facts: PublicFacts) -> list[str]:
     cautions = [
-        "nine of ten lie in the range where owners have rows like D_v's; where none has, no summary is near, "
+        "nine of ten lie in the range if owners have rows like D_v's; if none has any, no summary is near, "
         "and the verdict says so",
         "nothing public says how near owners' rows are to D_v: where they are near, as many uniform rows "
         "with weights are as good (docs/planning.md)",

@@ -1,7 +1,7 @@
-"""Choice of a release's method where nobody names one: `auto`, by public facts alone (docs/decisions/021).
+"""Choice of a release's method where the consumer names none: `auto`, by public facts (docs/decisions/021).
 
-The rule looks at the schema and at what is asked; sizes, epsilon and trust tell the error to expect. Nothing
-private is read, so a plan may be told to everybody.
+The rule looks at the schema and at the task; sizes, epsilon and trust give the expected error. The plan reads
+nothing private, so everybody may know it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from fedkme.tables.schema import Schema
 _BINS = 16
 """Bins of a number in a release of marginals."""
 _WITHIN = 1.5
-"""Variance of a coordinate of all rows over that of rows of one class, clipped."""
+"""Variance of a coordinate over all rows, relative to its variance over the rows of one class, clipped."""
 _POINTS = 1000
-"""Random features that stand for those of a kernel method."""
+"""Assumed random features of a kernel method."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFacts:
-    """Facts that everybody may know before a release.
+    """Public facts before a release.
 
     Attributes:
-        schema: of all rows.
-        rows: N, of all owners.
-        epsilon: of the release; inf without noise.
-        delta: of that epsilon.
-        noise_ratio: deviation of the noise over that of a trusted curator's.
-        task: what the release is for.
+        schema: schema of all rows.
+        rows: N, rows of all owners.
+        epsilon: epsilon of the release; inf without noise.
+        delta: delta of the release.
+        noise_ratio: deviation of the noise, relative to the noise of a trusted curator.
+        task: purpose of the release.
     """
 
     schema: Schema
@@ -50,7 +50,7 @@ class ReleaseFacts:
 
     @property
     def multiplier(self) -> float:
-        """Noise over sensitivity, as it arrives."""
+        """Deviation of the received noise over the sensitivity."""
         if math.isinf(self.epsilon):
             return 0.0
         return self.noise_ratio * gaussian_sigma(self.epsilon, self.delta)
@@ -58,14 +58,15 @@ class ReleaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlan:
-    """Method that is taken.
+    """Method of a release, and why it was chosen.
 
     Attributes:
-        method: its name.
+        method: name of the method.
         why: reason in words.
         errors: deviation that noise alone is expected to cause, by candidate: in the correlation of two
-            columns (`marginals`, of those that it counts together; `moments`, within classes), in the mean
-            embedding over its longest (`balog2`). They measure unlike things and do not choose.
+            columns (`marginals`: columns counted together; `moments`: within classes), or in the mean
+            embedding relative to its largest norm (`balog2`). The errors measure different things and do not
+            decide the choice.
     """
 
     method: str
@@ -75,10 +76,10 @@ class ReleasePlan:
     @property
     def line(self) -> str:
         """The plan for a person."""
-        told = ", ".join(
+        errors = ", ".join(
             f"{name} {self.errors[name]:.2g} {_UNITS[name]}" for name in ("marginals", "moments", "balog2")
         )
-        return f"plan: {self.method}; {self.why} (expected error from noise alone: {told})"
+        return f"plan: {self.method}; {self.why} (expected error from noise alone: {errors})"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -93,7 +94,7 @@ _UNITS = {
 
 
 def plan_release(facts: ReleaseFacts) -> ReleasePlan:
-    """Choose a method by the schema and the task, and say what error noise alone will cause."""
+    """Choose a method by the schema and the task, and compute the error that noise alone will cause."""
     method, why = method_for(facts.schema, facts.task)
     errors = {
         "marginals": _marginals_error(facts),
@@ -104,19 +105,19 @@ def plan_release(facts: ReleaseFacts) -> ReleasePlan:
 
 
 def _marginals_error(facts: ReleaseFacts) -> float:
-    """A table of 16 by 16 cells, of as many as single columns and a tree of pairs are, in equal shares.
+    """Error of a table of 16 by 16 cells, where all single columns and a tree of pairs share epsilon equally.
 
-    The correlation of two columns of unit variance is sum x_i y_j p_ij; noise sigma in each cell moves it by
-    sigma sqrt(sum x_i^2 y_j^2), about 16 sigma. A row moves each table by sqrt 2.
+    The correlation of two columns of unit variance is sum x_i y_j p_ij; noise sigma in each cell moves the
+    correlation by sigma sqrt(sum x_i^2 y_j^2), about 16 sigma. A row moves each table by sqrt 2.
     """
     columns = facts.schema.width + bool(facts.schema.classes)
     return _BINS * facts.multiplier * math.sqrt(2.0 * (2 * columns - 1)) / facts.rows
 
 
 def _moments_error(facts: ReleaseFacts) -> float:
-    """The noise of z_i z_j, 3/2 m for each class, over its variance within classes, 1/(k reach) or less.
+    """Noise of z_i z_j, 3/2 m for each class, over its variance within classes, at most 1/(k reach).
 
-    `_WITHIN` is how much less: 1.3 to 2.5 on six tables (docs/decisions/021).
+    `_WITHIN` is the factor by which that variance is smaller: 1.3 to 2.5 on six tables (docs/decisions/021).
     """
     classes, multiplier = len(facts.schema.classes) or 1, facts.multiplier
     if not multiplier:

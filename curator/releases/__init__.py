@@ -1,1 +1,1 @@
-"""Releases of pooled kernel mean embeddings: each module is a service of the curator, see its head."""
+"""Releases of synthetic data from pooled statistics: methods, their mathematics and their files."""

@@ -1,7 +1,7 @@
 """Balog 2018, Algorithms 1 and 2: from a noisy pooled embedding to weighted synthetic points.
 
-Both start from a `ReleasedEmbedding`, the only thing that has touched private rows. Whatever happens here is
-post-processing and costs nothing; no function takes rows of an owner.
+Both algorithms start from a `ReleasedEmbedding`, which alone depends on private rows. All functions here are
+post-processing and cost nothing; no function takes rows of an owner.
 
 Algorithm 1 (a `points` map, see `subspace`): the released coordinates beta = alpha + noise give weights
 w = W^T beta = L^-T beta of the public points. Algorithm 2 (a `fourier` map of norm 1): locations and
@@ -26,7 +26,7 @@ from fedkme.features.kernel_space import one_column
 from fedkme.features.sums import ReleasedEmbedding
 
 Weights = Literal["free", "l1", "simplex"]
-"""Weights as line 8 has them; with sum |w| <= C (theorem 11); non-negative with sum 1."""
+"""Constraint on weights: none (line 8); sum |w| <= C (theorem 11); non-negative with sum 1."""
 
 
 def algorithm1(
@@ -42,15 +42,15 @@ def algorithm1(
 
     Args:
         released: coordinates beta in the basis, one column.
-        basis: the map that they are of.
-        weights: what to ask of the weights; constrained ones also take noise away, since the set of mean
-            embeddings is in reach of them and most noise is not.
+        basis: the map of these coordinates.
+        weights: constraint on the weights. A constraint also removes noise: constrained weights can reach
+            the mean embeddings of distributions, but not most noise.
         bound: C >= 1 for `l1`.
-        points: points to put the weights on, (M, n) in the basis's units; None: the points of the basis.
-            With `free` weights there is no choice.
-        prior: rows whose public sample the z are, (m, n): coordinates are first shrunk towards their
-            mean, by what sampling m rows explains beside the noise (`shrunk`).
-        limit: iterations at most for constrained weights.
+        points: points that get the weights, (M, n) in the basis's units; None: the points of the basis, which
+            `free` weights always use.
+        prior: public sample of the rows' population, (m, n): coordinates are first shrunk towards the
+            sample's mean, as far as noise exceeds the sampling error of m rows (`shrunk`).
+        limit: most iterations for constrained weights.
 
     Raises:
         ConfigError: the embedding has several columns or is of another map, a bound below 1, or free
@@ -77,23 +77,23 @@ def algorithm1(
 
 
 def shrunk(beta: FloatArray, released: ReleasedEmbedding, basis: PointsMap, public: FloatArray) -> FloatArray:
-    """Coordinates between the released ones and those of a public sample of the same population, (J,).
+    """Shrink released coordinates towards the mean of a public sample of the same population, (J,).
 
-    The public sample's mean misses the private one by var_j (1/m + 1/N) in coordinate j, the release by
-    sigma^2: each gets about the weight that makes the mean squared error least, var_j being twice the public
-    sample's or what the release itself shows. It helps where noise outweighs what the public rows leave open,
-    as with many z at small epsilon; elsewhere it costs up to about a fifth.
+    In coordinate j the public sample's mean has the squared error var_j (1/m + 1/N), the release sigma^2.
+    Each gets about the weight that minimises the mean squared error, where var_j is twice the public sample's
+    variance or, if larger, the variance that the release shows. Shrinking helps where noise exceeds the
+    sampling error, as with many z at small epsilon; elsewhere it costs up to about a fifth.
 
     Args:
         beta: released coordinates, (J,).
-        released: for sigma and N.
-        basis: the map.
-        public: rows drawn like the private ones, (m, n) in the basis's units, m >= 2.
+        released: the release, for sigma and N.
+        basis: the map of the coordinates.
+        public: rows drawn from the private rows' population, (m, n) in the basis's units, m >= 2.
     """
     at = rbf(public, basis.spec.matrix(), basis.spec.gamma) @ basis.whitening.T
     spread = at.var(axis=0, ddof=1) * (1.0 / len(public) + 1.0 / released.rows)
     centre = at.mean(axis=0)
-    # Few public rows show too little spread: a coordinate well beyond the noise speaks for itself.
+    # Few public rows show too little spread: trust a coordinate that is well beyond the noise.
     spread = np.maximum(2.0 * spread, (beta - centre) ** 2 - 12.0 * released.sigma**2)
     trust = spread / np.maximum(spread + released.sigma**2, 1e-300)
     result: FloatArray = centre + trust * (beta - centre)

@@ -1,4 +1,4 @@
-"""The files that a consumer receives; the same values give the same bytes, none of which holds a time."""
+"""Files that a consumer receives; equal values give equal bytes, as no file holds a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
 
 MEASURED_ROWS = 20_000
-"""Synthetic rows whose distance to the release is measured, at most."""
+"""Most synthetic rows whose distance to the release is measured."""
 
 
 def card_of(
@@ -38,14 +38,14 @@ def card_of(
     utility: Callable[[], Mapping[str, float]],
     making: Making,
 ) -> DataCard:
-    """The card, without notes, of a file that was made of a release.
+    """Make the card, without notes, of a file that follows from a release.
 
-    `utility` gives figures that read no row of anybody.
+    `utility` computes figures that read no private row.
     """
     settings = dict(stored.settings)
     z = settings.get("z")
     if isinstance(z, dict):
-        settings["z"] = {key: value for key, value in z.items() if key != "values"}  # they may be megabytes
+        settings["z"] = {key: value for key, value in z.items() if key != "values"}  # may have megabytes
     return DataCard(
         mechanism,
         stored.schema,
@@ -63,9 +63,9 @@ def card_of(
 
 
 def card_answers(evidence: Callable[[], Evidence], making: Making) -> list[Answer]:
-    """Answers of a card, as many as can be computed."""
-    found = making.step("answers of the card", lambda: usual_answers(evidence(), making.step))
-    return found or []
+    """Compute the answers of a card, as many as possible."""
+    answers = making.step("answers of the card", lambda: usual_answers(evidence(), making.step))
+    return answers or []
 
 
 def make_synthetic(table: Table, card: DataCard, making: Making) -> None:
@@ -84,9 +84,9 @@ def make_synthetic(table: Table, card: DataCard, making: Making) -> None:
 
 
 def with_gaps(table: Table, schema: Schema) -> Table:
-    """Rows with the public value that stands in for a gap wherever their marks say so, as owners have."""
+    """Replace each number that its mark says is a gap by the public stand-in value, as owners do."""
     values, names = table.values.copy(), schema.names
-    numbers = {each.name: each for each in schema.columns if isinstance(each, Numeric)}
+    numbers = {column.name: column for column in schema.columns if isinstance(column, Numeric)}
     for mark in schema.columns:
         if isinstance(mark, Category) and mark.gaps_of is not None:
             gaps = values[:, names.index(mark.name)] == GAPS.index(GAP)
@@ -119,7 +119,7 @@ def make_weighted(table: Table, weights: FloatArray, gamma: float, card: DataCar
 
 
 def weight_column(schema: Schema) -> str:
-    """A name that no column of the schema has."""
+    """Choose a name for the weights that no column of the schema has."""
     taken, name = {*schema.names, *schema.ignore, *([schema.label.name] if schema.label else [])}, "weight"
     while name in taken:
         name += "_"
@@ -127,7 +127,7 @@ def weight_column(schema: Schema) -> str:
 
 
 def distance_to_release(stored: StoredRelease, table: Table) -> dict[str, float]:
-    """Distance of the mean embedding of rows from the released one, and length of the noise in that.
+    """Distance of the rows' mean embedding from the released embedding, and the length of the noise.
 
     Args:
         stored: the release.
@@ -135,15 +135,15 @@ def distance_to_release(stored: StoredRelease, table: Table) -> dict[str, float]
     """
     part = table.take(np.arange(min(len(table), MEASURED_ROWS)))
     squared = noise = 0.0
-    for each in stored.embeddings:
-        at = pooled_sum(part, each.map_spec.make(stored.schema), each.layout).sum / len(part)
-        squared += float(np.square(at - each.mean).sum())
-        noise += each.mean.size * each.sigma**2
+    for embedding in stored.embeddings:
+        at = pooled_sum(part, embedding.map_spec.make(stored.schema), embedding.layout).sum / len(part)
+        squared += float(np.square(at - embedding.mean).sum())
+        noise += embedding.mean.size * embedding.sigma**2
     return distances(squared, noise)
 
 
 def distances(squared: float, noise: float) -> dict[str, float]:
-    """Figures of a card: two lengths in feature space of their squares."""
+    """Convert two squared lengths in feature space to figures of a card."""
     return {
         "distance to the released embedding": math.sqrt(max(squared, 0.0)),
         "length of the noise in it": math.sqrt(noise),
@@ -167,7 +167,7 @@ def _make_files(
 
 
 def make_card(name: str, card: DataCard, making: Making) -> None:
-    """Make both forms of a card, which names what could not be made before; at least one without figures."""
+    """Make both forms of a card, which lists the failed steps; if figures fail, make it without figures."""
 
     def texts(card: DataCard) -> tuple[bytes, bytes]:
         """Markdown and JSON, both or none."""

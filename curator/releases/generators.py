@@ -1,19 +1,19 @@
-"""Generator networks trained against released embeddings; everything here is post-processing.
+"""Training of generator networks against released embeddings; all of it is post-processing.
 
 A network (curator.releases.networks) turns noise and a class into soft rows. Training minimises the sum over
 targets of
 
     weight * || (released - generated) / column scale ||^2                (DP-MERF eq. 5; DP-HP eq. 16)
 
-where both are (J, C) mean embeddings, one column per class. What is released comes in as arrays: no function
-here takes a row of anybody.
+where both are (J, C) mean embeddings, one column per class. Releases come in as arrays: no function here
+takes a private row.
 
-Two choices differ from the papers' code. A step estimates the objective by the inner product of the
-errors of two independent half batches, which has no bias; the norm of one batch's error adds the batch's
-variance, and its gradient narrows what is generated. And categories are fed in as probabilities: features
-that are linear in each one-hot block (the one-hot part of DP-MERF, products over different columns) then
-have the exact expectation over the draw of the category. Other features want `gumbel`, samples with a
-straight-through gradient.
+Two choices differ from the papers' code. First, a step estimates the objective by the inner product of the
+errors of two independent half batches, which has no bias. The norm of one batch's error adds the batch's
+variance, and the gradient of that norm narrows the generated distribution. Second, categories are fed in as
+probabilities: features that are linear in each one-hot block (the one-hot part of DP-MERF, products over
+different columns) then have the exact expectation over the draw of the category. Other features need
+`gumbel`, samples with a straight-through gradient.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _TELL_S = 2.0
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of training; nothing here affects privacy.
+    """Settings of training, which do not affect privacy.
 
     Attributes:
         steps: optimiser steps.
-        batch: rows of a step, both halves together.
-        learning_rate: of Adam at the start; it falls to a hundredth of it along a cosine.
+        batch: rows of a step, in both halves together.
+        learning_rate: Adam's learning rate at the start; it falls to a hundredth along a cosine.
         categories: `expectation` or `gumbel`, see the module.
-        reports: how often progress is told, besides the end.
-        seed: of the initial parameters and of every draw.
+        reports: number of progress reports.
+        seed: seed of the initial parameters and of every draw.
     """
 
     steps: int = 2000
@@ -69,12 +69,12 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A released embedding and how to embed generated rows in the same way.
+    """Released embedding, with the function that embeds generated rows in the same way.
 
     Attributes:
         released: (J, C), finite.
         embed: differentiable mean embedding.
-        weight: of this target in the objective, gamma for the product kernel of DP-HP.
+        weight: weight of this target in the objective, gamma for the product kernel of DP-HP.
         column_scale: (C,) positive; errors of column c are divided by it. DP-MERF divides by class weights.
         floor: expected squared norm of the noise in `released`, for progress; 0 if unknown.
     """
@@ -104,14 +104,14 @@ def embedding_by(embedding: EmbeddingMap) -> Embed:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained generator: draws any number of rows.
+    """Trained generator, which draws any number of rows.
 
     Attributes:
-        network: its form.
-        parameters: its weights.
+        network: form of the network.
+        parameters: weights of the network.
         masses: (C,) share of every class, summing to at most about 1.
         objectives: (reports + 1,) estimates of the objective, the first before training.
-        backend: where it was trained, such as `cpu` or `gpu`.
+        backend: device of the training, such as `cpu` or `gpu`.
     """
 
     network: Network
@@ -121,9 +121,9 @@ class Trained:
     backend: str
 
     def sample(self, rows: int, seed: int, shares: FloatArray | None = None) -> Table:
-        """Rows in the schema's columns, the same for the same seed on one machine.
+        """Draw rows in the schema's columns, equal for equal seeds on one machine.
 
-        Classes have `shares`, (C,), or those that were released.
+        Classes have `shares`, (C,), by default the released shares.
         """
         if rows < 1:
             raise ConfigError(f"{rows} rows cannot be generated", "Ask for at least one row.")
@@ -149,7 +149,8 @@ def _soft_rows(network: Network, parameters: Parameters, code: jax.Array, label:
 
 
 WORSE = 1.1
-"""A last objective so many times the best one that was reported makes training end with that one."""
+"""Factor on the best reported objective: if the last objective is larger, training returns the best
+parameters."""
 
 
 def train(
@@ -162,13 +163,14 @@ def train(
 ) -> Trained:
     """Fit a network to released embeddings, all with the network's C columns.
 
-    `masses` is the share of each class, (C,), released or public; without it shares are learnt with the
-    network. `stepped` hears every other second how many steps are done, and what it raises ends the training:
-    a tenth of them, after which `progress` hears more, may take minutes.
+    `masses` is the share of each class, (C,), released or public; without `masses` the shares are learnt with
+    the network. `stepped` is called every other second with the number of steps done, because a tenth of the
+    steps, after which `progress` is called, may take minutes. An error that `stepped` raises ends the
+    training.
 
     Raises:
         ConfigError: no target, or columns that do not match.
-        DataError: the objective is no finite number.
+        DataError: the objective is not finite.
     """
     classes = network.classes
     if not targets or any(target.released.shape[1] != classes for target in targets):
@@ -191,24 +193,24 @@ def train(
     probe = jax.random.fold_in(key, 1)
     seen = [float(objective(parameters, probe))]
     floor = sum(target.weight * target.floor for target in targets)
-    state, done, best = jax.jit(optimiser.init)(parameters), 0, (seen[0], parameters)
+    state, steps_done, best = jax.jit(optimiser.init)(parameters), 0, (seen[0], parameters)
     stops = sorted({math.ceil(training.steps * i / training.reports) for i in range(1, training.reports + 1)})
-    told = time.monotonic()
+    last_call = time.monotonic()
     for stop in stops:
-        while done < stop:  # a scan takes five times as long: XLA computes convolutions slowly inside of one
-            parameters, state = step(parameters, state, key, done + 2)
-            done += 1
-            if time.monotonic() >= told + _TELL_S:
-                stepped(done)
-                told = time.monotonic()
+        while steps_done < stop:  # XLA computes convolutions five times as slowly inside a scan
+            parameters, state = step(parameters, state, key, steps_done + 2)
+            steps_done += 1
+            if time.monotonic() >= last_call + _TELL_S:
+                stepped(steps_done)
+                last_call = time.monotonic()
         seen.append(float(objective(parameters, probe)))
         if not math.isfinite(seen[-1]):
-            raise DataError("the training objective is no finite number", "Lower the learning rate.")
+            raise DataError("the training objective is not finite", "Lower the learning rate.")
         if seen[-1] < best[0]:
             best = (seen[-1], parameters)
         now = trained(parameters)
-        progress(Report(done, training.steps, seen[0], seen[-1], floor, partial(now.sample, seed=0)))
-    # Long trainings of image generators may come off what they had found; to go back costs nothing.
+        progress(Report(steps_done, training.steps, seen[0], seen[-1], floor, partial(now.sample, seed=0)))
+    # Long trainings of image generators may drift away from their best parameters; going back costs nothing.
     return trained(best[1] if seen[-1] > WORSE * best[0] > 0 else parameters)
 
 
@@ -219,7 +221,7 @@ def _compiled(
     training: Training,
     optimiser: optax.GradientTransformation,
 ) -> tuple[Callable[..., jax.Array], Callable[..., tuple[Parameters, Any]]]:
-    """The objective of a batch, and a step of the optimiser by a key and the step's number."""
+    """Compile the objective of a batch, and the optimiser's step by a key and the step's number."""
     classes = network.classes
     labels = _labels(classes, fixed, max(training.batch // 2, 2 * classes))
     hot = jnp.asarray(np.eye(classes, dtype=np.float32)[labels])
@@ -267,7 +269,7 @@ def _compiled(
 
 
 def _labels(classes: int, masses: FloatArray | None, rows: int) -> NDArray[np.int64]:
-    """Classes of a batch: half of it even, half by mass, so that a rare class has rows in every batch."""
+    """Classes of a batch: half evenly, half by mass, so that a rare class has rows in every batch."""
     share = np.full(classes, 1.0 / classes) if masses is None else masses / masses.sum()
     counts = np.maximum(1, np.floor(rows * (0.5 * share + 0.5 / classes))).astype(np.int64)
     counts[0] += max(0, rows - int(counts.sum()))

@@ -1,4 +1,4 @@
-"""Owners in memory, for experiments and tests of methods that pool their sums."""
+"""Owners in memory, for experiments and tests of methods that pool owners' sums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedkme.tables.table import Table
 
 
 class OwnersInMemory:
-    """A `SumOracle` over a table that owners share, which counts questions; noise is simulated."""
+    """`SumOracle` over a table split among owners; it counts questions and simulates the noise."""
 
     exact_sums = True
     noise_ratio = 1.0
@@ -32,7 +32,7 @@ class OwnersInMemory:
 
     @property
     def rows(self) -> int:
-        """N."""
+        """N, rows of all owners."""
         return sum(len(table) for table in self.tables)
 
     @property
@@ -41,7 +41,7 @@ class OwnersInMemory:
         return len(self.tables)
 
     def tell(self, stage: str, line: str, fraction: float) -> None:
-        """Hear how far the method is; nobody waits for it here."""
+        """Ignore progress reports."""
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """All sums of a question with noise."""
@@ -50,16 +50,16 @@ class OwnersInMemory:
         return joint.release(vector.maps, sums, query.layout, self.rows, release, self.noise, query.counts)
 
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        """All sums of a question with noise; nothing dies here."""
+        """All sums of a question with noise; no answer has to be stored."""
         return await self.joint(query, release)
 
     async def exact(self, query: SumQuery) -> JointRelease:
-        """All sums of a question as they are."""
+        """All sums of a question without noise."""
         return await self.joint(query, None)
 
     @property
     def noise(self) -> NoiseSource:
-        """A source that is drawn afresh for every question, the same each time."""
+        """Source of noise that starts again with the same seed for every question."""
         return simulated(3, "curator", "release")
 
     async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
@@ -72,7 +72,7 @@ class OwnersInMemory:
         return [(a + noise.gaussian(s, a.size), s) for a, s in zip(exact, sigmas, strict=True)]
 
     def _total(self, vector: SumVector) -> NDArray[np.int64]:
-        """Answer of all owners to one more question."""
+        """Add up all owners' answers to one more question."""
         self.asked += 1
         return np.asarray(np.sum([vector.of(table) for table in self.tables if len(table)], axis=0))
 
@@ -81,7 +81,7 @@ class FreshNoise(OwnersInMemory):
     """Owners whose simulated noise is drawn anew for every question of every release."""
 
     def __init__(self, table: Table, schema: Schema, seed: int, ratio: float = 1.0) -> None:
-        """Draw by a seed; above a ratio of 1 the noise is owners' own, and the curator sees no exact sum."""
+        """Draw noise by a seed; with a ratio above 1 owners add the noise: no sum is exact."""
         super().__init__(table, schema)
         self.noise_ratio, self.exact_sums = ratio, ratio == 1.0
         self._seed = seed
@@ -89,11 +89,11 @@ class FreshNoise(OwnersInMemory):
 
     @property
     def noise(self) -> NoiseSource:
-        """Noise of the next question."""
+        """Source of noise for the next question."""
         self._drawn += 1
         return simulated(self._seed, "curator", f"question-{self._drawn}")
 
     async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        """Pooled counts of every marginal, with the noise that they have."""
+        """Pooled counts of every marginal, with noise that `noise_ratio` enlarges."""
         more = sigmas if sigmas is None else [sigma * self.noise_ratio for sigma in sigmas]
         return await super().marginals(marginals, more)

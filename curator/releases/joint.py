@@ -1,9 +1,9 @@
 """Joint release of several pooled embeddings and the class counts: one Gaussian mechanism for all.
 
-Calibration is fedkme.privacy.sums's. Counts take the share that is free next to Fourier features, whose
-rows can turn around within a class (spread 2) but not across classes (sqrt 2): DP-MERF with class weights
-then has the noise of one release, 3.7306 per unit at (1, 1e-5), and not of two, 5.2759. Next to features
-for which nothing is free (one-hot, Hermite), counts take COUNT_SHARE of the budget.
+fedkme.privacy.sums does the calibration. Next to Fourier features, counts take a share of the budget that is
+free: a row's features can turn around within a class (spread 2) but not across classes (sqrt 2). So DP-MERF
+with class weights has the noise of one release, 3.7306 per unit at (1, 1e-5), instead of two releases,
+5.2759. Next to features without a free share (one-hot, Hermite), counts take COUNT_SHARE of the budget.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 COUNT_SHARE = 0.02
-"""Part of the budget for class counts that are not free."""
+"""Share of the budget for class counts that are not free."""
 
 
 def calibrate(
@@ -51,12 +51,12 @@ def calibrate(
     delta: float,
     counts: bool,
 ) -> PooledRelease:
-    """All embeddings, then the class counts if asked for, calibrated together to (epsilon, delta).
+    """Calibrate all embeddings, then the class counts if asked for, together to (epsilon, delta).
 
-    Of the budget (of 1 / sigma^2) each embedding gets its share; only the proportions of shares matter.
+    Each embedding gets its share of the budget (of 1 / sigma^2); only the proportions of shares matter.
 
     Raises:
-        ConfigError: shares that are no shares, or (epsilon, delta) out of range.
+        ConfigError: a share is not positive and finite, or (epsilon, delta) are out of range.
     """
     if len(shares) != len(maps) or not all(math.isfinite(share) and share > 0 for share in shares):
         raise ConfigError("every embedding needs a positive share of the budget", "Correct the shares.")
@@ -73,11 +73,11 @@ class JointRelease:
     """Release that the curator may show to anybody.
 
     Attributes:
-        embeddings: in the order of the maps.
+        embeddings: released embeddings, in the order of the maps.
         masses: (C,) share of every class among the N rows, with noise and at least one row each; None where
-            counts were not released. They need not sum to 1: owners may leave rows out (under-sampling at a
-            public rate), and dividing by how many they kept would disclose it.
-        event: everything that was disclosed, under replace-one; None without noise.
+            counts were not released. Masses need not sum to 1: owners may leave rows out (under-sampling at a
+            public rate), and a division by the number of kept rows would disclose that number.
+        event: event of the whole release, under replace-one; None without noise.
     """
 
     embeddings: tuple[ReleasedEmbedding, ...]
@@ -96,12 +96,12 @@ def release(
 ) -> JointRelease:
     """Add noise once to the pooled sums under each map.
 
-    The neighbouring relation is about `rows`, N, which is public, at least those in the sums. Without a plan
-    there is no noise and no guarantee.
+    The neighbouring relation is replace-one among `rows`, N, which is public and at least the number of rows
+    in the sums. Without a plan there is no noise and no guarantee.
 
     Raises:
         ConfigError: the sums are not those of the maps.
-        DataError: no rows, or more in the sums than N.
+        DataError: there are no rows, or the sums have more rows than N.
     """
     counts = counts and layout.columns > 1
     if [total.steps.shape for total in pooled] != [(phi.dimension, layout.columns) for phi in maps]:
@@ -115,9 +115,9 @@ def release(
         raise ConfigError("the noise was calibrated for other queries", "Calibrate for what is released.")
     released = []
     for phi, total, sigma in zip(maps, pooled, sigmas, strict=False):
-        each = release_embedding(total, phi, layout, sigma, noise)
-        scale = total.rows / rows  # from the rows in the sum to N: the noisy sum over a public number
-        released.append(replace(each, mean=each.mean * scale, sigma=sigma / rows, rows=rows))
+        embedding = release_embedding(total, phi, layout, sigma, noise)
+        scale = total.rows / rows  # the mean is the noisy sum over N, a public number
+        released.append(replace(embedding, mean=embedding.mean * scale, sigma=sigma / rows, rows=rows))
     masses = None
     if counts:
         masses = np.maximum(release_counts(pooled[0], sigmas[-1], noise), 1.0) / rows
@@ -126,16 +126,16 @@ def release(
 
 @dataclass(frozen=True)
 class JointPlan:
-    """Plan of embeddings by class and of a generator for them, settled before an owner reads a row.
+    """Plan of embeddings by class and of a generator for them, fixed before an owner reads a row.
 
     Attributes:
         schema: public domain; its label, if any, is the class.
-        specs: feature maps, in the order in which they are asked for.
-        epsilon: of the whole release; None: without noise.
-        delta: of the whole release.
-        class_weights: release the class counts too; without, classes have equal weight unless training is
-            told a public weight or learns it.
-        shares: of the budget, 1 / sigma^2, of each embedding.
+        specs: feature maps, in the order of the question.
+        epsilon: epsilon of the whole release; None: without noise.
+        delta: delta of the whole release.
+        class_weights: True: release the class counts too; False: classes have equal weight, unless training
+            gets public weights or learns them.
+        shares: share of each embedding in the budget, 1 / sigma^2.
         gammas: weight of each embedding in the objective.
     """
 
@@ -149,12 +149,12 @@ class JointPlan:
 
     @property
     def layout(self) -> Layout:
-        """One column per class of the schema's label."""
+        """Layout with one column per class of the schema's label."""
         return Layout(len(self.schema.classes) or None)
 
     @cached_property
     def maps(self) -> tuple[EmbeddingMap, ...]:
-        """The feature maps."""
+        """Feature maps of the plan."""
         return tuple(spec.make(self.schema) for spec in self.specs)
 
     @cached_property
@@ -179,12 +179,12 @@ def fit(
     progress: Progress = silent,
     stepped: Callable[[int], None] = lambda _: None,
 ) -> Trained:
-    """Train a generator on the objective of all embeddings together; reads the release only."""
+    """Train a generator on the objective of all embeddings together; training reads the release alone."""
     from curator.releases.generators import train
 
     weights = released.masses if masses is None else masses
-    found = targets(plan.schema, released.embeddings, weights, plan.gammas)
-    return train(network, found, weights, training, progress, stepped)
+    released_targets = targets(plan.schema, released.embeddings, weights, plan.gammas)
+    return train(network, released_targets, weights, training, progress, stepped)
 
 
 def targets(
@@ -193,23 +193,23 @@ def targets(
     masses: FloatArray | None,
     gammas: Sequence[float] | None = None,
 ) -> list[Target]:
-    """Released embeddings as what a generator is trained against, of weight 1 or as `gammas` says.
+    """Make the targets of a generator from released embeddings, with weight 1 or the weights `gammas`.
 
     Columns of the errors are divided by the class weights.
 
     Raises:
-        ConfigError: another number of weights than of embeddings.
+        ConfigError: the number of weights is not the number of embeddings.
     """
     from curator.releases.generators import Target, embedding_by
 
     gammas = [1.0] * len(embeddings) if gammas is None else gammas
     if len(gammas) != len(embeddings):
         raise ConfigError("every embedding needs a weight in the objective", "Correct the weights.")
-    found = []
-    for each, gamma in zip(embeddings, gammas, strict=True):
-        columns = each.layout.columns
+    released_targets = []
+    for embedding, gamma in zip(embeddings, gammas, strict=True):
+        columns = embedding.layout.columns
         scale = np.ones(columns) if masses is None else np.maximum(masses, 1e-6)
-        floor = len(each.mean) * each.sigma**2 * float((1.0 / scale**2).sum())
-        embed = embedding_by(each.map_spec.make(schema))
-        found.append(Target(each.mean, embed, gamma, scale, floor))
-    return found
+        floor = len(embedding.mean) * embedding.sigma**2 * float((1.0 / scale**2).sum())
+        embed = embedding_by(embedding.map_spec.make(schema))
+        released_targets.append(Target(embedding.mean, embed, gamma, scale, floor))
+    return released_targets

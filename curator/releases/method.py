@@ -30,19 +30,19 @@ from fedkme.tables.table import Table
 RELEASE = "release.npz"
 """File of the released numbers, from which all other files follow."""
 Tell = Callable[[str, str, float], None]
-"""Stage, a line for a person, and how far the stage is, 0 to 1."""
+"""Progress callback: stage, a line for a person, and the finished part of the stage, 0 to 1."""
 
 
 NoisyTable = tuple[NDArray[np.float64], float]
-"""Counts of a marginal, (cells,), and the deviation of the noise that is in every cell; 0 for exact ones."""
+"""Counts of a marginal, (cells,), and the deviation of the noise in every cell; 0 for exact counts."""
 
 
 class SumOracle(Protocol):
-    """Owners' rows as a method sees them: through sums, with noise that is added once."""
+    """Sums over owners' rows, with noise that is added once: a method's only access to rows."""
 
     @property
     def rows(self) -> int:
-        """N, public: rows of the owners that take part; fewer after an owner is lost."""
+        """N, public: rows of the owners that take part; smaller after an owner is lost."""
 
     @property
     def owners(self) -> int:
@@ -50,28 +50,29 @@ class SumOracle(Protocol):
 
     @property
     def noise_ratio(self) -> float:
-        """Deviation of a total's noise over the planned one, at least 1.
+        """Deviation of a total's noise over the planned deviation, at least 1.
 
-        Where owners add it, those that are not counted on add it too.
+        Where owners add the noise, owners that the plan does not count on add noise too.
         """
 
     @property
     def exact_sums(self) -> bool:
-        """Trust of owners in the curator with exact sums, so that a mechanism may select by them."""
+        """True where owners trust the curator with exact sums, so that a mechanism may select by them."""
 
     @property
     def tell(self) -> Tell:
-        """Function that hears how far a method is between its questions; any thread may call it.
+        """Callback for a method's progress between its questions; any thread may call it.
 
-        It hears of what is released alone, since the consumer does too. Where the run is over it raises.
+        A method reports released values alone, since the consumer sees the reports. If the run is over, the
+        callback raises an error.
         """
 
     async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
         """All sums of a question with noise, as one Gaussian release.
 
         Args:
-            query: without weights.
-            release: calibrated for the blocks of the question in order; None: no noise and no guarantee,
+            query: question without weights.
+            release: calibration for the blocks of the question, in order; None: no noise and no guarantee,
                 which simulations alone allow.
 
         Raises:
@@ -81,22 +82,22 @@ class SumOracle(Protocol):
         """
 
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        """Ask as `joint` does; the answer is on disk when this returns, as the next question needs it."""
+        """Ask as `joint` does; on return the answer is on disk, before the next question follows from it."""
 
     @property
     def noise(self) -> NoiseSource:
-        """The curator's, for a mechanism that adds its own."""
+        """The curator's noise, for a mechanism that adds noise itself."""
 
     async def marginals(self, marginals: Marginals, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        """Pooled counts of every marginal, and the noise that is in each.
+        """Pooled counts of every marginal, with the deviation of the noise in each.
 
         Args:
-            marginals: which.
-            sigmas: least standard deviation of the Gaussian noise on each; None: exact, and the caller
-                accounts for what leaves.
+            marginals: the marginals to count.
+            sigmas: least standard deviation of the Gaussian noise on each marginal; None: exact counts, and
+                the caller accounts for all values that leave.
 
         Raises:
-            ConfigError: exact counts, and the curator is not trusted with them.
+            ConfigError: exact counts are asked for and the curator is not trusted with them.
             QuorumError: too few owners are left.
             SecureAggregationError: the aggregation failed; nothing was opened.
         """
@@ -116,7 +117,7 @@ class Finished:
     Attributes:
         files: contents by name; names are plain (letters, digits, dots, dashes).
         rows: synthetic rows or weighted points among them.
-        losses: errors of what could not be made.
+        losses: errors of the steps that failed.
     """
 
     files: Mapping[str, bytes]
@@ -125,10 +126,10 @@ class Finished:
 
 
 class Making(Derivation):
-    """Post-processing of one release: a file has its place once the step that makes it is over.
+    """Post-processing of one release: a file is added once the step that makes it is over.
 
     Attributes:
-        tell: hears how far it is.
+        tell: progress callback.
         rows: synthetic rows or weighted points that were made.
     """
 
@@ -140,7 +141,7 @@ class Making(Derivation):
         self._files = {RELEASE: release}
 
     def file(self, name: str, make: Callable[[], bytes]) -> None:
-        """Make a file, in a step of its own."""
+        """Make a file in its own step."""
         if (data := self.step(name, make)) is not None:
             self._files[name] = data
 
@@ -151,35 +152,35 @@ class Making(Derivation):
 
 
 class Method(Protocol):
-    """One kind of release, with its settings."""
+    """Method of release, with its settings."""
 
     @property
     def protocol(self) -> str:
-        """The name that owners' policies and ledgers know."""
+        """Name of the method in owners' policies and ledgers."""
 
     def planned(self) -> tuple[Event, ...]:
-        """Events that each owner's rows will cost towards the consumer, in all."""
+        """Events of the whole release: what each owner's rows cost towards the consumer."""
 
     async def ask(self, oracle: SumOracle) -> bytes:
         """Ask owners all questions of the method.
 
         Returns:
-            The release, a .npz file: with the method's public settings, everything that follows follows from
-            it. It is kept before anything leaves the curator.
+            The release, a .npz file: with the method's public settings, all other files follow from it. The
+            release is on disk before any value leaves the curator.
         """
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
-        """Post-processing of a release, in a thread of its own; the same bytes give the same files.
+        """Post-process a release, in a thread; the same bytes give the same files.
 
-        Everything that may fail is a step of a `Making`. `finished` is what calls this.
+        All work that may fail is a step of a `Making`. The function `finished` calls this method.
         """
 
 
 def finished(method: Method, release: bytes, tell: Tell) -> Finished:
-    """Make everything that follows from a release, as far as it can be made; the release is on disk.
+    """Make all files that follow from a release, as far as possible; the release is on disk already.
 
     Raises:
-        CancelledRunError: `tell` says that nobody waits for it.
+        CancelledRunError: `tell` reports that the run is no longer carried out.
     """
     making = Making(release, tell)
     return (
@@ -188,12 +189,12 @@ def finished(method: Method, release: bytes, tell: Tell) -> Finished:
 
 
 def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, public_seed: int) -> Method:
-    """The method of settings; whatever is wrong with them is said here, before an owner is asked.
+    """Make the method of the settings; wrong settings are refused here, before an owner is asked.
 
     Raises:
         ConfigError: the settings do not go with the schema, with the seeds or with the wire's limits.
-        DataError: public rows that do not fit the schema.
-        ExtensionError: the method is of another package, and cannot be imported.
+        DataError: public rows do not fit the schema.
+        ExtensionError: the method is in another package, which cannot be imported.
         MissingDependencyError: a package that the post-processing needs is not installed.
     """
     need_packages(settings)
@@ -203,7 +204,7 @@ def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, 
 
 
 def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
-    """Refuse what could not finish on this host.
+    """Refuse settings whose release could not be finished on this host.
 
     Raises:
         ConfigError: jax is told to use a device that is not there.
@@ -221,7 +222,7 @@ def need_packages(settings: ReleaseSettings | type[ReleaseSettings]) -> None:
 
 @cache
 def _need_device(platforms: str) -> None:
-    """Look in another process: jax takes seconds to import here, and is not to be there where one forks."""
+    """Check for a device in another process: jax imports slowly, and forking processes must not import it."""
     look = [sys.executable, "-P", "-c", "import jax; jax.devices()"]
     if platforms not in ("", "cpu") and subprocess.run(look, capture_output=True, check=False).returncode:
         raise ConfigError(

@@ -1,11 +1,11 @@
-"""Rows of released moments: Gaussian by class in public coordinates, put back into the columns of a schema.
+"""Rows from released moments: Gaussian by class in public coordinates, converted to a schema's columns.
 
-The second moments know the chosen coordinates; the others vary around their mean by the variance that the
-first question told. In model space a number is a normal one, cut at its public bounds, whose mean and
-variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly 0); a category is
-the largest of its codes, with offsets under which names have the released shares. Rows claim no more than
-the release knows: in an image no mean is nearer to a bound than noise can tell. Everything is
-post-processing.
+The second moments describe the chosen coordinates; the other coordinates vary around their mean by the
+variance from the first question. In model space a number is a normal variable, cut at its public bounds,
+whose mean and variance *after* the cut are those of the Gaussian (so a pixel that is mostly 0 stays mostly
+0). A category is the largest of its codes, with offsets under which names have the released shares. Rows
+claim no more than the release
+supports: in an image no mean is nearer to a bound than the noise can resolve. All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 
 _MOST_STRETCH = 3.0
-"""Most by which rows are stretched for what clipping took from them."""
+"""Largest factor by which rows are stretched to undo clipping."""
 _LEAST_WITHIN = 1e-2
 """Least spread of a class around its mean, over the trace of its covariance."""
 _UNKNOWN = 2.0
-"""Deviations of the noise of a mean within which it is not told from a bound."""
+"""Deviations of a mean's noise within which the mean cannot be told from a bound."""
 _MOST_UNKNOWN = 0.02
-"""Most by which a mean is kept from a bound, of the width of the bounds."""
+"""Largest distance that a mean is kept from a bound, relative to the width of the bounds."""
 _LEAST_SHARE = 1e-3
-"""Least share of a name in a class, over an even one."""
+"""Least share of a name in a class, relative to an equal share."""
 _OFFSET_STEPS = 60
 
 
@@ -46,10 +46,10 @@ class MomentRows:
     """Law of the rows of a release.
 
     Attributes:
-        schema: of the rows.
-        features: map of the second question.
-        scales: what the first one told.
-        gaussians: of the classes.
+        schema: schema of the rows.
+        features: feature map of the second question.
+        scales: mean and variance from the first question.
+        gaussians: Gaussians of the classes.
         sigma: deviation of the noise in each number of the second question.
     """
 
@@ -60,7 +60,7 @@ class MomentRows:
     sigma: float
 
     def sample(self, count: int, seed: int) -> Table:
-        """Rows in the schema's columns and units; classes as often as they were released."""
+        """Draw rows in the schema's columns and units; classes have their released shares."""
         generator = np.random.default_rng(np.random.SeedSequence([seed, 6]))
         shares = self.gaussians.shares
         labels = np.sort(generator.choice(len(shares), count, p=shares)).astype(np.int64)
@@ -72,14 +72,14 @@ class MomentRows:
         return Table(values[order], labels[order] if self.schema.classes else None)
 
     def _of_class(self, label: int, count: int, generator: np.random.Generator) -> FloatArray:
-        """Rows of one class, (count, c)."""
+        """Draw rows of one class, (count, c)."""
         mean, root = self._law(label)
         drawn = mean + generator.standard_normal((count, root.shape[0])) @ root
-        known = (root**2).sum(axis=0)
-        gain = self._gain(known)
+        chosen_variance = (root**2).sum(axis=0)
+        gain = self._gain(chosen_variance)
         rest = generator.standard_normal((count, len(self._rest))) * self._rest
         drawn += gain * self.features.coordinates.to_model(rest)
-        variance = known + gain**2 * self._rest_variance
+        variance = chosen_variance + gain**2 * self._rest_variance
         domain = Domain(self.schema)
         for dimension in domain.dimensions:
             if dimension.levels:
@@ -95,7 +95,7 @@ class MomentRows:
         return self.schema.decode(drawn)
 
     def _law(self, label: int) -> tuple[FloatArray, FloatArray]:
-        """Mean of a class in model space, (n,), and rows whose outer products add up to the covariance."""
+        """Mean of a class in model space, (n,), and rows whose outer products add up to its covariance."""
         spec, coordinates = self._spec, self.features.coordinates
         chosen, scale = np.asarray(spec.chosen), np.asarray(spec.scale) * self._stretch
         mean = self.scales.mean.copy()
@@ -106,13 +106,13 @@ class MomentRows:
         root[:, chosen] = _root(covariance, within) * scale
         return coordinates.to_model(mean[None])[0], coordinates.to_model(root)
 
-    def _gain(self, known: FloatArray) -> FloatArray:
-        """Factor of what the second question leaves out, (n,): in a block it is spread as the variance is."""
-        gain, rest = np.ones_like(known), self._rest_variance
+    def _gain(self, chosen_variance: FloatArray) -> FloatArray:
+        """Factor on coordinates outside the second question, (n,): a block keeps its variance's profile."""
+        gain, rest = np.ones_like(chosen_variance), self._rest_variance
         for block in self.features.coordinates.turned:
-            total = float((known[block] * rest[block]).sum())
+            total = float((chosen_variance[block] * rest[block]).sum())
             if total > 0:
-                gain[block] = np.sqrt(known[block] * float(rest[block].sum()) / total)
+                gain[block] = np.sqrt(chosen_variance[block] * float(rest[block].sum()) / total)
         return gain
 
     @property
@@ -123,26 +123,27 @@ class MomentRows:
 
     @cached_property
     def _stretch(self) -> float:
-        """Factor that undoes the shrinking by clipping, the smaller of what both questions say of it.
+        """Factor that undoes the shrinking by clipping: the smaller of both questions' estimates.
 
-        The first told the mean of |z|^2 before clipping, but with noise, and of few rows mostly noise; by the
-        second no more can be clipped than where |z|^2 is about as heavy-tailed as the discriminant assumes.
+        The first question gives the mean of |z|^2 before clipping, but with noise, and for few rows mostly
+        noise. The second question bounds the clipping, if |z|^2 is about as heavy-tailed as the discriminant
+        assumes.
         """
-        made, chosen = self.gaussians, np.asarray(self._spec.chosen)
+        gaussians, chosen = self.gaussians, np.asarray(self._spec.chosen)
         before = float((self.scales.variance[chosen] / np.asarray(self._spec.scale) ** 2).sum())
-        clipped = float(made.shares @ made.spreads + made.centre @ made.centre)
+        clipped = float(gaussians.shares @ gaussians.spreads + gaussians.centre @ gaussians.centre)
         before = min(before, _before_clipping(clipped))
         return float(np.clip((before / clipped) ** 0.5, 1.0, _MOST_STRETCH))
 
     @cached_property
     def _within(self) -> FloatArray:
         """Spread of each class around its own mean, (C,); noise may leave it below 0."""
-        made = self.gaussians
-        return np.asarray(made.spreads - ((made.means - made.centre) ** 2).sum(axis=1))
+        gaussians = self.gaussians
+        return np.asarray(gaussians.spreads - ((gaussians.means - gaussians.centre) ** 2).sum(axis=1))
 
     @cached_property
     def _noise(self) -> FloatArray:
-        """`_UNKNOWN` deviations of the noise of a mean times the class's share, (n,); 0 but in images."""
+        """`_UNKNOWN` deviations of the noise of a mean times the class's share, (n,); 0 outside of images."""
         coordinates, chosen = self.features.coordinates, np.asarray(self._spec.chosen)
         scale = np.zeros((len(chosen), coordinates.width))
         scale[np.arange(len(chosen)), chosen] = np.asarray(self._spec.scale) * self._stretch
@@ -156,35 +157,35 @@ class MomentRows:
 
     @cached_property
     def _rest(self) -> FloatArray:
-        """Deviations of the coordinates that the second question leaves out, (n,); 0 for the chosen."""
+        """Deviations of the coordinates outside the second question, (n,); 0 for the chosen coordinates."""
         rest = np.sqrt(self.scales.variance)
         rest[np.asarray(self._spec.chosen)] = 0.0
-        return rest[: self.schema.encoded_width]  # without edges, of which no image is made
+        return rest[: self.schema.encoded_width]  # without edges, from which no image is made
 
     @cached_property
     def _rest_variance(self) -> FloatArray:
-        """Variance that they add to each column of model space, (n,)."""
+        """Variance that these coordinates add to each column of model space, (n,)."""
         squares = self.features.coordinates.to_model(np.diag(self._rest)) ** 2
         return np.asarray(squares.sum(axis=0))
 
 
 def rows_of(stored: StoredRelease) -> MomentRows:
-    """The law of a release's rows.
+    """Make the law of a release's rows.
 
     Raises:
-        DataError: it is no release of moments.
+        DataError: the release is not one of moments.
     """
     features = stored.embeddings[0].map_spec.make(stored.schema)
     if not isinstance(features, SecondMoments) or not {"mean", "variance"} <= set(stored.public):
         raise DataError("the release has no moments", "Fetch it again.")
     mean = stored.public["mean"]
-    scales = Scales(mean, stored.public["variance"], np.zeros_like(mean))  # rows are drawn without that noise
+    scales = Scales(mean, stored.public["variance"], np.zeros_like(mean))  # rows need no noise of the scales
     embedding = stored.embeddings[0]
     return MomentRows(stored.schema, features, scales, gaussians_of(embedding), embedding.sigma)
 
 
 def _before_clipping(clipped: float) -> float:
-    """Mean of a gamma variable of shape `SPREAD_SHAPE` whose mean, once it is cut at 1, is this."""
+    """Mean of a gamma variable of shape `SPREAD_SHAPE` whose mean after a cut at 1 is `clipped`."""
     low, high = 0.0, _MOST_STRETCH**2
     for _ in range(40):
         mean = 0.5 * (low + high)
@@ -195,25 +196,25 @@ def _before_clipping(clipped: float) -> float:
 
 
 def _root(covariance: FloatArray, trace: float) -> FloatArray:
-    """Rows whose outer products add up to the nearest covariance of this trace, (k, k).
+    """Root of the nearest covariance with this trace: rows whose outer products add up to it, (k, k).
 
-    A discriminant needs eigenvalues that are not too small, and so has them lifted to a floor; rows do not,
-    and what floors added is taken off again, from all eigenvalues alike as far as they are above 0.
+    A discriminant needs eigenvalues that are not too small, so they were lifted to a floor. Rows do not need
+    the floor, so its sum is subtracted again, equally from all eigenvalues as far as they stay above 0.
     """
     values, vectors = np.linalg.eigh(covariance)
     falling = values[::-1]
     excess = (np.cumsum(falling) - trace) / np.arange(1, len(values) + 1)
-    kept = np.maximum(values - excess[falling > excess][-1], 0.0)
-    return np.asarray((vectors * np.sqrt(kept)).T)
+    lowered = np.maximum(values - excess[falling > excess][-1], 0.0)
+    return np.asarray((vectors * np.sqrt(lowered)).T)
 
 
 def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray, least: FloatArray) -> FloatArray:
-    """Numbers in [0, 1] of normal ones, with the same mean and variance after the cut.
+    """Cut normal numbers to [0, 1], so that mean and variance after the cut are those given.
 
     Args:
-        drawn: (m, c).
-        mean: (c,), which is kept `least` from the bounds, and so is the variance from 0.
-        variance: (c,).
+        drawn: normal numbers, (m, c).
+        mean: mean after the cut, (c,); it is kept at a distance of `least` from the bounds.
+        variance: variance after the cut, (c,); it is kept above `least`.
         least: (c,).
     """
     mean = np.clip(mean, np.maximum(least, 1e-4), 1.0 - np.maximum(least, 1e-4))
@@ -225,20 +226,20 @@ def _cut(drawn: FloatArray, mean: FloatArray, variance: FloatArray, least: Float
 
 
 def _cut_beside_atoms(drawn: FloatArray, mean: FloatArray, root: FloatArray, dimension: Dimension) -> None:
-    """Cut a number in the rows where no atom stands, whose mean and variance there are told; in place.
+    """Cut a number in the rows without an atom, by the mean and variance of these rows; in place.
 
-    The number is a constant at each atom, so what a regression on the indicators leaves of its variance is
-    that of the other rows, times their share.
+    The number is constant at each atom. So the variance that a regression on the atoms' indicators leaves is
+    the variance in the other rows, times the share of these rows.
     """
     number, levels = dimension.start - 1, slice(dimension.start, dimension.start + dimension.levels)
     rows = drawn[:, levels].argmax(axis=1) == 0
     shares = _shares(mean, dimension)
     first = (mean[number] - shares[1:] @ np.array(dimension.places)) / shares[0]
-    left = root[:, number] - root[:, levels] @ np.linalg.pinv(root[:, levels], 1e-6) @ root[:, number]
+    residual = root[:, number] - root[:, levels] @ np.linalg.pinv(root[:, levels], 1e-6) @ root[:, number]
     if rows.any():
-        spread = np.array([left @ left / shares[0]])
-        found = _cut(drawn[rows, number, None], np.array([first]), spread, np.zeros(1))
-        drawn[rows, number] = found[:, 0]
+        spread = np.array([residual @ residual / shares[0]])
+        cut = _cut(drawn[rows, number, None], np.array([first]), spread, np.zeros(1))
+        drawn[rows, number] = cut[:, 0]
 
 
 def _uncut(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -276,22 +277,22 @@ def _cut_moments(middle: FloatArray, deviation: FloatArray) -> tuple[FloatArray,
 
 
 def _shares(mean: FloatArray, dimension: Dimension) -> FloatArray:
-    """Shares of a category's names that the mean tells, none of them 0."""
-    told = mean[dimension.start : dimension.start + dimension.levels] * np.sqrt(2.0)
-    shares = np.maximum(told, _LEAST_SHARE / dimension.levels)
+    """Shares of a category's names from the mean of its codes, each above 0."""
+    raw = mean[dimension.start : dimension.start + dimension.levels] * np.sqrt(2.0)
+    shares = np.maximum(raw, _LEAST_SHARE / dimension.levels)
     return np.asarray(shares / shares.sum())
 
 
 def _name(drawn: FloatArray, mean: FloatArray, dimension: Dimension) -> None:
-    """Leave one code of a category in each row, so that names have the shares that `mean` tells; in place."""
+    """Choose one code of a category in each row, so that names have the shares of `mean`; in place."""
     block = slice(dimension.start, dimension.start + dimension.levels)
     shares = _shares(mean, dimension)
     codes = drawn[:, block]
     offsets, unit = np.zeros(dimension.levels), max(float(codes.std()), 1e-6)
     for step in range(_OFFSET_STEPS):
-        found = np.bincount((codes + offsets).argmax(axis=1), minlength=dimension.levels) / len(codes)
-        pace = unit / (1.0 + 0.2 * step)
-        offsets += pace * (shares - found) / np.sqrt(shares * (1.0 - shares) + 1e-6)
+        drawn_shares = np.bincount((codes + offsets).argmax(axis=1), minlength=dimension.levels) / len(codes)
+        step_size = unit / (1.0 + 0.2 * step)
+        offsets += step_size * (shares - drawn_shares) / np.sqrt(shares * (1.0 - shares) + 1e-6)
     chosen = (codes + offsets).argmax(axis=1)
     codes[:] = 0.0
     codes[np.arange(len(codes)), chosen] = np.sqrt(0.5)

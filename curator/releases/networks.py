@@ -1,7 +1,7 @@
-"""Generator networks for tables and images: from noise and a class to soft rows.
+"""Generator networks for tables and images, from noise and a class to soft rows.
 
-A *soft row* is a point of the schema's model space: numbers in [0, 1] by the public bounds, and per category
-a vector of probabilities over sqrt(2).
+A *soft row* is a point of the schema's model space: numbers in [0, 1] by the public bounds, and for each
+category a vector of probabilities, divided by sqrt(2).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema
 
 Parameters = Any
-"""A tree of arrays."""
+"""Tree of arrays."""
 
 _LEAK = 0.05
 _HOT = math.sqrt(0.5)  # a category's coordinate in model space, see fedkme.tables.schema
 
 
 class Network(Protocol):
-    """Maps noise and a class to soft rows."""
+    """Network from noise and a class to soft rows."""
 
     @property
     def schema(self) -> Schema:
@@ -36,11 +36,11 @@ class Network(Protocol):
 
     @property
     def classes(self) -> int:
-        """C; 1 without a label."""
+        """C, number of classes; 1 without a label."""
 
     @property
     def code(self) -> int:
-        """Noise inputs of a row."""
+        """Number of noise inputs of a row."""
 
     def initial(self, key: jax.Array) -> Parameters:
         """Parameters before training."""
@@ -51,7 +51,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class TableNetwork:
-    """A perceptron with layer normalisation and the heads of `soften`."""
+    """Perceptron with layer normalisation and the heads of `soften`."""
 
     schema: Schema
     classes: int = 1
@@ -78,9 +78,9 @@ class TableNetwork:
 
 @dataclass(frozen=True)
 class ImageNetwork:
-    """The convolutional generator of DP-MERF: two dense layers, then twice (bilinear x2, 5x5 convolution).
+    """Convolutional generator of DP-MERF: two dense layers, then twice (bilinear x2, 5x5 convolution).
 
-    For square images of one channel whose side is a multiple of 4: a schema of side * side numeric columns.
+    Images are square, with one channel and a side that is a multiple of 4: side * side numeric columns.
     """
 
     schema: Schema
@@ -134,7 +134,7 @@ class ImageNetwork:
 
 
 def _layer(key: jax.Array, shape: tuple[int, ...], scale: float) -> dict[str, NDArray[np.float32]]:
-    """Normal weights of a scale, no offsets, and gains of one."""
+    """Make a layer: normal weights of a scale, offsets of 0 and gains of 1."""
     weights = np.float32(scale) * np.asarray(jax.random.normal(key, shape))
     return {"w": weights, "b": np.zeros(shape[-1], np.float32), "g": np.ones(shape[-1], np.float32)}
 
@@ -147,16 +147,16 @@ def _normalised(x: jax.Array) -> jax.Array:
 def soften(
     schema: Schema, logits: jax.Array, gumbel: jax.Array | None = None, temperature: float = 1.0
 ) -> jax.Array:
-    """Heads: clipped lines for numbers, softmax for categories, or straight-through samples with `gumbel`.
+    """Apply the heads: a clipped line for a number; for a category softmax, or with `gumbel` a hard sample.
 
-    A clipped line puts any share of rows exactly on a bound, as columns such as `capital-gain` have them; a
-    sigmoid comes close, and a tree then tells classes apart by how close.
+    A clipped line puts any share of rows exactly on a bound, as in columns such as `capital-gain`. A sigmoid
+    only comes close to a bound, and a decision tree then tells classes apart by the distance.
 
     Args:
-        schema: of the rows.
-        logits: (b, encoded width).
+        schema: schema of the rows.
+        logits: soft rows before the heads, (b, encoded width).
         gumbel: standard Gumbel noise of the same shape, or None.
-        temperature: of the softmax that the samples' gradient is taken from.
+        temperature: temperature of the softmax whose gradient the samples take (straight-through).
 
     Returns:
         Soft rows, (b, encoded width).
@@ -178,14 +178,14 @@ def soften(
 
 
 def _clipped(logits: jax.Array) -> jax.Array:
-    """clip(1/2 + x/4, 0, 1), with a small gradient outside so that a row on a bound can leave it."""
+    """Compute clip(1/2 + x/4, 0, 1), with a small gradient outside so that a row can leave a bound."""
     line = 0.5 + 0.25 * logits
     leak = _LEAK * (line - jax.lax.stop_gradient(line))
     return jnp.clip(line, 0.0, 1.0) + leak
 
 
 def decode(schema: Schema, soft: NDArray[Any], generator: np.random.Generator) -> FloatArray:
-    """Rows in the schema's columns, (b, c) float64, of soft rows, (b, encoded width).
+    """Convert soft rows, (b, encoded width), to rows in the schema's columns, (b, c) float64.
 
     A category, and whether a number is an atom, is drawn by its probabilities.
     """

@@ -1,4 +1,4 @@
-"""Progress of a release as told to who waits for it, early results included."""
+"""Progress reports of a training, early results included."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fedkme.tables.table import Table
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The state of a training.
+    """State of a training.
 
     Attributes:
         step: steps done.
         steps: steps in all.
-        initial: the objective before training.
-        objective: an unbiased estimate of the objective now; it may be a little below zero.
-        floor: what the objective would be at the truth, the squared norm of the noise; 0 if unknown.
-        sample: rows drawn from the generator as it is now.
+        initial: objective before training.
+        objective: unbiased estimate of the present objective; it may be a little below zero.
+        floor: objective at the true distribution, the squared norm of the noise; 0 if unknown.
+        sample: draws rows from the generator in its present state.
     """
 
     step: int

@@ -1,20 +1,22 @@
 """Balog 2018, Algorithm 2, lines 5 and 6: points whose mean feature is closest to a released mean.
 
-It runs in JAX. It sees the released mean, the public map and a seed, so it cannot give away more than was
-released. Each restart goes through the same steps:
+The search runs in JAX. It reads the released mean, the public map and a seed, so it cannot disclose more than
+the release. Each restart goes through the same steps:
 
 1. candidates, uniform in the schema's public box, climb <phi(z), released mean>, a noisy kernel density;
-2. the best distribution over them is found by convex optimisation; candidates around the places that it uses
-   join them, again and again, until that gains no more than fitting noise does: modes alone are far from a
-   mixture, however many points each has;
-3. M points are drawn from it, and copies jittered; above MANY it is the answer itself, fewer than M, since
-   the last fit of weights would take M^2 numbers;
-4. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam), the weights a distribution
-   as those of rows are: nothing is lost by it, and weights that may change sign get stuck at 0 more often;
-5. the weights are fitted again for the final locations, in float64 and over all that the constraint allows.
+2. convex optimisation finds the best distribution over the candidates; new candidates around the places with
+   a share join, again and again, until a round gains no more than fitting noise does: the modes alone, with
+   any number of points each, are far from a mixture;
+3. M points are drawn from the distribution, and copies jittered; if M is above MANY, the distribution itself
+   is the answer, with fewer than M points, since the last fit of weights would take M^2 numbers;
+4. locations and weights descend || sum_m w_m phi(z_m) - mean ||^2 together (Adam); the weights stay a
+   distribution, like weights of rows: this loses nothing, and weights that may change sign get stuck at 0
+   more often;
+5. the weights are fitted again for the final locations, in float64, over all weights that the constraint
+   allows.
 
-The restart of the smallest objective is returned: an objective in public values, so choosing costs nothing.
-The same inputs and seed give the same points on the same kind of machine.
+The restart with the smallest objective is returned; the objective reads public values, so the choice costs
+nothing. The same inputs and seed give the same points on the same kind of machine.
 """
 
 from __future__ import annotations
@@ -40,26 +42,26 @@ from fedkme.features.sums import ReleasedEmbedding
 from fedkme.releases.settings import Balog2Settings
 
 MANY = 2000
-"""Points beyond which locations are not descended."""
+"""Number of points above which locations are not descended."""
 _ROUNDS = 40
-"""Times that candidates join, at most."""
+"""Most rounds in which candidates join."""
 _CHANCE = 4.0
-"""Least that a round is to gain, in variances of the noise: by fitting noise it gains as much."""
+"""Least gain of a round, in variances of the noise: fitting noise alone gains as much."""
 _NEAREST = 0.02
-"""The nearest of them, in length scales; the furthest are one away."""
+"""Distance of the nearest new candidates, in length scales; the furthest are one length scale away."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of the search, as told to who waits for it.
+    """Progress of the search, for reports.
 
     Attributes:
-        restart: from 1.
-        restarts: in all.
+        restart: number of the restart, from 1.
+        restarts: restarts in all.
         step: steps done in this restart.
-        steps: in each.
-        objective: squared distance to the released mean in feature space, now.
-        floor: what it would be at the truth: the expected squared norm of the noise.
+        steps: steps of each restart.
+        objective: present squared distance to the released mean in feature space.
+        floor: objective at the true distribution: the expected squared norm of the noise.
     """
 
     restart: int
@@ -85,14 +87,14 @@ def algorithm2(
     seed: int,
     progress: Callable[[Step], None] = _silent,
 ) -> WeightedPoints:
-    """Weighted points in the units of the map's kernel.
+    """Find weighted points in the units of the map's kernel.
 
     Args:
         released: mean of the features, one column.
-        features: the map that it is of, a Gaussian kernel's.
-        settings: M, constraint, and how to look.
-        seed: of the candidates and the jitter.
-        progress: told about every tenth of a restart.
+        features: feature map of the mean, of a Gaussian kernel.
+        settings: M, the constraint on weights, and parameters of the search.
+        seed: seed of the candidates and the jitter.
+        progress: called after about every tenth of a restart.
 
     Raises:
         ConfigError: the embedding has several columns or is of another map.
@@ -119,7 +121,7 @@ def algorithm2(
 
 
 class _Search:
-    """One target, and the compiled functions that descend to it. Places are points of model space."""
+    """Search for one target, with its compiled functions; places are points of model space."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class _Search:
         domain = Domain(features.schema)
         self._high = np.full(features.schema.encoded_width, math.sqrt(0.5))
         self._high[domain.numbers] = 1.0
-        # Steps are in length scales, and never more than a tenth of the box.
+        # Coordinates are in length scales, or in widths of the box where these are smaller.
         self._unit = np.minimum(1.0 / (math.sqrt(2.0 * gamma) * np.abs(gain)), self._high)
         self._target = jnp.asarray(target, jnp.float32)
         self._scale = jnp.asarray(self._unit, jnp.float32)
@@ -150,7 +152,7 @@ class _Search:
     def run(
         self, rng: np.random.Generator, jitter: float, tell: Callable[[int, float], None]
     ) -> tuple[FloatArray, FloatArray]:
-        """Locations (M, n) and weights (M,) from one blind start."""
+        """Find locations (M, n) and weights (M,) from one random start."""
         places, shares = self._mixture(rng)
         if self._settings.points > MANY and self._settings.weights != "uniform":
             tell(self._settings.steps, self.exact_objective(places, shares))
@@ -161,15 +163,15 @@ class _Search:
             jnp.log(jnp.asarray(weights, jnp.float32)),
         )
         state = self._optimiser.init(parameters)
-        done = 0
+        steps_done = 0
         chunk = max(1, self._settings.steps // 10)
-        while done < self._settings.steps:
-            count = min(chunk, self._settings.steps - done)
+        while steps_done < self._settings.steps:
+            count = min(chunk, self._settings.steps - steps_done)
             parameters, state, objective = self._descend(parameters, state, count)
-            done += count
-            tell(done, float(objective))
+            steps_done += count
+            tell(steps_done, float(objective))
         places = np.asarray(parameters[0], np.float64) * self._unit
-        # float32 may end a rounding error outside the box.
+        # In float32 a place may end outside the box by a rounding error.
         places = np.clip(places, 0.0, self._high)
         return places, self._final_weights(places, np.asarray(self._weights(parameters[1]), np.float64))
 
@@ -179,7 +181,7 @@ class _Search:
         return float(np.square(mean - self._target64).sum())
 
     def _mixture(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Places and their shares, positive, of a distribution that has nearly the released mean."""
+        """Find places and positive shares of a distribution that has nearly the released mean."""
         blind = rng.random((self._settings.candidates, len(self._high))) * self._high
         climbed = self._climb(jnp.asarray(blind / self._unit, jnp.float32))
         places, shares = self._weighted(np.clip(np.asarray(climbed, np.float64) * self._unit, 0, self._high))
@@ -195,7 +197,7 @@ class _Search:
         return places, shares
 
     def _weighted(self, places: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The places that the nearest distribution over these uses, and their shares."""
+        """Fit the nearest distribution over places; return the places with a share, and their shares."""
         at = self._features.of_model(places)
         shares = fit_simplex(at @ at.T, at @ self._target64).weights
         return places[shares > 0.0], shares[shares > 0.0]
@@ -203,9 +205,9 @@ class _Search:
     def _drawn(
         self, places: FloatArray, shares: FloatArray, rng: np.random.Generator, jitter: float
     ) -> tuple[FloatArray, FloatArray]:
-        """M places of a distribution, and weights that copies of a place share."""
+        """Draw M places from a distribution; copies of a place divide its weight."""
         M, order = self._settings.points, np.argsort(-shares, kind="stable")
-        # Systematic draws: a place of share s gets s M points up to rounding. The first of each stays put.
+        # Systematic draws: a place of share s gets s M points up to rounding. The first copy stays.
         ticks = (np.arange(M) + rng.random()) / M
         drawn = order[np.minimum(np.searchsorted(np.cumsum(shares[order]), ticks), len(order) - 1)]
         moved = places[drawn] + jitter * self._unit * rng.standard_normal((M, places.shape[1]))
@@ -215,7 +217,7 @@ class _Search:
         return np.clip(moved, 0.0, self._high), weights / weights.sum()
 
     def _climbed(self, places: jax.Array) -> jax.Array:
-        """Candidates after their climb; each by its own Adam, since phi is summed and not coupled."""
+        """Let candidates climb; the density is a sum over candidates, so each climbs by its own Adam."""
 
         def density(at: jax.Array) -> jax.Array:
             total: jax.Array = (self._features.of_model(at * self._scale, jnp) @ self._target).sum()

@@ -1,7 +1,7 @@
 """Public points z for Balog's Algorithm 1 and an orthonormal basis of the span of the k(z_m, .).
 
-Nothing here reads private rows. Each basis function costs noise of the same size, so functions that add
-next to nothing to the span are left out: `tolerance` says what next to nothing is.
+No function here reads private rows. Each basis function costs noise of the same size, so functions that add
+less than `tolerance` to the span are left out.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from fedkme.features.kernel_points import PointsSpec, principal_basis, rbf
 from fedkme.privacy.gaussian import gaussian_sigma
 
 Method = Literal["cholesky", "eigen"]
-"""Pivoted Cholesky: Gram-Schmidt of the points farthest from the span; or eigenvectors of K_zz."""
+"""`cholesky`: Gram-Schmidt of the points farthest from the span (pivots); `eigen`: eigenvectors of K_zz."""
 
 TOLERANCE = 1e-5
-"""Squared distance to the span under which the original code leaves a point out."""
-# Chosen on the data of figures 1 and 2, where distances change by up to a third between 10 and 300.
+"""Squared distance to the span below which the paper's code leaves a point out."""
+# Chosen on the data of figures 1 and 2, where distances change by at most a third between 10 and 300.
 _NOISE_RATIO = 30.0
 _STABLE, _COARSE = 1e-8, 1e-2
 
 
 def matched_tolerance(epsilon: float, delta: float, rows: int) -> float:
-    """A tolerance that goes with the noise, from public numbers alone.
+    """Choose a tolerance that matches the noise, from public numbers alone.
 
-    A basis function costs sigma^2 in squared distance, whatever it brings; one that reaches a point by less
-    than t brings less than t, and over all rows a small part of it. So t is a multiple of sigma^2: a
-    coarse basis where noise is large, a fine one where it is small.
+    A basis function costs sigma^2 in squared distance. A function that brings the span nearer to a point by
+    less than t gains less than t, and over all rows a small part of t. So t is a multiple of sigma^2: the
+    basis is coarse where noise is large, and fine where noise is small.
 
     Args:
-        epsilon: of the release.
-        delta: of the release.
+        epsilon: epsilon of the release.
+        delta: delta of the release.
         rows: N.
     """
     sigma = math.sqrt(2.0) * gaussian_sigma(epsilon, delta) / rows
@@ -45,10 +45,10 @@ def matched_tolerance(epsilon: float, delta: float, rows: int) -> float:
 
 
 def subset_points(rows: FloatArray, count: int | None = None) -> FloatArray:
-    """Z from rows that are public already: all, or the first `count` (appendix B.3), (M, n) float64.
+    """Take Z from public rows: all rows, or the first `count` (appendix B.3), (M, n) float64.
 
     Raises:
-        ConfigError: there are fewer.
+        ConfigError: there are fewer public rows.
     """
     if not 1 <= (count or len(rows)) <= len(rows):
         raise ConfigError(f"{count} points are asked for and {len(rows)} rows are public", "Ask for fewer.")
@@ -58,7 +58,7 @@ def subset_points(rows: FloatArray, count: int | None = None) -> FloatArray:
 def gaussian_points(
     count: int, width: int, scale: float, seed: int, centre: float | FloatArray = 0.0
 ) -> FloatArray:
-    """Z ~ N(centre, scale^2 I) from a public seed, (count, width) (appendix B.2: centre 0, scale 500).
+    """Draw Z ~ N(centre, scale^2 I) by a public seed, (count, width) (appendix B.2: centre 0, scale 500).
 
     The paper prints the covariance as sigma_q I; its code draws with standard deviation sigma_q.
     """
@@ -77,7 +77,7 @@ def subspace(
     tolerance: float = TOLERANCE,
     units: Units = "model",
 ) -> PointsSpec:
-    """The feature map of Algorithm 1, lines 3 and 4: coordinates in an orthonormal basis of the span.
+    """Make the feature map of Algorithm 1, lines 3 and 4: coordinates in an orthonormal basis of the span.
 
     With `cholesky` the spec holds only the pivots, for which K = L L^T and W = L^-1; every other point is
     at a squared distance of at most `tolerance` from their span, duplicates at 0. With `eigen`,
@@ -85,11 +85,11 @@ def subspace(
     error over z, and every point gets a weight.
 
     Args:
-        points: z, (M, n) in `units`, M >= 1; may repeat. Memory is M^2, time M times the square of the rank.
-        gamma: of the kernel, in 1 / squared units.
-        method: see above.
+        points: z, (M, n) in `units`, M >= 1, repeats allowed. Memory is M^2, time M times the squared rank.
+        gamma: bandwidth of the kernel, in 1 / squared units.
+        method: `cholesky` or `eigen`, as above.
         tolerance: > 0, below 1.
-        units: of points and gamma.
+        units: units of points and gamma.
 
     Raises:
         ConfigError: the tolerance is out of its range.
@@ -110,10 +110,10 @@ def subspace(
 
 
 def pivoted(points: FloatArray, gamma: float, tolerance: float) -> tuple[NDArray[np.int64], FloatArray]:
-    """Factor the kernel matrix with pivots: their places in `points`, (J,), and L, (J, J), K = L L^T of them.
+    """Factor the kernel matrix with pivots: return their places in `points`, (J,), and L, (J, J).
 
-    L_jj^2 is the squared distance of pivot j to the span of those before, above `tolerance`; a coarser
-    tolerance has the beginning of both.
+    The kernel matrix of the pivots is L L^T. L_jj^2 is the squared distance of pivot j to the span of the
+    earlier pivots, above `tolerance`. A coarser tolerance gives the beginning of both results.
     """
     from scipy.linalg.lapack import dpstrf
 

@@ -1,9 +1,9 @@
-"""Synthetic rows as people use them: a table in the columns and units of the schema, with a data card.
+"""Files of synthetic rows: a table in the columns and units of the schema, with a data card.
 
-The card says how the rows came to be, what they cost in privacy, what every column is,
-and how useful the rows are. Utility on private rows would be one more disclosure, so a card names the rows on
-which it was measured and the caller answers for them: the consumer's own, public ones, or none (the distance
-to the released embedding reads no row).
+The card says how the rows were made, their privacy cost, the domain of every column, and the rows' utility.
+Utility on private rows would be a further disclosure. So a card names the rows on which utility was measured,
+and the caller is responsible for them: the consumer's own rows, public rows, or none (the distance to the
+released embedding reads no row).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class DataCard:
-    """Description that travels with a synthetic table.
+    """Data card, which travels with a synthetic table.
 
     Attributes:
         mechanism: name and paper, such as `DP-MERF (Harder 2021)`.
-        schema: of the rows.
+        schema: schema of the rows.
         rows: synthetic rows in the file.
-        source_rows: rows that the release is about, public; None where it is not.
-        owners: how many owners were pooled; None where it is not public.
-        event: what was released, for an accountant; None: without noise, epsilon is infinite.
-        relation: the neighbouring relation of the event.
-        delta: at which epsilon is stated.
-        settings: what somebody needs to do it again: feature maps, seeds, training.
-        utility: figures by name, larger or smaller better as the name says.
-        utility_rows: on which rows they were measured.
-        notes: what a reader must know besides.
-        answers: what the release itself says to a few questions, with intervals; no row was read.
+        source_rows: rows behind the release; None where the number is not public.
+        owners: number of owners pooled; None where the number is not public.
+        event: event of the release, for an accountant; None: without noise, so epsilon is infinite.
+        relation: neighbouring relation of the event.
+        delta: delta at which epsilon is stated.
+        settings: settings to repeat the release: feature maps, seeds, training.
+        utility: figures by name; the name says whether larger or smaller is better.
+        utility_rows: rows on which the figures were measured.
+        notes: further facts that a reader must know.
+        answers: answers of the release itself to a few questions, with intervals; no row was read.
     """
 
     mechanism: str
@@ -110,7 +110,7 @@ class DataCard:
             "## Privacy",
             "",
             f"Neighbouring relation: {self.relation}, for {ONE_ROW} unless a line names another unit. "
-            "More rows, or another training, cost nothing more.",
+            "More rows or another training cost nothing more.",
             "",
             "| accountant | epsilon | delta | method |",
             "|---|---|---|---|",
@@ -120,9 +120,10 @@ class DataCard:
             lines.append(f"| {name} | {figure.epsilon:.4g} | {figure.delta:g} | {method} |")
         lines += ["", "## Columns", "", "| column | kind | domain |", "|---|---|---|"]
         lines += [
-            f"| {_cell(name)} | {kind} | {_cell(domain)} |" for name, kind, domain in _described(self.schema)
+            f"| {_cell(name)} | {kind} | {_cell(domain)} |"
+            for name, kind, domain in _column_rows(self.schema)
         ]
-        lines += self._answered()
+        lines += self._answer_lines()
         lines += ["", "## Utility", "", f"Measured on: {self.utility_rows}.", ""]
         if self.utility:
             lines += ["| figure | value |", "|---|---|"]
@@ -140,7 +141,7 @@ class DataCard:
             lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
-    def _answered(self) -> list[str]:
+    def _answer_lines(self) -> list[str]:
         if not self.answers:
             return []
         lines = [
@@ -157,11 +158,11 @@ class DataCard:
             *lines,
             "",
             "noise, sampling: standard deviations; unseen: a bound, which the interval counts.",
-            *_judged(self.answers),
+            *_verdict_lines(self.answers),
         ]
 
 
-def _judged(answers: Sequence[Answer]) -> list[str]:
+def _verdict_lines(answers: Sequence[Answer]) -> list[str]:
     verdict = verdict_on(answers)
     if verdict is None:
         return []
@@ -169,11 +170,11 @@ def _judged(answers: Sequence[Answer]) -> list[str]:
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:
-    """Columns of a file by name: categories and classes by name, dates and whole numbers as such.
+    """Convert a table to a file's columns: categories and classes by name, dates and whole numbers as such.
 
-    A label of kind `positive_above` stands in a file as a number, which a class does not determine: it
-    becomes the threshold itself for the first class and one more for the second. A gap of a nullable number
-    is an empty cell, as in the files that it comes from.
+    A label of kind `positive_above` is a number in a file, and a class does not determine that number: the
+    first class becomes the threshold, the second the threshold plus one. A gap of a nullable number is an
+    empty cell, as in the owners' files.
     """
     columns: dict[str, list[Cell]] = {}
     source = 0
@@ -206,12 +207,12 @@ def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
 
 
 def csv_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
-    """Columns as CSV in UTF-8, names first."""
+    """Encode columns as CSV in UTF-8, names first."""
     return csv_text(columns).encode()
 
 
 def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
-    """Columns as Parquet.
+    """Encode columns as Parquet.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
@@ -227,7 +228,7 @@ def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
     return out.getvalue()
 
 
-def _described(schema: Schema) -> list[tuple[str, str, str]]:
+def _column_rows(schema: Schema) -> list[tuple[str, str, str]]:
     described = []
     for column in schema.columns:
         name = column.name if column.count == 1 else f"{column.names[0]} to {column.names[-1]}"
@@ -237,7 +238,7 @@ def _described(schema: Schema) -> list[tuple[str, str, str]]:
             dated = column.kind == "date"
             kind = "date" if dated else "whole number" if column.integer else "number"
             low, high, *atoms = (
-                date_of(each) if dated else f"{each:g}" for each in (*column.bounds, *column.atoms)
+                date_of(value) if dated else f"{value:g}" for value in (*column.bounds, *column.atoms)
             )
             beside = f"; by itself: {', '.join(atoms)}" if atoms else ""
             scale = "; on a log scale" if column.scale == "log" else ""

@@ -1,1 +1,1 @@
-"""Parts of one run that every protocol stands on: the run, its journal, its owners, its records."""
+"""Base of every protocol's run: the run itself, its journal, its owners, its records."""

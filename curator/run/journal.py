@@ -1,8 +1,8 @@
-"""Journal of what came into a run, written before anything that follows from it leaves, and replayed.
+"""Journal of a run's inputs: written before any message that follows from an input leaves, and replayed.
 
-A run at the curator is a function of what was asked, of owners' answers and losses, and of noise. A curator
-that starts again runs the same code from its first line; this module gives it the same inputs until they
-end, and keeps its ledger from being written twice. docs/decisions/004 has the argument.
+A run at the curator is a function of the request, of owners' answers and losses, and of noise. A curator that
+restarts runs the same code from its first line. The journal gives the run the same inputs again until they
+end, and keeps ledger lines from being written twice. docs/decisions/004 has the argument.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _KIND = "inputs"
 
 
 class RunJournal:
-    """The inputs of one run.
+    """Inputs of one run.
 
-    What is kept is buffered; `commit` makes it durable, together with the ledger's lines.
+    Inputs are buffered; `commit` makes them durable, together with the ledger's lines.
     """
 
     def __init__(self, store: Store, run: str, ledger: Ledger) -> None:
@@ -47,21 +47,23 @@ class RunJournal:
         self._draws: dict[str, deque[FloatArray]] = {}
         self._written: deque[bytes] = deque()
         for entry in self._journal.entries(run):
-            self._answers |= {(kept.owner, kept.seq): kept for kept in entry.answers}
+            self._answers |= {
+                (entry_answer.owner, entry_answer.seq): entry_answer for entry_answer in entry.answers
+            }
             for purpose, values in entry.draws:
                 self._draws.setdefault(purpose, deque()).append(values)
             self._written += entry.lines
 
     @property
     def replaying(self) -> bool:
-        """Check whether the run is still where it was before this process."""
+        """Check whether inputs of an earlier process are still left to replay."""
         return bool(self._answers) or any(self._draws.values()) or bool(self._written)
 
     def commit(self) -> None:
-        """Make everything durable that was kept so far; called before anything leaves.
+        """Make all inputs so far durable; called before any message leaves.
 
         Raises:
-            StoreError: it could not be; nothing may leave.
+            StoreError: the store failed; no message may leave.
         """
         if not self._dirty:
             return
@@ -73,55 +75,55 @@ class RunJournal:
         self._dirty = False
 
     def answer(self, owner: str, directive: Directive) -> Answer | None:
-        """Answer that an owner gave when the run was here before; None when it was not.
+        """Answer that an earlier process received for the directive; None where it received none.
 
         Raises:
-            OwnerLostError: the owner was lost here.
-            OwnerFaultError: it was broken off with.
-            StoreError: the run was here and asked something else.
+            OwnerLostError: the earlier process lost the owner here.
+            OwnerFaultError: the earlier process cut the owner off here.
+            StoreError: the earlier process asked another question here.
         """
-        kept = self._answers.pop((owner, directive.seq), None)
-        if kept is None:
+        record = self._answers.pop((owner, directive.seq), None)
+        if record is None:
             return None
-        if kept.step != _step(directive):
+        if record.step != _step(directive):
             raise _another_version(self._run)
-        if kept.lost is not None:
-            raise kept.lost.error()
-        return kept.answer
+        if record.lost is not None:
+            raise record.lost.error()
+        return record.answer
 
     def keep_answer(
         self, owner: str, directive: Directive, answer: Answer | None = None, lost: FedkmeError | None = None
     ) -> None:
-        """Remember an answer, or why there was none."""
+        """Add an answer to the journal, or the reason why there was none."""
         why = None if lost is None else Refusal.of(lost)
         self._entry.answers.append(KeptAnswer(owner, directive.seq, _step(directive), answer, why))
         self._dirty = True
 
     def draw(self, purpose: str, size: int) -> FloatArray | None:
-        """The numbers that were drawn when the run was here before, (size,); None when it was not.
+        """Noise that an earlier process drew at this point, (size,); None where it drew none.
 
         Raises:
-            StoreError: the run was here and drew another number of them.
+            StoreError: the earlier process drew another count of numbers here.
         """
-        kept = self._draws.get(purpose)
-        if not kept:
+        draws = self._draws.get(purpose)
+        if not draws:
             return None
-        values = kept.popleft()
+        values = draws.popleft()
         if len(values) != size:
             raise _another_version(self._run)
         return values
 
     def keep_draw(self, purpose: str, values: FloatArray) -> None:
-        """Remember noise before it is used."""
+        """Add noise to the journal before the noise is used."""
         self._entry.draws.append((purpose, values.copy()))
         self._dirty = True
 
     def append(self, disclosure: Disclosure) -> None:
-        """Append one disclosure, as `extend` does several."""
+        """Write one disclosure; see `extend`."""
         self.extend([disclosure])
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
-        """Write events to the ledger with the next commit, unless they were when the run was here before."""
+        """Write disclosures to the ledger with the next commit, unless an earlier process wrote them."""
         for disclosure in disclosures:
             digest = hashlib.sha256(disclosure.canonical()).digest()
             if self._written:
@@ -138,7 +140,7 @@ class RunJournal:
 
 
 class JournaledNoise:
-    """Noise of another source that is kept before it is used, and never drawn again."""
+    """Noise of another source, kept in the journal before its use, so that a replay never draws again."""
 
     def __init__(self, source: NoiseSource, journal: RunJournal, purpose: str) -> None:
         self._source = source
@@ -146,32 +148,32 @@ class JournaledNoise:
         self._purpose = purpose
 
     def uniform(self, size: int) -> FloatArray:
-        """Draw from the source, or take what it drew before."""
+        """Draw from the source, or replay an earlier draw."""
         return self._draw(size, lambda: self._source.uniform(size))
 
     def laplace(self, scale: float, size: int) -> FloatArray:
-        """Draw from the source, or take what it drew before."""
+        """Draw from the source, or replay an earlier draw."""
         return self._draw(size, lambda: self._source.laplace(scale, size))
 
     def gaussian(self, scale: float, size: int) -> FloatArray:
-        """Draw from the source, or take what it drew before."""
+        """Draw from the source, or replay an earlier draw."""
         return self._draw(size, lambda: self._source.gaussian(scale, size))
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Draw from the source, or take what it drew before; whole numbers below 2^53 survive as floats."""
+        """Draw from the source, or replay an earlier draw; whole numbers below 2^53 survive as floats."""
         source = on_integers(self._source)
         drawn = self._draw(size, lambda: source.discrete_laplace(scale, size).astype(np.float64))
         return drawn.astype(np.int64)
 
     def _draw(self, size: int, make: Callable[[], FloatArray]) -> FloatArray:
-        kept = self._journal.draw(self._purpose, size)
-        if kept is None:
+        earlier = self._journal.draw(self._purpose, size)
+        if earlier is None:
             values = make()
             self._journal.keep_draw(self._purpose, values)
             return values
         if isinstance(self._source, SimulatedNoise):
-            make()  # a seeded stream goes on from where it was
-        return kept
+            make()  # advance the seeded stream to where the earlier process left it
+        return earlier
 
 
 def _step(directive: Directive) -> str:
@@ -180,6 +182,6 @@ def _step(directive: Directive) -> str:
 
 def _another_version(run: str) -> StoreError:
     return StoreError(
-        f"{run} cannot be continued: this process computes something else than the one that began it",
-        "Finish it with the release, the settings and the files that it was begun with, or cancel it.",
+        f"{run} cannot be continued: this process computes something else than the process that began it",
+        "Finish the run with the release, the settings and the files it was begun with, or cancel it.",
     )

@@ -1,4 +1,4 @@
-"""The record of a run on disk: readable with a text editor and numpy alone."""
+"""Files of a summary run's record: readable with a text editor and numpy alone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,12 @@ from fedkme.tables.npz import npz_bytes
 from fedkme.tables.table import Table, table_from_arrays
 
 SEALED = "sealed.npz"
-"""The summary's rows in boxes that the consumer alone opens, in place of summary.npz."""
+"""File of the summary's sealed rows, which the consumer alone can open; it replaces summary.npz."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MadeSummary:
-    """Summary of a run that is over, as its consumer receives it.
-
-    It is a table, or rows in boxes, or the failure that ended it.
-    """
+    """Result of a finished run for its consumer: a table, sealed rows, or the fault that ended the run."""
 
     table: Table | None
     sealed: Sequence[HashedRow]
@@ -43,7 +40,7 @@ def read_outcome(directory: Path) -> MadeSummary:
     """Read the files that `write_run` wrote.
 
     Raises:
-        StoreError: they are not there.
+        StoreError: a file is missing or unreadable.
     """
     try:
         record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
@@ -69,7 +66,7 @@ def read_outcome(directory: Path) -> MadeSummary:
 
 
 def write_run(directory: Path, record: SummaryRecord, facts: dict[str, Any]) -> None:
-    """Write record.json with these facts beside, rounds.csv and summary.npz, also of a run cut short."""
+    """Write record.json with `facts`, rounds.csv and summary.npz, also for a run that was cut short."""
     make_folder(directory)
     summary = {
         "status": record.status,
@@ -113,7 +110,7 @@ def boxes_to_arrays(rows: Sequence[HashedRow]) -> dict[str, NDArray[Any]]:
 
 
 def boxes_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[HashedRow]:
-    """Make boxes of arrays in which they were kept."""
+    """Read sealed rows from the arrays of `boxes_to_arrays`."""
     return [
         HashedRow(int(token), features, box.tobytes())
         for token, features, box in zip(arrays["token"], arrays["features"], arrays["box"], strict=True)

@@ -1,4 +1,4 @@
-"""Record of a release run, and its folder: readable with a text editor and numpy alone."""
+"""Record of a release run and the run's folder: readable with a text editor and numpy alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Status = Literal["interrupted", "complete", "failed", "cancelled"]
 
 @dataclass(slots=True)
 class ReleaseRecord:
-    """A release in the making, and its result in the end."""
+    """Record of a release while it runs, and its result in the end."""
 
     status: Status = "interrupted"
     reason: str | None = None
@@ -38,18 +38,18 @@ class ReleaseRecord:
     owner_rows: dict[str, int] = field(default_factory=dict)
     """Rows of each owner that takes part (m_j, public)."""
     secure: bool = False
-    """Protection of sums by secure aggregation."""
+    """True where secure aggregation protects the sums."""
     rows: int = 0
-    """Rows that were made."""
+    """Synthetic rows that were made."""
     files: tuple[str, ...] = ()
-    """Names of what was made, without the record itself."""
+    """Names of the files that were made, without the record itself."""
     losses: tuple[NotMadeError, ...] = ()
-    """Errors of what could not be made of the released numbers."""
+    """Errors of the steps that could not derive their files from the released numbers."""
     faults: list[Fault] = field(default_factory=list)
 
     @property
     def one_owner_moves(self) -> int:
-        """Rows' worth by which a lie of one owner can move a sum, but for noise (docs/threat-model.md)."""
+        """Rows by which one owner's lie can move a sum, apart from noise (docs/threat-model.md)."""
         return one_owner_moves(self.owner_rows.values(), self.secure)
 
     def stop(self, error: FedkmeError, status: Literal["failed", "cancelled"] = "failed") -> None:
@@ -57,24 +57,24 @@ class ReleaseRecord:
         self.status, self.reason, self.code = status, str(error), error.code
         self.cause, self.remedy = error.cause, error.remedy
 
-    def complete(self, made: Finished) -> None:
-        """End the run with what was made of the released numbers."""
-        self.status, self.rows, self.files = "complete", made.rows, tuple(made.files)
-        self.lose(made.losses)
+    def complete(self, derived: Finished) -> None:
+        """End the run with the files that were derived from the released numbers."""
+        self.status, self.rows, self.files = "complete", derived.rows, tuple(derived.files)
+        self.lose(derived.losses)
 
     def lose(self, losses: Sequence[NotMadeError]) -> None:
-        """Note what could not be made; the run is complete, and its code says that something is missing."""
+        """Record failed steps; the run is complete, and its code says that files are missing."""
         self.losses = (*self.losses, *losses)
         if (loss := total(self.losses)) is not None:
             self.reason, self.code, self.cause, self.remedy = str(loss), loss.code, loss.cause, loss.remedy
 
     def pooled(self) -> bytes:
-        """Answers to the questions that owners were asked, to be kept with the release."""
+        """Encode the owners' rows and faults, to be kept with the release."""
         faults = [[f.round, f.owner, f.code, f.line] for f in self.faults]
         return json.dumps({"owner_rows": self.owner_rows, "faults": faults}).encode()
 
     def restore(self, pooled: bytes) -> None:
-        """Be as when `pooled` was made."""
+        """Restore the owners' rows and faults that `pooled` encoded."""
         plain = json.loads(pooled)
         self.owner_rows = dict(plain["owner_rows"])
         self.faults = [Fault(*values) for values in plain["faults"]]
@@ -82,10 +82,7 @@ class ReleaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
-    """A release run that is over, as its folder says.
-
-    It has paths of files, numbers of rows and owners, or the failure that ended it.
-    """
+    """Outcome of a finished release run, from its folder: files, rows, number of owners, and fault."""
 
     files: tuple[Path, ...]
     rows: int
@@ -100,13 +97,13 @@ def write_release(
     facts: Mapping[str, Any],
     steps: Derivation | None = None,
 ) -> None:
-    """Write the files, the released numbers first, then record.json with these facts beside.
+    """Write the files, the released numbers first, then record.json with `facts`.
 
-    A crash leaves no half a file under its name. With `steps` a file that the disk does not take is noted in
-    the record; the released numbers and the record have to be written.
+    A crash leaves no partial file. With `steps` a file that cannot be written is noted in the record; the
+    released numbers and the record must be written.
 
     Raises:
-        OSError: the disk does not take them.
+        OSError: the released numbers or the record cannot be written.
     """
     make_folder(directory)
     for name, data in files.items():
@@ -142,7 +139,7 @@ def read_release(directory: Path) -> ReleaseOutcome:
     """Read the files that `write_release` wrote.
 
     Raises:
-        StoreError: they are not there.
+        StoreError: a file is missing or unreadable.
     """
     try:
         record = json.loads((directory / RECORD).read_text(encoding="utf-8"))
@@ -158,10 +155,13 @@ def read_release(directory: Path) -> ReleaseOutcome:
 
 
 def completed(directory: Path, tell: Tell) -> tuple[NotMadeError, ...]:
-    """Make again what follows from the released numbers in a folder, and write it beside them.
+    """Derive again all files that follow from the released numbers in a folder, and write them there.
 
-    Owners are asked for nothing, and nothing is charged. What cannot be made or written this time costs one
-    error each; a file that is there stays as it is, or is replaced by the whole of a new one.
+    No owner is asked and nothing is charged. Each file that cannot be made or written gives one error; an
+    existing file stays as it is or is replaced atomically.
+
+    Returns:
+        Errors of the files that are still missing.
 
     Raises:
         StoreError: the folder has no released numbers.
@@ -171,35 +171,35 @@ def completed(directory: Path, tell: Tell) -> tuple[NotMadeError, ...]:
         release = path.read_bytes()
     steps = Derivation()
     with one_thread():
-        made = steps.step("what follows from the release", lambda: _made_again(release, tell))
-    made = made or Finished({RELEASE: release}, 0)
-    for name, data in made.files.items():
+        derived = steps.step("what follows from the release", lambda: _derived_again(release, tell))
+    derived = derived or Finished({RELEASE: release}, 0)
+    for name, data in derived.files.items():
         if name != RELEASE:
             steps.step(name, partial(replace, directory / name, data))
-    losses = (*made.losses, *steps.losses)
+    losses = (*derived.losses, *steps.losses)
     if (directory / RECORD).exists():
-        there = {name: data for name, data in made.files.items() if (directory / name).exists()}
-        steps.step(RECORD, lambda: _complete_record(directory, Finished(there, made.rows, losses)))
-    return (*made.losses, *steps.losses)
+        written = {name: data for name, data in derived.files.items() if (directory / name).exists()}
+        steps.step(RECORD, lambda: _complete_record(directory, Finished(written, derived.rows, losses)))
+    return (*derived.losses, *steps.losses)
 
 
-def _made_again(release: bytes, tell: Tell) -> Finished:
-    """Files that follow from released numbers, whose file names method, settings and schema."""
+def _derived_again(release: bytes, tell: Tell) -> Finished:
+    """Derive the files again from released numbers; the release's file names method, settings and schema."""
     if protocol_of(release, RELEASE) == PROTOCOL:
         counts = counts_from_bytes(release, RELEASE)
         settings, schema, points = counts.settings, counts.schema, None
     else:
         stored = from_bytes(release, RELEASE)
         settings, schema, points = stored.settings, stored.schema, stored.public.get("z")
-    asked = settings_from_json(json.dumps(dict(settings)))
-    seeds = None if points is None else Table(points)  # of public rows, the release itself has what it used
-    return finished(make_method(asked, schema, seeds, asked.seed or 0), release, tell)
+    wanted = settings_from_json(json.dumps(dict(settings)))
+    seeds = None if points is None else Table(points)  # the public rows that the release used are in its file
+    return finished(make_method(wanted, schema, seeds, wanted.seed or 0), release, tell)
 
 
-def _complete_record(directory: Path, made: Finished) -> None:
-    """Note in record.json how a release ended that was completed later."""
+def _complete_record(directory: Path, derived: Finished) -> None:
+    """Update record.json of a release that was completed later."""
     plain, record = json.loads((directory / RECORD).read_text(encoding="utf-8")), ReleaseRecord()
-    record.complete(made)
+    record.complete(derived)
     plain |= {key: getattr(record, key) for key in ("status", "reason", "code", "cause", "remedy", "rows")}
     plain |= {"files": list(record.files), "losses": [loss.cause for loss in record.losses]}
     replace(directory / RECORD, (json.dumps(plain, indent=2) + "\n").encode())

@@ -1,8 +1,8 @@
-"""The owners of a run that are still in it.
+"""Roster of the owners that are still in a run.
 
-Owners are asked in the order of their names and answers are kept in that order, so that nothing depends on
-which answer came first. An owner that is lost or answers with a fault leaves the run with a line; below the
-quorum the run stops.
+Owners are asked in the order of their names and answers are kept in that order, so that no result depends on
+which answer came first. An owner that is lost or answers with a fault leaves the run, and a line says why;
+below the quorum the run stops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedkme.errors import (
 
 
 class Named(Protocol):
-    """A port to one owner, of whatever kind of run."""
+    """Session of one owner, in any kind of run."""
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Named(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """True where nothing is waited for: the owner is in this process."""
+        """True where the owner is in this process and answers without waiting."""
 
 
 Port = TypeVar("Port", bound=Named)
@@ -51,7 +51,7 @@ async def _answer_or_error(
     call: Callable[[Port, Argument], Awaitable[Answer]], port: Port, argument: Argument
 ) -> Answer | Exception:
     try:
-        # The question is made here: a task that is cancelled before it begins leaves none unheard.
+        # The call is made here: a task that is cancelled before it begins leaves no unawaited coroutine.
         return await call(port, argument)
     except Exception as error:
         return error
@@ -59,7 +59,7 @@ async def _answer_or_error(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An owner that left the run, and why."""
+    """Departure of an owner from a run, and its reason."""
 
     round: int
     owner: str
@@ -90,7 +90,7 @@ class Roster(Generic[Port]):
         return len(self._ports)
 
     def below_quorum(self) -> QuorumError | None:
-        """Error for a run that cannot go on, when too few owners are left; else None."""
+        """Error of a run with too few owners left to go on, or None."""
         if len(self._ports) >= self._quorum:
             return None
         last = f"; the last to leave: {self._faults[-1].line.rstrip('.')}" if self._faults else ""
@@ -108,13 +108,15 @@ class Roster(Generic[Port]):
         """Ask the owners named in `arguments` at the same time; those that fail leave the run.
 
         Returns:
-            Answers of those who gave one, in the order of names.
+            Answers of the owners that gave one, in the order of names.
         """
         names = sorted(name for name in arguments if name in self._ports)
         calls = (_answer_or_error(call, self._ports[name], arguments[name]) for name in names)
         if all(self._ports[name].at_once for name in names):
-            await asyncio.sleep(0)  # they answer without a pause, in which nobody could stop the run
-            answers = [await each for each in calls]  # a task for each would cost more than its answer
+            await asyncio.sleep(
+                0
+            )  # owners in this process never pause, so give others a chance to stop the run
+            answers = [await answer for answer in calls]  # a task per owner would cost more than its answer
         else:
             answers = await asyncio.gather(*calls)
         good: dict[str, Answer] = {}
@@ -128,7 +130,7 @@ class Roster(Generic[Port]):
         return good
 
     def remove(self, round_number: int, name: str, error: FedkmeError) -> None:
-        """Take an owner out of the run for good, with a line that says why."""
+        """Remove an owner from the run for good, with the error that says why."""
         fault = Fault(round_number, name, error.code, str(error))
         del self._ports[name]
         self._faults.append(fault)

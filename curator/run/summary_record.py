@@ -1,6 +1,6 @@
-"""Record of a run as the curator saw it: the source of metrics, reports and comparisons.
+"""Record of a summary run as the curator saw it: the source of metrics, reports and comparisons.
 
-Curator's eyes only: who won which round is exactly what other owners must not learn.
+For the curator alone: other owners must not learn who won which round.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _CHECK = "Check the owner's software."
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedRow:
-    """A row of the summary.
+    """Row of the summary.
 
     Attributes:
-        owner: who sent it.
-        token: the owner's name for it.
-        round: when it entered the summary.
-        gain: its marginal gain then, by the broadcast means; NaN where nothing was computed.
+        owner: the owner that sent the row.
+        token: the owner's name for the row.
+        round: round in which the row entered the summary.
+        gain: the row's marginal gain in that round, by the broadcast means; NaN where no gain was computed.
         values: one number per schema column, (c,).
         label: class index, where the data have labels.
-        sealed: the row in its box, in place of values and label.
+        sealed: the sealed row, in place of values and label.
     """
 
     owner: str
@@ -47,7 +47,7 @@ class SelectedRow:
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One round; the attributes in order are the columns of rounds.csv.
+    """Record of one round; the attributes in order are the columns of rounds.csv.
 
     Attributes:
         round: l, from 1.
@@ -57,9 +57,9 @@ class RoundRecord:
         accessed: points accessed so far in the run.
         pool: rows revealed and not used after the round.
         owners: owners still in the run.
-        owner: whose row entered the summary.
-        token: that row.
-        bid: its marginal gain.
+        owner: owner of the row that entered the summary.
+        token: token of that row.
+        bid: marginal gain of that row.
         mmd2_estimate: squared distance of g~ and the summary's exact mean of h1, after the round.
         milliseconds: wall time of the round.
     """
@@ -82,15 +82,15 @@ class RunObserver(Protocol):
     """Observer of a run while it goes on."""
 
     def round_done(self, record: RoundRecord) -> None:
-        """A round ended."""
+        """Handle the end of a round."""
 
     def owner_left(self, fault: Fault) -> None:
-        """An owner was lost, failed or was quarantined."""
+        """Handle the loss, fault or exclusion of an owner."""
 
 
 @dataclass(slots=True)
 class SummaryRecord:
-    """A run in the making, and its result in the end."""
+    """Record of a summary while it runs, and its result in the end."""
 
     status: Status = "interrupted"
     reason: str | None = None
@@ -103,20 +103,21 @@ class SummaryRecord:
     accesses: list[tuple[int, str, int]] = field(default_factory=list)
     """(round, owner, token) of every row whose content reached the curator, in order."""
     seen: set[tuple[str, int]] = field(default_factory=set)
-    """(owner, token) of those rows."""
+    """(owner, token) of every row in `accesses`."""
     counted: Counter[str] = field(default_factory=Counter)
-    """Number of the first of `accesses` by owner, as far as they were counted: each round asks."""
+    """Rows by owner among the entries of `accesses` that were counted so far: each round asks for the
+    counts."""
     owner_rows: dict[str, int] = field(default_factory=dict)
     """Rows each owner has (m_j, public)."""
     closings: dict[str, int] = field(default_factory=dict)
     """Rows sent by each owner, as its own gate counted them."""
     faults: list[Fault] = field(default_factory=list)
     released: dict[str, Any] = field(default_factory=dict)
-    """Values that the protocol released of private rows with noise, and what follows from them, by its name
-    in record.json (docs/metrics.md)."""
+    """Noisy values that the protocol released about private rows, and functions of these values, by name in
+    record.json (docs/metrics.md)."""
 
     def stop(self, error: FedkmeError) -> None:
-        """End the run before p rows, keeping what there is."""
+        """End the run before p rows came, and keep the rows so far."""
         self.status, self.reason, self.code = "stopped", str(error), error.code
         self.cause, self.remedy = error.cause, error.remedy
 
@@ -128,10 +129,10 @@ class SummaryRecord:
         self.selected.append(SelectedRow(owner, row.token, number, gain, row.values, row.label))
 
     def access(self, number: int, rows: Mapping[str, Sequence[AnyRow]]) -> dict[str, list[AnyRow]]:
-        """Count rows that reached the curator in a round, by owner; one that came before counts once.
+        """Count rows that reached the curator in a round, by owner; a repeated row counts once.
 
         Returns:
-            Those that did not come before.
+            The rows that had not come before, by owner.
         """
         new: dict[str, list[AnyRow]] = {owner: [] for owner in rows}
         for owner, revealed in rows.items():
@@ -143,7 +144,7 @@ class SummaryRecord:
         return new
 
     def unsent(self) -> dict[str, int]:
-        """Rows that every owner said it has and that did not come."""
+        """Rows that have not come, by owner, out of the rows that the owner said it has."""
         return {name: self.owner_rows[name] - came for name, came in self.accessed_by_owner().items()}
 
     def accessed_by_owner(self) -> dict[str, int]:
@@ -152,17 +153,17 @@ class SummaryRecord:
         return {name: self.counted[name] for name in sorted(self.owner_rows)}
 
     def close(self, closings: Mapping[str, int]) -> dict[str, OwnerFaultError]:
-        """Keep owners' own counts of what they sent.
+        """Record the owners' own counts of sent rows.
 
         Returns:
-            Why a count cannot be, by owner.
+            The errors of wrong counts, by owner.
         """
         self.closings.update(closings)
         came = self.accessed_by_owner()
         return {
-            name: OwnerFaultError(f"{name} says that it sent {said} rows, and {came[name]} came", _CHECK)
-            for name, said in closings.items()
-            if said != came[name]
+            name: OwnerFaultError(f"{name} says that it sent {sent} rows, and {came[name]} came", _CHECK)
+            for name, sent in closings.items()
+            if sent != came[name]
         }
 
     def value_by_owner(self) -> dict[str, float]:
@@ -184,7 +185,7 @@ class SummaryRecord:
         return np.array([row.values for row in self.selected], dtype=np.float64)
 
     def sealed(self) -> list[HashedRow]:
-        """The rows of the summary in their boxes, where they are sealed."""
+        """Sealed rows of the summary."""
         return [row.sealed for row in self.selected if row.sealed is not None]
 
     def labels(self) -> NDArray[np.int64] | None:
@@ -194,10 +195,10 @@ class SummaryRecord:
 
 
 def columns(record: RoundRecord) -> dict[str, Any]:
-    """A round by the columns of rounds.csv."""
+    """Convert a round to the columns of rounds.csv."""
     return {name: getattr(record, name) for name in RoundRecord.__slots__}
 
 
 def round_row(record: RoundRecord) -> Sequence[str]:
-    """A line of rounds.csv; floats round-trip."""
+    """Convert a round to a line of rounds.csv; floats round-trip."""
     return [str(value) for value in columns(record).values()]

@@ -1,1 +1,1 @@
-"""Lifecycle of runs: the queue, the journal, what a run draws in public, and its files on disk."""
+"""Lifecycle of runs: preparation, consent, queue, the runs of summaries and releases, and their ends."""

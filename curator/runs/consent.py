@@ -1,9 +1,10 @@
 """Consent of owners to a summary, before its D_v draws anything.
 
-A sketch of owners' rows asks for it itself (`SumTerms.ahead`). For every other summary this asks, and begins
-nothing: whoever says yes decides again by the invitation. It asks those who are here, and waits for further
-ones only as long as too few of them said yes: D_v pays for no run that nobody came for. Whoever comes later
-decides by the invitation alone, as does who is of an earlier release and does not know the question.
+A sketch of owners' rows asks for consent itself (`SumTerms.ahead`). For every other summary `ask_owners` asks
+and begins nothing: an owner that agrees decides again by the invitation. It asks the owners that are here,
+and waits for further owners only while too few have agreed: D_v pays for no run that has too few owners. An
+owner that comes later decides by the invitation alone; so does an owner of an earlier release that does not
+know the question.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ async def ask_owners(context: RunContext, run: Run) -> None:
     """Ask owners whether they will take part in a run, until there are enough of them.
 
     Raises:
-        MissingOwnersError: too few came in time.
-        QuorumError: too few of those who came will take part; D_v has paid for nothing.
+        MissingOwnersError: too few owners came in time.
+        QuorumError: too few of the owners that came will take part; D_v has paid for nothing.
     """
     members, quorum = context.members, context.summary_of(run.document).quorum
-    asked, refusals = set[str](), list[Fault]()
+    questioned, refusals = set[str](), list[Fault]()
     while True:
-        here = members.here()
+        present = members.here()
         question = Directive(f"{run.name}/considered", 0, 1, _question(context, run))
-        new = [members.connection(name) for name in here if name not in asked]
+        new = [members.connection(name) for name in present if name not in questioned]
         answers = await asyncio.gather(*(_refusal(owner, question) for owner in new))
         refusals += [fault for fault in answers if fault is not None]
-        asked |= {owner.name for owner in new}
-        if (willing := len(asked) - len(refusals)) >= quorum:
+        questioned |= {owner.name for owner in new}
+        if (willing := len(questioned) - len(refusals)) >= quorum:
             return
-        if not asked.issuperset(members.here()):
-            continue  # somebody came while others answered
+        if not questioned.issuperset(members.here()):
+            continue  # another owner came while the others answered
         try:
-            if asked and not members.missing():
+            if questioned and not members.missing():
                 raise _too_few(willing, quorum, refusals)
             context.say("waiting", run=run.name, round=0, owners=willing, quorum=quorum)
             await members.gather(quorum + len(refusals), context.settings.connect_s)
@@ -59,7 +60,7 @@ async def ask_owners(context: RunContext, run: Run) -> None:
 
 
 def _too_few(willing: int, quorum: int, refusals: Sequence[Fault]) -> QuorumError:
-    last = max(refusals, key=lambda fault: fault.owner, default=None)  # whoever came first
+    last = max(refusals, key=lambda fault: fault.owner, default=None)  # independent of the order of answers
     why = "" if last is None else f"; {last.line.rstrip('.')}"
     return QuorumError(
         f"{willing} owners may take part and the quorum is {quorum}{why}",
@@ -72,15 +73,15 @@ def _question(context: RunContext, run: Run) -> Consider:
     owners = max(len(members.here()) + len(members.missing()), settings.quorum)
     row, rows, choice = settings.row, document.summary.rows, document.planned.choice
     cells = row.family == "cells"
-    asked = round(settings.cells.rho * rows) if cells else settings.drawn(rows)
+    count = round(settings.cells.rho * rows) if cells else settings.drawn(rows)
     dimension = 0 if cells else document.planned.features.dimension
-    meant = IntendedSummary(row.name, asked, tuple(settings.between_owners(rows, owners)), dimension)
+    meant = IntendedSummary(row.name, count, tuple(settings.between_owners(rows, owners)), dimension)
     expected = "" if choice is None else choice.line
     return Consider(run.name, context.schema.digest(), run.consumer, meant, expected)
 
 
 async def _refusal(owner: Connection, question: Directive) -> Fault | None:
-    """Ask one owner, and say why it will not take part, if so."""
+    """Ask one owner; return the fault of an owner that will not take part, or None."""
     try:
         answer = await owner.exchange(question, Limits(), Traffic())
     except (OwnerLostError, OwnerFaultError) as gone:

@@ -38,17 +38,17 @@ Say = Callable[..., None]
 
 
 class RunCounters(Protocol):
-    """Counts what runs do, for operators."""
+    """Counts rounds and accesses of runs, for operators."""
 
     def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
-        """A round ended, with (round, owner, token) of rows that came in it for the first time."""
+        """Count a round, with (round, owner, token) of the rows that came for the first time."""
 
 
 class Records(Protocol):
-    """Keeps the record of a run that ended."""
+    """Storage for the records of runs that ended."""
 
     def keep_summary(self, run: str, record: SummaryRecord, facts: dict[str, Any]) -> None:
-        """Keep the record of a summary; of one cut short, what there is."""
+        """Keep the record of a summary, also of a summary that was cut short."""
 
     def keep_release(
         self, run: str, record: ReleaseRecord, files: Mapping[str, bytes], facts: Mapping[str, Any]
@@ -56,11 +56,11 @@ class Records(Protocol):
         """Keep the record of a release with its files: the released numbers alone, at first."""
 
     def has(self, run: str) -> bool:
-        """Tell a run that has a record from one that ended before it began."""
+        """Check whether a run has a record; a run that ended before it began has none."""
 
 
 class RecordFolder:
-    """The `Records` of a deployment: a folder for each run."""
+    """`Records` of a deployment: a folder for each run."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -69,9 +69,9 @@ class RecordFolder:
         """Write the folder of a summary.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the record cannot be written.
         """
-        with _room(run):
+        with _store_errors(run):
             write_run(self._directory / run, record, facts)
 
     def keep_release(
@@ -80,9 +80,9 @@ class RecordFolder:
         """Write the folder of a release.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the record cannot be written.
         """
-        with _room(run):
+        with _store_errors(run):
             write_release(self._directory / run, record, files, facts)
 
     def has(self, run: str) -> bool:
@@ -90,13 +90,13 @@ class RecordFolder:
         return (self._directory / run).exists()
 
 
-def _room(run: str) -> AbstractContextManager[None]:
+def _store_errors(run: str) -> AbstractContextManager[None]:
     remedy = "Make room, and start the curator again: the run goes on."
     return on_disk(f"the record of {run} cannot be written", remedy, StoreError)
 
 
 GOES_ON = "Tell its operator, whose log says why; asked again after that, the run goes on."
-"""Remedy of a consumer where the curator itself failed."""
+"""Remedy for a consumer where the curator itself failed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +113,17 @@ class RunContext:
     say: Say
     records: Records
     identity: Callable[[], Identity | None] = lambda: None
-    """This curator's, as it is now."""
+    """Returns the curator's current identity, which a renewed certificate changes."""
     counters: RunCounters | None = None
     journaled: bool = True
     """False where no run outlives this process; a simulation in one process keeps no journal."""
 
     @cached_property
     def ledger(self) -> Ledger:
-        """This curator's chain, whose end is checked first.
+        """Ledger of the curator; the end of its chain is checked first.
 
         Raises:
-            LedgerError: it is not whole.
+            LedgerError: the chain is broken.
         """
         return stored_ledger(CURATOR, self.store)
 
@@ -135,33 +135,35 @@ class RunContext:
         return self.schema.encode(self.seeds.values)
 
     def is_chosen(self, document: RunDocument) -> bool:
-        """Check whether a summary's protocol is known: named, or chosen, or of a release that chose none."""
+        """Check whether a summary's protocol is fixed: named, chosen, or begun by an earlier release."""
         named = self.settings.summary.protocol != AUTO
         return named or document.planned.choice is not None or document.offer is not None
 
     def summary_of(self, document: RunDocument) -> SummarySettings:
-        """Settings of a run's summary, with its choice made: nothing of a run reads others."""
+        """Settings of a run's summary with the run's choice applied; runs read no other settings."""
         settings, plan = self.settings.summary, document.planned
         if plan.choice is not None:
             return settings.resolved(plan.choice)
         if settings.protocol != AUTO:
             return settings
-        protocol = ALGORITHM3 if plan.cells is None else "cells"  # begun by a release that chose nothing
+        protocol = (
+            ALGORITHM3 if plan.cells is None else "cells"
+        )  # begun by an earlier release without a choice
         return settings.model_copy(update={"protocol": protocol})
 
     def choice(
         self, settings: SummarySettings, document: RunDocument, owners: Sequence[str]
     ) -> SummaryChoice:
-        """Choose for these owners by the sizes that they said, or say what a named protocol will reach.
+        """Choose the protocol by the owners' sizes, or forecast what a named protocol will reach.
 
         Raises:
-            NotEnoughRowsError: they have fewer rows than are asked for.
+            NotEnoughRowsError: the owners have fewer rows than are asked for.
         """
         request = replace(document.summary, gamma=document.planned.features.gamma)
         return choose(settings, self.schema, request, owners, self.members.sizes(), len(self.encoded_seeds))
 
     def say_choice(self, run: str, choice: SummaryChoice | None) -> None:
-        """Report what is expected of a run, where owners are here and it can be said."""
+        """Report the forecast of a run, where there is one."""
         if choice is not None and choice.accessed:
             self.say("planned", run=run, round=0, line=choice.line)
         if choice is not None and choice.disagrees:
@@ -174,14 +176,14 @@ class RunContext:
         )
 
     def begin_without(self, run: Run, faults: list[Fault]) -> None:
-        """Report expected owners without which a run begins, and add them to its faults."""
+        """Report each expected owner that a run begins without, and add it to the run's faults."""
         for owner in run.document.missing:
             absent = MissingOwnersError(f"{owner} has not joined; the run begins without it", "Start it.")
             faults.append(Fault(0, owner, absent.code, str(absent)))
             self.left(run.name, faults[-1])
 
     def written(self, run: str) -> list[Disclosure]:
-        """Lines of the ledger about a run, which an earlier process wrote."""
+        """Lines that an earlier process wrote into the ledger about a run."""
         before = lines_before(self.store, run.partition("/")[0])
-        lines = disclosures_in(kept.line for kept in self.store.ledger(before))
+        lines = disclosures_in(entry.line for entry in self.store.ledger(before))
         return [line for line in lines if line.run == run]

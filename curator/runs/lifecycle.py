@@ -1,7 +1,7 @@
 """Lifecycle of a run: its owners, its body, its record, its end.
 
-Called again for the same run after the process died, it does the same again, from the run's document and
-journal. What differs between summaries and releases is a body.
+After a crash the lifecycle of a run is carried out again and does the same, from the run's document and
+journal. Summaries and releases differ in their `Body`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ LOG = logging.getLogger("curator")
 
 
 class Session(Protocol):
-    """An owner in one run, for its end."""
+    """Session of an owner, as the end of a run needs it."""
 
     @property
     def traffic(self) -> Traffic:
-        """Bytes that went over its streams for the run."""
+        """Bytes that went over the owner's streams for the run."""
 
     async def dismiss(self) -> None:
         """Let the owner forget the run."""
@@ -63,26 +63,26 @@ class Body(Protocol):
         """Status and reason, as the record has them."""
 
     async def begin(self) -> None:
-        """Refuse what cannot be carried out, before any owner is bound."""
+        """Refuse a run that cannot be carried out, before any owner is bound."""
 
     def enter(self, owners: Sequence[str]) -> None:
         """Open a session with each owner."""
 
     async def carry_out(self) -> Status:
-        """Do the work; the record is filled."""
+        """Do the run's work and fill its record."""
 
     def stop(self, error: FedkmeError, status: Status) -> None:
         """Note why the run ended without its result."""
 
     def write(self) -> None:
-        """Put the record where it belongs.
+        """Write the record to its place.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the record cannot be written.
         """
 
     def leave(self) -> None:
-        """Leave what there is where it can be read: the run goes on in a later process."""
+        """Leave the record so far where it can be read: the run goes on in a later process."""
 
 
 class Lifecycle:
@@ -101,7 +101,7 @@ class Lifecycle:
         return self.cells if self.context.summary_of(document).row.family == "cells" else self._summary
 
     def settle(self, run: Run) -> None:
-        """Charge what owners may have disclosed in a run that ends as they are asked, or before it goes on.
+        """Charge possible disclosures of a run that ends while owners are asked, or that goes on later.
 
         Raises:
             StoreError: the store fails.
@@ -109,11 +109,11 @@ class Lifecycle:
         charge_ended(self.context.ledger, self.context.store, run.name)
 
     async def carry_out(self, run: Run) -> Status | None:
-        """Carry out a run, or what is left of it.
+        """Carry out a run, or the rest of a run that an earlier process began.
 
         Returns:
-            How it ended, with its record on disk; None when it is left open until it is asked for again or
-            for a later process, because the store or this program failed.
+            Status of the ended run, whose record is on disk. None where the store or this program failed: the
+            run stays open until its consumer asks again or a later process takes it up.
         """
         body: Body | None = None
         try:
@@ -124,7 +124,9 @@ class Lifecycle:
         except StoreError as error:
             self._suspend(run, body, error)
             return None
-        except asyncio.CancelledError:  # told to stop: the run is left open, and what there is can be read
+        except (
+            asyncio.CancelledError
+        ):  # the process stops: the run stays open, and its record so far can be read
             if body is not None:
                 body.leave()
             raise
@@ -145,15 +147,15 @@ class Lifecycle:
         self.context.say("suspended", **where, code=error.code, cause=error.cause, remedy=error.remedy)
 
     async def _exchange_heads(self, run: Run) -> None:
-        """Exchange heads with owners that are here.
+        """Exchange heads with the run's owners that are here.
 
         Raises:
             StoreError: the curator's store fails.
         """
         members = self.context.members
         members.discharge(run.name)
-        here = sorted(set(run.document.owners) & set(members.here()))
-        await self.heads.after(run.name, [members.connection(name) for name in here])
+        present = sorted(set(run.document.owners) & set(members.here()))
+        await self.heads.after(run.name, [members.connection(name) for name in present])
 
     def _body(self, run: Run) -> Body:
         if run.is_release:
@@ -186,14 +188,14 @@ class Lifecycle:
         members = self.context.members
         names = await members.gather(quorum, self.context.settings.connect_s)
         bound = replace(run.document, owners=tuple(names), missing=tuple(members.missing()))
-        document = bound if run.is_release else self._expected(bound)
+        document = bound if run.is_release else self._with_forecast(bound)
         self.context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document
         if document.plan != bound.plan:
             self.context.say_choice(run.name, document.planned.choice)
 
-    def _expected(self, document: RunDocument) -> RunDocument:
-        """Put into a plan what its named protocol is expected to reach, now that its owners are here."""
+    def _with_forecast(self, document: RunDocument) -> RunDocument:
+        """Add the forecast of a named protocol to the plan, now that the run's owners are here."""
         context, before = self.context, document.planned.choice
         if before is None or before.relative_mmd2:
             return document

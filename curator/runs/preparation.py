@@ -1,7 +1,7 @@
-"""Preparation of a run: request, plan and offer, until it is in the queue; and how it ended.
+"""Preparation of a run: request, plan and offer, until the run is in the queue; and how the run ended.
 
-Consumers' services decode what comes, call this, and encode the answers; a simulation in one process calls it
-as they do.
+Consumers' services decode messages, call `Preparation`, and encode the answers; a simulation in one process
+calls it in the same way.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from fedkme.tables.table import Table
 from fedkme.wire.journals import run_document_to_bytes
 
 MOST_ROWS = 2**31
-"""Rows of a summary, where owners have not said how many they have."""
+"""Most rows of a summary, where owners have not said how many rows they have."""
 MOST_SETTINGS = 2**22
-"""Letters of a request's settings: public points of Balog's Algorithm 1 may be among them."""
+"""Most letters of a request's settings: public points of Balog's Algorithm 1 may be among the settings."""
 
 
 class Preparation:
@@ -84,16 +84,16 @@ class Preparation:
         return self._runs.ask(name, RunDocument(request, Plan(name, features)))
 
     async def plan_of(self, run: Run) -> Plan:
-        """Choose the protocol, agree with owners on what the plan needs of them, once, and give the plan.
+        """Choose the protocol, make the plan with the owners, once, and return the plan.
 
         Raises:
-            FedkmeError: no plan was agreed on, and the run is over.
+            FedkmeError: no plan could be made, and the run is over.
         """
         if run.status == "asked":
             try:
                 async with run.lock:
-                    here = await self._choose(run)
-                await self._lifecycle.family(run.document).agree(run, here)
+                    present = await self._choose(run)
+                await self._lifecycle.family(run.document).agree(run, present)
                 async with run.lock:
                     if not self._context.summary_of(run.document).sketched:
                         await ask_owners(self._context, run)
@@ -109,14 +109,14 @@ class Preparation:
         return replace(run.document.planned, offered=run.status != "asked", packs=True)
 
     async def accept(self, run: Run, offer: Offer) -> None:
-        """Take an offer, and put the run into the queue; where another call was faster, only check it.
+        """Check an offer, and put the run into the queue unless another call has already done so.
 
         Raises:
-            ProtocolError: it does not fit the plan.
-            IdentityError: its gifts are not its consumer's.
-            SealedBoxError: they are not for the keys that owners offered.
+            ProtocolError: the offer does not fit the plan.
+            IdentityError: the gifts are not the consumer's.
+            SealedBoxError: the gifts are not for the keys that owners offered.
             DataError: D_v does not follow the schema.
-            QuotaError: other runs of its consumer were queued meanwhile; D_v's offer is kept by its consumer.
+            QuotaError: other runs of the consumer were queued meanwhile; the consumer keeps its offer.
         """
         document, context = run.document, self._context
         if offer.validation is not None:
@@ -130,9 +130,9 @@ class Preparation:
         async with run.lock:
             if run.status == "asked" and offer.validation is not None:
                 await asyncio.to_thread(self._runs.keep_rows, run, table)
-            if run.status == "asked":  # it may have been cancelled meanwhile
+            if run.status == "asked":  # the run may have been cancelled meanwhile
                 try:
-                    self._check_quota(run.consumer, run.rows)  # others of it may be queued now
+                    self._check_quota(run.consumer, run.rows)  # other runs of the consumer may be queued now
                 except QuotaError:
                     self._runs.forget_rows(run)
                     raise
@@ -149,7 +149,7 @@ class Preparation:
             FedkmeError: the request is refused.
         """
         self._check_release(request)
-        settings = await in_thread(self._settled, request.settings)  # makes feature maps
+        settings = await in_thread(self._complete_settings, request.settings)  # makes feature maps
         before = self._runs.asked_before(request.consumer, request.request_id)  # by a faster call
         if before is not None:
             return before
@@ -175,7 +175,7 @@ class Preparation:
         self._context.say("warning", run=run, round=0, line=line)
 
     def head(self) -> Head | None:
-        """The last head of the curator's ledger, for a consumer to keep; None before the first.
+        """Last head of the curator's ledger, for a consumer to keep; None before the first.
 
         Raises:
             StoreError: the store fails.
@@ -183,11 +183,11 @@ class Preparation:
         return self._lifecycle.heads.head()
 
     async def ended(self, run: Run) -> None:
-        """Wait until nothing more comes of a run in this process.
+        """Wait for the end of a run in this process.
 
         Raises:
-            FedkmeError: it goes on in a later process alone, or failed before it began.
-            CancelledRunError: it ended before it began.
+            FedkmeError: the run goes on in a later process, or failed before it began.
+            CancelledRunError: the run ended before it began.
         """
         await run.over.wait()
         if run.error is not None:
@@ -212,42 +212,43 @@ class Preparation:
         self._check_quota(request.consumer, 0)
 
     def _check_quota(self, consumer: str, rows: int) -> None:
-        """Hold a consumer to its quota; a list of all its runs is made only where that counts them."""
+        """Hold a consumer to its quota; all of its runs are read only where the quota counts them."""
         quota = self._context.settings.quota_of(consumer)
         quota.check(consumer, rows, (self._runs.of if quota.counts_all else self._runs.open_of)(consumer))
 
     async def _choose(self, run: Run) -> Sequence[str]:
-        """Choose the run's protocol once owners are here, and write it down before anybody hears of it.
+        """Choose the run's protocol once owners are here, and store the choice before any party learns it.
 
-        A named protocol whose plan needs no owner waits for none; what it will reach is said when it begins.
+        A named protocol whose plan needs no owner waits for none; its forecast is reported when the run
+        begins.
 
         Returns:
-            Names of the owners that are here for it; none where it was chosen before.
+            Names of the owners that are here for the run; none where the protocol was chosen before.
 
         Raises:
-            MissingOwnersError: the plan is to choose and too few owners came.
-            NotEnoughRowsError: they have fewer rows than are asked for.
-            BudgetError: what was chosen costs more than is allowed.
+            MissingOwnersError: the plan needs owners and too few came.
+            NotEnoughRowsError: the owners have fewer rows than are asked for.
+            BudgetError: the chosen protocol costs more than is allowed.
         """
         if run.document.planned.choice is not None:
             return ()
         context, settings = self._context, self._context.settings.summary
-        here: Sequence[str] = ()
+        present: Sequence[str] = ()
         self._check_rows(run.document.summary.rows)
         if settings.asks_owners:
-            here = await context.members.gather(settings.quorum, context.settings.connect_s)
-        choice = context.choice(settings, run.document, here)
-        if run.status == "asked":  # else it was cancelled
+            present = await context.members.gather(settings.quorum, context.settings.connect_s)
+        choice = context.choice(settings, run.document, present)
+        if run.status == "asked":  # else the run was cancelled
             if settings.protocol == AUTO:
                 self._check_planned(settings.resolved(choice), run.document.summary.rows)
             self._keep_choice(run, choice)
-        return here
+        return present
 
     def _check_rows(self, rows: int) -> None:
-        """Refuse more rows than all owners say they have, before D_v pays for anything.
+        """Refuse a request for more rows than all owners say they have, before D_v pays for anything.
 
         Raises:
-            NotEnoughRowsError: nobody has so many.
+            NotEnoughRowsError: the owners have fewer rows.
         """
         owners, sizes = self._context.settings.owners, self._context.members.sizes()
         most = sum(sizes[name] for name in owners) if owners and set(owners) <= set(sizes) else MOST_ROWS
@@ -259,7 +260,7 @@ class Preparation:
             )
 
     def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:
-        """Put a choice into the plan, on disk and in memory, and report it."""
+        """Add a choice to the plan, on disk and in memory, and report the choice."""
         context = self._context
         settings = context.settings.summary.resolved(choice)
         plan = replace(
@@ -272,12 +273,12 @@ class Preparation:
         context.say_choice(run.name, choice)
 
     def _check_planned(self, summary: SummarySettings, rows: int) -> None:
-        """Refuse a run over its target, or one that owners' rows cannot pay for beside those that are open.
+        """Refuse a run that exceeds its target, or the budget of owners' rows together with the open runs.
 
-        Of an open run that waits for its own choice nothing is known; it is checked after that.
+        The cost of an open run without a choice is unknown; that run is checked after its own choice.
 
         Raises:
-            BudgetError: it does, or they cannot.
+            BudgetError: the run exceeds the target or the budget.
         """
         context = self._context
         budget, owners = context.settings.budget, max(len(context.settings.owners), 1)
@@ -301,7 +302,7 @@ class Preparation:
         return median_gamma(self._context.encoded_seeds)
 
     async def _exchange_keys(self, run: Run) -> None:
-        """Bind the run's owners, and put their keys into the plan: the group secret is sealed for them."""
+        """Bind the owners and add their keys to the plan; the consumer seals the group secret for these."""
         if run.document.planned.sealed:
             return
         context = self._context
@@ -312,7 +313,7 @@ class Preparation:
             connections, run.name, settings.quorum, lambda fault: context.left(run.name, fault)
         )
         if run.status != "asked":
-            return  # it was cancelled
+            return  # the run was cancelled
         owners = tuple(offer.name for offer in offers)
         plan = replace(
             run.document.planned, sealed=True, secret_draw=settings.row.hashed, offers=tuple(offers)
@@ -323,8 +324,8 @@ class Preparation:
             context.store.update_run(run.name, document=run_document_to_bytes(document))
         run.document = document
 
-    def _settled(self, text: str) -> str:
-        """The settings that the run is of, with every public choice made."""
+    def _complete_settings(self, text: str) -> str:
+        """Complete a release's settings: every public choice is made."""
         curator = self._context.settings
         settings = settings_from_json(text)
         if settings.seed is None:
@@ -341,7 +342,7 @@ class Preparation:
                 f"epsilon {settings.epsilon:g} is asked for and this curator's limit is {most:g}",
                 "Ask for less, or agree with the curator on a larger 'most_epsilon'.",
             )
-        # Refused now rather than in the queue.
+        # Refuse wrong settings now rather than in the queue.
         method = make_method(settings, self._context.schema, self._context.seeds, settings.seed or 0)
         if math.isfinite(settings.epsilon):
             target = PrivacyTarget(epsilon=settings.epsilon, delta=settings.delta, group=settings.group)

@@ -1,4 +1,4 @@
-"""Progress of a run, as operators, the launcher and the consumer hear of it."""
+"""Progress of a summary run, as reported to operators, the launcher and the consumer."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from curator.runs.context import RunContext
 from fedkme.exchange import RoundProgress
 
 PROGRESS_EVERY_S = 0.1
-"""Rounds take milliseconds; a person reads no faster than this."""
+"""Least time between two reports: rounds take milliseconds, and a person reads no faster."""
 
 
 class RunProgress:
-    """The `RunObserver` of a curator: reports now and then, and after each tenth of the run."""
+    """`RunObserver` of a curator: reports at intervals, and after each tenth of the run."""
 
     def __init__(
         self, context: RunContext, run: Run, record: SummaryRecord, journal: RunJournal | None
     ) -> None:
-        """Begin with a record to fill.
+        """Observe a run that fills `record`.
 
-        The journal knows what was done, and counted, by an earlier process.
+        With a journal, rounds that an earlier process has counted are not counted again.
         """
         self._context = context
         self._run = run
@@ -36,7 +36,7 @@ class RunProgress:
         self._untold: RoundRecord | None = None
 
     def round_done(self, record: RoundRecord) -> None:
-        """Count a round, and report it where it is time to."""
+        """Count a round, and report it if a report is due."""
         now = time.monotonic()
         self._untold = record
         self._count(record)
@@ -45,7 +45,7 @@ class RunProgress:
             self.tell()
 
     def tell(self) -> None:
-        """Pass on the last round that was not."""
+        """Report the last round, unless it was reported."""
         record, self._untold = self._untold, None
         if record is None:
             return
@@ -62,5 +62,5 @@ class RunProgress:
             counters.round_done(record, accesses)
 
     def owner_left(self, fault: Fault) -> None:
-        """Report an owner that left."""
+        """Report an owner that left the run."""
         self._context.left(self._run.name, fault)

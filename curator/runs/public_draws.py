@@ -1,4 +1,4 @@
-"""The public part of a run: its seed and its draw of h1."""
+"""Public draws of a run: its seed, its h1 and its reference rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ REFERENCE_ROWS = 256
 
 
 def public_seed(simulation_seed: int | None) -> int:
-    """A seed that every party may know.
+    """Draw a seed that every party may know.
 
-    In a simulation it is a hash of the simulation's seed, so that it says nothing about the private streams
-    that are made from the same one; else it is fresh.
+    In a simulation the public seed is a hash of the simulation's seed, so that the public seed reveals
+    nothing about private streams made from the simulation's seed. Otherwise the seed is fresh.
     """
     if simulation_seed is None:
         return secrets.randbits(64)
@@ -28,12 +28,12 @@ def public_seed(simulation_seed: int | None) -> int:
 
 
 def draw_features(settings: FeatureSettings, gamma: float, width: int, seed: int) -> FourierSpec:
-    """The run's h1, as the plan announces it."""
+    """Draw the run's h1, as the plan announces it."""
     return FourierSpec(settings.kind, settings.dimension, gamma, width, seed)
 
 
 def reference_rows(schema: Schema, seeds: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
-    """Encoded public rows by which prices are set: the seed set, or uniform ones, (r, n)."""
+    """Encoded public rows by which prices are set: the seed set, or else uniform rows, (r, n)."""
     if len(seeds):
         return seeds
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 1])))

@@ -1,4 +1,4 @@
-"""The curator's runs: asked for, queued, running, over; none is lost when the process dies."""
+"""Queue of the curator's runs: asked, queued, running, over; no run is lost when the process dies."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from fedkme.tables.table import Table
 from fedkme.wire.journals import run_document_from_bytes, run_document_to_bytes
 
 _ROWS, _INDEXED, _OPENED, _BEFORE = "d_v/", "requests", "opened", "before/"
-"""Keys of facts: rows of D_v itself of an open run, by its name; that requests are indexed; runs so far;
-lines that the ledger had before an open run, by its name."""
+"""Keys of facts in the store: the rows of an open run's D_v, by the run's name; a mark that requests are
+indexed; the count of runs so far; the ledger's length before an open run, by the run's name."""
 MOST_ASKED = 8
-"""Requests of one consumer that may wait for its g~; the oldest gives way."""
+"""Requests of one consumer that may wait for its g~; a further request cancels the oldest."""
 
 
 class RunQueue:
-    """All runs, of which some are under way at a time.
+    """All runs of a curator, of which some are under way at the same time.
 
-    Whose turn it is: the consumer with the fewest runs under way; among equals, who came first. Rows of D_v
-    itself, and which run a request began, are facts of the store: nobody reads all runs to find one.
+    The next turn is that of the consumer with the fewest runs under way; among equals, of the earliest run.
+    The store keeps D_v's rows and the run of each request as facts, so that no lookup reads all runs.
 
     Attributes:
-        settle: charges what is left of a run, before it is over.
-        closed: told when a run is over.
+        settle: charges the possible disclosures of a run before the run is closed.
+        closed: called when a run is over.
     """
 
     def __init__(
         self, store: Store, conduct: Callable[[Run], Awaitable[Status | None]], at_once: int
     ) -> None:
-        """Take up what the store holds; `start` sets it going, `at_once` runs at most at a time.
+        """Take up the runs in the store; `start` begins them, at most `at_once` at the same time.
 
-        `conduct` carries out one run and says how it ended; None where it must go on later.
+        `conduct` carries out one run and returns its final status; None where the run must go on later.
         """
         self._store = store
         self._conduct = conduct
         self._at_once = at_once
         self._queue: list[Run] = []
-        self._running: dict[Run, None] = {}  # in the order in which they began
+        self._running: dict[Run, None] = {}  # in the order in which the runs began
         self._open: dict[str, Run] = {}
         self._held = False
         self.settle: Callable[[Run], None] = lambda run: None
@@ -71,24 +71,24 @@ class RunQueue:
         return list(self._queue)
 
     def waiting(self) -> list[Run]:
-        """Runs whose consumer has not offered anything yet."""
+        """Runs whose consumer has not sent its offer yet."""
         return [run for run in self._open.values() if run.status == "asked"]
 
     def start(self) -> None:
-        """Begin what may begin."""
+        """Begin as many runs as may be under way."""
         while not self._held and self._queue and len(self._running) < self._at_once:
             under_way = Counter(run.consumer for run in self._running)
-            run = min(self._queue, key=lambda run: under_way[run.consumer])  # the first of the least
+            run = min(self._queue, key=lambda run: under_way[run.consumer])  # the earliest among equals
             self._queue.remove(run)
             self._running[run] = None
             self._set(run, "running")
             run.task = asyncio.create_task(self._carry_out(run))
 
     def ask(self, name: str, document: RunDocument) -> Run:
-        """Open a run: of a summary, which waits for g~, or of a release, which is in the queue at once."""
+        """Open a run; a summary waits for its g~, a release joins the queue at once."""
         status = _first(document)
-        asked = [run for run in self.waiting() if run.consumer == document.consumer]
-        for run in asked[: max(0, len(asked) + 1 - MOST_ASKED)]:
+        waiting = [run for run in self.waiting() if run.consumer == document.consumer]
+        for run in waiting[: max(0, len(waiting) + 1 - MOST_ASKED)]:
             self.close(run, "cancelled")
         with self._store.transaction():
             self._store.put(_OPENED, b"%d" % (_opened_before(self._store) + 1))
@@ -97,7 +97,7 @@ class RunQueue:
             self._note_request(name, document)
             self._store.put(_BEFORE + name, b"%d" % last_seq(self._store))
         row = self._store.run(name)
-        assert row is not None, "it was opened above"
+        assert row is not None, "the run was opened above"
         run = self._open[name] = Run(name, document, status, row.opened)
         if status == "queued":
             self._queue.append(run)
@@ -105,7 +105,7 @@ class RunQueue:
         return run
 
     def enqueue(self, run: Run) -> None:
-        """Put a run into the queue, with all that it needs in its document; `keep_rows` kept rows of D_v."""
+        """Put a run with a complete document into the queue; `keep_rows` has stored D_v's rows."""
         with self._store.transaction():
             self._store.update_run(run.name, status="queued", document=run_document_to_bytes(run.document))
         run.status = "queued"
@@ -113,19 +113,19 @@ class RunQueue:
         self.start()
 
     def keep_rows(self, run: Run, validation: Table) -> None:
-        """Write rows of D_v itself down, for a run that waits for them; any thread may call this.
+        """Store the rows of D_v for a run that waits for them; any thread may call this.
 
         Raises:
-            StoreError: they could not be.
+            StoreError: the rows cannot be stored.
         """
         self._store.put(_ROWS + run.name, table_bytes(validation))
 
     def forget_rows(self, run: Run) -> None:
-        """Forget rows of D_v of a run that ended while they were written down."""
+        """Delete the rows of D_v of a run that ended while the rows were being stored."""
         self._store.delete(_ROWS + run.name)
 
     def again(self, run: Run) -> Run:
-        """Take up a run that could not go on."""
+        """Queue a suspended run again; return the run as it now stands."""
         if run.error is None or not run.open:
             return run
         taken = self._open[run.name] = Run(run.name, run.document, "queued", run.opened)
@@ -134,39 +134,39 @@ class RunQueue:
         return taken
 
     def find(self, name: str) -> Run | None:
-        """An open run by its name, or one that is over."""
+        """Find a run by its name, open or over."""
         if (run := self._open.get(name)) is not None:
             return run
         if not name.isprintable() or (row := self._store.run(name)) is None:
             return None
-        return self._known(replace(row, document=self._store.document(name) or row.document))
+        return self._run_of(replace(row, document=self._store.document(name) or row.document))
 
-    def _known(self, row: RunRow) -> Run:
-        """The run of a row."""
+    def _run_of(self, row: RunRow) -> Run:
+        """Make the run of a row of the store."""
         if (run := self._open.get(row.run)) is not None:
             return run
         document = run_document_from_bytes(row.document)
-        found = Run(row.run, document, cast(Status, row.status), row.opened)
-        found.over.set()
-        return found
+        run = Run(row.run, document, cast(Status, row.status), row.opened)
+        run.over.set()
+        return run
 
     def asked_before(self, consumer: str, request_id: bytes) -> Run | None:
-        """The run that a request of this id began."""
+        """Find the run that a request with this id began."""
         if not request_id:
             return None
         name = self._store.get(_request_key(consumer, request_id))
         return None if name is None else self.find(name.decode())
 
     def _with_rows(self, run: str, document: RunDocument) -> RunDocument:
-        """A document with the rows of D_v that are kept beside it, if there are any."""
-        kept, offer = self._store.get(_ROWS + run), document.offer
-        if kept is None or offer is None:
+        """Add the stored rows of D_v to a document, if there are any."""
+        stored, offer = self._store.get(_ROWS + run), document.offer
+        if stored is None or offer is None:
             return document
-        rows = npz_arrays(kept, run)
+        rows = npz_arrays(stored, run)
         return replace(document, offer=replace(offer, validation=rows["x"], validation_classes=rows.get("y")))
 
     def _index_requests(self) -> None:
-        """Note the runs of every request, once: an earlier release did not."""
+        """Index the runs of all requests, once: an earlier release kept no index."""
         with self._store.transaction():
             rows = self._store.runs()
             for row in rows:
@@ -179,11 +179,11 @@ class RunQueue:
             self._store.put(_request_key(document.consumer, request_id), run.encode())
 
     def of(self, consumer: str) -> list[Run]:
-        """Every run of a consumer, by the order of opening."""
-        return [self._known(row) for row in self._store.runs(peer=consumer)]
+        """All runs of a consumer, in the order in which they were opened."""
+        return [self._run_of(row) for row in self._store.runs(peer=consumer)]
 
     def open_of(self, consumer: str) -> list[Run]:
-        """Every open run of a consumer."""
+        """Open runs of a consumer."""
         return [run for run in self._open.values() if run.consumer == consumer]
 
     def ahead(self, run: Run) -> int:
@@ -191,14 +191,14 @@ class RunQueue:
         return self._queue.index(run) if run in self._queue else 0
 
     def summaries(self) -> list[RunDocument]:
-        """Documents of every open run that makes a summary."""
+        """Documents of all open runs that make a summary."""
         return [run.document for run in self._open.values() if not run.is_release]
 
     def cancel(self, run: Run) -> None:
-        """End a run; what was gathered is kept.
+        """End a run; the rows so far are kept.
 
         Raises:
-            CancelledRunError: it is over already.
+            CancelledRunError: the run is over already.
         """
         if not run.open:
             raise CancelledRunError(f"{run.name} is over already", "Nothing is to be cancelled.")
@@ -206,11 +206,11 @@ class RunQueue:
         if run.task is not None:
             run.task.cancel()
         else:
-            self._queue = [each for each in self._queue if each is not run]
+            self._queue = [other for other in self._queue if other is not run]
             self.close(run, "cancelled")
 
     def close(self, run: Run, status: Status, fault: FedkmeError | None = None) -> None:
-        """A run is over, perhaps by a fault before it began: its journal and its D_v are forgotten."""
+        """Close a run, perhaps by a fault before it began, and delete its journal and its D_v."""
         self.settle(run)
         document = replace(run.document, offer=None, fault=fault)
         with self._store.transaction():
@@ -220,36 +220,39 @@ class RunQueue:
             self._store.forget_entries(run.name)
             self._store.delete(_ROWS + run.name)
             self._store.delete(_BEFORE + run.name)
-        run.document, run.status = document, status  # now: where that fails, the run goes on with its offer
+        run.document, run.status = (
+            document,
+            status,
+        )  # last: if the store fails, the run goes on with its offer
         self._open.pop(run.name, None)
         run.finish()
         self.closed()
 
     def counts(self) -> Mapping[Status, int]:
-        """Open runs by how far they are; any thread may ask."""
+        """Count open runs by status; any thread may call this."""
         counts = Counter(run.status for run in list(self._open.values()))
         return {status: counts[status] for status in OPEN}
 
     def hold(self) -> list[str]:
-        """Begin nothing any more; names of runs under way."""
+        """Begin no more runs; return the names of runs under way."""
         self._held = True
         return sorted(run.name for run in self._running)
 
     async def idle(self) -> None:
-        """Wait for the end of runs under way."""
+        """Wait until no run is under way."""
         if tasks := [run.task for run in self._running if run.task is not None]:
             await asyncio.wait(tasks)
 
     async def suspend(self) -> None:
-        """Let go of runs under way; they go on when the curator starts again."""
-        self._held = True  # or each would make room for the next in the queue
+        """Suspend the runs under way; they go on when the curator starts again."""
+        self._held = True  # else each suspended run would make room for the next in the queue
         tasks = [run.task for run in self._running if run.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _set(self, run: Run, status: Status) -> None:
-        with contextlib.suppress(StoreError):  # it is only for who looks; the run is open either way
+        with contextlib.suppress(StoreError):  # the status is for display alone; the run is open either way
             self._store.update_run(run.name, status=status)
         run.status = status
 
@@ -260,7 +263,7 @@ class RunQueue:
                 self.close(run, status)
         except StoreError as error:
             run.error = error
-        except asyncio.CancelledError:  # who follows it has no outcome, and asks again
+        except asyncio.CancelledError:  # a consumer that follows the run gets no outcome, and asks again
             cause = f"the curator stops, and {run.name} goes on when it starts again"
             run.error = ConnectionFailedError(cause, "Wait for the curator, or start it.")
             raise
@@ -279,20 +282,20 @@ def _request_key(consumer: str, request_id: bytes) -> str:
 
 
 def _opened_before(store: Store) -> int:
-    """Runs that were ever opened, as `RunQueue` counts them."""
+    """Count of all runs ever opened."""
     return int(store.get(_OPENED) or b"0")
 
 
 def lines_before(store: Store, run: str) -> int:
-    """Count lines of the ledger that were there before an open run; 0 where an earlier release opened it."""
+    """Length of the ledger before an open run; 0 where an earlier release opened the run."""
     return int(store.get(_BEFORE + run) or b"0")
 
 
 def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
-    """A run name that the store has not, which keeps all of them.
+    """Choose a run name that the store does not have; the store keeps all names.
 
-    Ledgers tell runs apart by it, also those of an owner that serves two curators, so that outside of
-    simulations it is unique; an owner refuses one that its ledger knows.
+    Ledgers tell runs apart by name, also the ledger of an owner that serves two curators. So outside of
+    simulations a name is globally unique, and an owner refuses a name that its ledger has.
     """
     number = _opened_before(store) + 1
     while store.run(name := f"run-{number}" if repeatable else f"run-{number}-{unique()}") is not None:
@@ -301,7 +304,7 @@ def next_run(store: Store, repeatable: bool, unique: Callable[[], str]) -> str:
 
 
 def shortened(document: bytes) -> bytes:
-    """Document of an archived run without code book and keys, for lists."""
+    """Shorten the document of an archived run, for lists: no code book and no keys."""
     run = run_document_from_bytes(document)
     if run.plan is None or run.plan.cells is None:
         return document
@@ -309,7 +312,7 @@ def shortened(document: bytes) -> bytes:
 
 
 def kind_of(document: RunDocument) -> str:
-    """Kind of result that a run makes, for a list of runs."""
+    """Kind of result that a run makes, for lists of runs."""
     if not isinstance(document.request, ReleaseRequest):
         return "summary"
     with contextlib.suppress(ValueError):
@@ -319,5 +322,5 @@ def kind_of(document: RunDocument) -> str:
 
 
 def unknown(name: str) -> ConfigError:
-    """Refuse a run that a caller names and does not have; it is not said if others have it."""
+    """Error for a run that the caller does not own; it does not say whether another consumer has it."""
     return ConfigError(f"there is no run {name[:64]!r} of yours", "List your runs: `fedkme consumer runs`.")

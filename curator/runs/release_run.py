@@ -1,10 +1,10 @@
 """Body of a run that makes a release, from its document to its files on disk.
 
-What owners gave, with noise, is written down together with the ledger's lines before anything follows from
-it: each answer that the next question is made from, and the release, which lies in the run's folder, too.
-From there everything is post-processing: a step that fails costs its own files (`curator.releases.method`),
-a curator that starts again takes all steps again (docs/decisions/006), and so does one that is asked again
-for a release of which something is missing (`curator.run.release_record.completed`).
+Owners' noisy answers are stored together with the ledger's lines before any step uses them: each answer from
+which the next question is made, and the release, which is also written to the run's folder. All later steps
+are post-processing. A step that fails costs its own files (`curator.releases.method`). A curator that
+restarts repeats all steps (docs/decisions/006), and so does a curator that is asked again for an incomplete
+release (`curator.run.release_record.completed`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person
 
 RELEASED, POOLED, AGGREGATING, ANSWER = "release", "pooled", "aggregating", "answer"
-"""Kinds of entries of a run's journal: the release, how it came, what owners may have written under masks
-(of an earlier fedkme: see `DOUBTFUL`), and answers from which questions follow."""
+"""Kinds of entries in a run's journal: the release, the owners and faults behind it, lines that owners may
+have written under masks (of an earlier fedkme: see `DOUBTFUL`), and answers from which questions follow."""
 
 
 class ReleaseRun:
-    """One release, by its method."""
+    """Run of one release, by its method."""
 
     rounds = 0
 
@@ -63,7 +63,7 @@ class ReleaseRun:
         """Make the method.
 
         Raises:
-            ConfigError: its settings do not fit the schema.
+            ConfigError: the method's settings do not fit the schema.
         """
         settings = settings_from_json(self._run.document.release.settings)
         with one_thread():
@@ -78,42 +78,42 @@ class ReleaseRun:
         }
 
     def enter(self, owners: Sequence[str]) -> None:
-        """Open a session with each owner: they are told of the end, whatever is left to do."""
+        """Open a session with each owner, by which it learns the run's end even if no question is left."""
         members = self._context.members
         self.sessions += [SumSession(members.connection(name), self._run.name) for name in owners]
 
     async def carry_out(self) -> Status:
-        """Ask owners, unless an earlier process did, and work on what came.
+        """Ask owners, unless an earlier process did, and derive the files from the release.
 
-        The same files come of the same release, also where a curator finishes it that has other threads.
+        The same release gives the same files, also on a curator with another number of threads.
         """
-        assert self._method is not None, "`begin` made it"
+        assert self._method is not None, "`begin` made the method"
         with one_thread():
-            release = self._kept()
+            release = self._stored_release()
             if release is None:
                 release = await self._pool(self._method)
             self._files, self.record.files = {RELEASE: release}, (RELEASE,)
-            self.write()  # a reader of the folder has what was paid for before anything is computed from it
-            made = await self._finish(self._method, release)
-        self.record.complete(made)
-        self._files = made.files
+            self.write()  # the released numbers are in the folder before any step computes with them
+            derived = await self._finish(self._method, release)
+        self.record.complete(derived)
+        self._files = derived.files
         return "complete"
 
-    def _kept(self) -> bytes | None:
-        """The release, where an earlier process came so far."""
+    def _stored_release(self) -> bytes | None:
+        """Release that an earlier process stored, or None."""
         name, entries = self._run.name, self._context.store.entries(self._run.name)
-        kept = {entry.kind: entry.body for entry in entries}
-        if POOLED in kept:
-            self.record.restore(kept[POOLED])
-        if RELEASED in kept:
-            return kept[RELEASED]
+        bodies = {entry.kind: entry.body for entry in entries}
+        if POOLED in bodies:
+            self.record.restore(bodies[POOLED])
+        if RELEASED in bodies:
+            return bodies[RELEASED]
         if entries and entries[-1].kind == AGGREGATING:
             self._context.store.put(DOUBTFUL + name, entries[-1].body)
         self._answers = [NoisyAnswer.from_bytes(entry.body) for entry in entries if entry.kind == ANSWER]
         return None
 
     async def _pool(self, method: Method) -> bytes:
-        """Ask owners; the release is on disk, with what it cost, when this returns."""
+        """Ask owners; on return the release is on disk, with its ledger lines."""
         context, run, record = self._context, self._run, self.record
         invitation = Invitation(
             run.name,
@@ -127,7 +127,7 @@ class ReleaseRun:
         context.say("run", run=run.name, round=0, protocol=method.protocol, owners=len(self.sessions))
         run.tell(StageProgress("pooling", f"asking {len(self.sessions)} owners"))
 
-        abandoned, tell = self._told()
+        abandoned, tell = self._reporter()
 
         async def ask(sums: OwnerSums, settle: Settle) -> bytes:
             sums.tell = tell
@@ -148,7 +148,7 @@ class ReleaseRun:
         return await run_sums(
             context,
             invitation,
-            self._asked(),
+            self._remaining_sessions(),
             self.quorum,
             ask,
             keep,
@@ -156,8 +156,8 @@ class ReleaseRun:
             record.faults,
         )
 
-    def _asked(self) -> list[SumSession]:
-        """Owners that are asked: whoever was lost to an earlier question is in no later one."""
+    def _remaining_sessions(self) -> list[SumSession]:
+        """Sessions of the owners to ask: an owner that was lost in an earlier question is not asked."""
         before = self._answers[-1].owners if self._answers else None
         return [session for session in self.sessions if before is None or session.name in before]
 
@@ -166,16 +166,16 @@ class ReleaseRun:
         self._answers.append(answer)
 
     async def _finish(self, method: Method, release: bytes) -> Finished:
-        """Post-processing, beside the loop that serves everybody else."""
-        abandoned, tell = self._told()
+        """Derive all files from the release in a thread, so that the event loop keeps serving."""
+        abandoned, tell = self._reporter()
         try:
             return await in_thread(finished, method, release, tell)
         except asyncio.CancelledError:
             abandoned.set()
             raise
 
-    def _told(self) -> tuple[threading.Event, Tell]:
-        """Make what hears, in a thread, how far a method is; once the event is set it raises."""
+    def _reporter(self) -> tuple[threading.Event, Tell]:
+        """Make a progress callback for a method's thread; it raises once the returned event is set."""
         run, loop, abandoned = self._run, asyncio.get_running_loop(), threading.Event()
 
         def report(stage: str, line: str, fraction: float) -> None:
@@ -183,14 +183,14 @@ class ReleaseRun:
             self._context.say("progress", run=run.name, round=0, stage=stage, line=line, fraction=fraction)
 
         def tell(stage: str, line: str, fraction: float) -> None:
-            if abandoned.is_set():  # or it would train to the end, and this process wait for it
+            if abandoned.is_set():  # else the method would train to the end, and this process would wait
                 raise CancelledRunError(f"{run.name} is not carried out any more", "Ask again.")
             loop.call_soon_threadsafe(report, stage, line, fraction)
 
         return abandoned, tell
 
     def stop(self, error: FedkmeError, status: Status) -> None:
-        """Note why the run ended without a release; noisy answers that owners gave so far are paid for."""
+        """Note why the run ended without a release; keep the noisy answers so far, which are paid for."""
         if RELEASE not in self._files:
             self._files = {
                 f"answer-{number}.npz": answer.to_bytes() for number, answer in enumerate(self._answers, 1)
@@ -201,7 +201,7 @@ class ReleaseRun:
         """Write the record and the files.
 
         Raises:
-            StoreError: they cannot be written.
+            StoreError: a file cannot be written.
         """
         security = security_of(self._context, self._run.document.owners)
         facts = {
@@ -219,4 +219,4 @@ class ReleaseRun:
         self._context.records.keep_release(self._run.name, self.record, self._files, facts)
 
     def leave(self) -> None:
-        """Leave what is there: the released numbers, from which what follows is made again."""
+        """Do nothing: a later process derives all files from the released numbers again."""

@@ -1,4 +1,4 @@
-"""Spending of owners' rows towards other owners, as a curator's ledger has it, without reading it anew."""
+"""Disclosures of owners' rows to other owners, from the curator's ledger, which is read incrementally."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
 
 _SPELLED = f'"observer":"{OWNERS}",'
-"""Part of every such line, in the one spelling that lines have."""
+"""Part of every line about what owners learn, in the one spelling of ledger lines."""
 
 
 class OwnersSpent:
-    """Lines about what owners hear; the ledger only grows, and is read on from its last line."""
+    """Lines about what owners learn; the ledger only grows, so reading continues after the last line read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -21,12 +21,12 @@ class OwnersSpent:
         self._lines = [line for line in lines if line.observer == OWNERS]
 
     def lines(self) -> Sequence[Disclosure]:
-        """List all of them so far.
+        """List all lines so far.
 
         Raises:
-            LedgerError: one is no entry.
+            LedgerError: a line is no ledger entry.
         """
-        kept = self._store.ledger(self._read)
-        self._lines += disclosures_in(each.line for each in kept if _SPELLED in each.line)
-        self._read = kept[-1].seq if kept else self._read
+        entries = self._store.ledger(self._read)
+        self._lines += disclosures_in(entry.line for entry in entries if _SPELLED in entry.line)
+        self._read = entries[-1].seq if entries else self._read
         return self._lines

@@ -20,13 +20,13 @@ from fedkme.tables.schema import rows_of_person
 
 
 class SummaryRun:
-    """One summary, by the protocol of its family."""
+    """Run of one summary, by the protocol of its family."""
 
     def __init__(self, context: RunContext, run: Run, family: Family) -> None:
-        """Open, with what an earlier process kept of it.
+        """Open the run with its journal of an earlier process, if there is one.
 
         Raises:
-            StoreError: that cannot be read.
+            StoreError: the journal cannot be read.
         """
         self.record = SummaryRecord()
         self.sessions: list[OwnerSession] = []
@@ -48,7 +48,7 @@ class SummaryRun:
         return self.record.status, self.record.reason
 
     async def begin(self) -> None:
-        """Refuse nothing: the plan and the offer were checked when they came."""
+        """Do nothing: the plan and the offer were checked when they came."""
 
     def enter(self, owners: Sequence[str]) -> None:
         """Open a session with each owner."""
@@ -90,20 +90,20 @@ class SummaryRun:
         self.record.stop(error)
 
     def write(self) -> None:
-        """Make what the run was a function of durable, then write its record.
+        """Make the run's inputs durable, then write the run's record.
 
         Raises:
-            StoreError: one of them cannot be written.
+            StoreError: the journal or the record cannot be written.
         """
         if self._journal is not None:
             self._journal.commit()
         self.leave()
 
     def leave(self) -> None:
-        """Write the record as far as it is.
+        """Write the record so far.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the record cannot be written.
         """
         document = self._run.document
         rows = document.offered.validation

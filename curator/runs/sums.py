@@ -1,10 +1,10 @@
-"""Sums over owners in one run: owners are asked once, and what came is in the ledger whatever comes of it.
+"""Sums over owners in one run: owners are asked once, and every vector that came is in the ledger.
 
-docs/decisions/006: the ledger's lines and what was made of the sums are on disk in one transaction, before
-anybody hears of it. The lines that owners may have written are kept before the first vector of a question
-can come. Under secure aggregation an attempt that dies after that counts as opened; in the clear it is asked
-again, and who does not answer again is charged for what it may have sent. A curator that is told to stop
-first waits a little for the end of a secure sum.
+docs/decisions/006: the ledger's lines and the result of the sums go to disk in one transaction, before any
+party learns the result. The lines that owners may have written are stored before the first vector of a
+question can come. Under secure aggregation an attempt that dies after that point counts as opened. In the
+clear the question is asked again, and an owner that does not answer again is charged for what it may have
+sent. A curator that is told to stop first waits a little for the end of a secure sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 def security_of(context: RunContext, owners: Sequence[str]) -> Security | None:
-    """Protection of sums in a run that begins with these owners; None: they trust this curator."""
+    """Protection of owners' sums in a run that begins with these owners; None: owners trust the curator."""
     security = context.settings.release.security
     return None if security is None else security.terms(len(owners))
 
@@ -41,21 +41,21 @@ async def run_sums(
     observe: Callable[[Fault], None],
     faults: list[Fault] | None = None,
 ) -> Made:
-    """Ask owners for sums, and keep what is made of them.
+    """Ask owners for sums, and keep the result.
 
-    `ask` may settle what came so far before it asks for what follows from it: the ledger's lines, and what it
-    keeps, are on disk then. `keep` keeps what `ask` returned, in the transaction that takes the ledger's
-    lines.
+    `ask` may settle the answers so far before it asks a question that follows from them: the ledger's lines
+    and the kept answers are then on disk. `keep` keeps the result of `ask`, in the transaction that writes
+    the ledger's lines.
 
     Raises:
-        SecureAggregationError: an earlier attempt died while owners opened a sum; all that they may have
-            disclosed is charged, as nobody here knows any more which of them heard the question.
+        SecureAggregationError: an earlier attempt died while owners opened a sum; all possible disclosures
+            are charged, as the curator no longer knows which owners heard the question.
     """
     written = context.written(invitation.run)
     charges = SumCharges(invitation, context.ledger, context.store, written, context.journaled)
     if invitation.security is not None and charges.interrupted:
         charges.end()
-        raise _opened(invitation)
+        raise _opened_error(invitation)
     sums = OwnerSums(
         sessions,
         invitation,
@@ -71,22 +71,22 @@ async def run_sums(
     )
     sums.skip_to(charges.last + 1)
 
-    async def made_and_kept() -> Made:
+    async def ask_and_keep() -> Made:
         try:
-            made = await ask(sums, charges.settle)
-        except BaseException as error:  # what came counts, also where nothing is made of it
+            result = await ask(sums, charges.settle)
+        except BaseException as error:  # vectors that came count, even if no result is made
             over = isinstance(error, FedkmeError) and not isinstance(error, StoreError)
             (charges.end if over else charges.suspend)()
             raise
-        charges.end(lambda: keep(made))
-        return made
+        charges.end(lambda: keep(result))
+        return result
 
     if invitation.security is None:
-        return await made_and_kept()
-    return await to_the_end(made_and_kept())  # a curator that is told to stop lets owners finish opening it
+        return await ask_and_keep()
+    return await to_the_end(ask_and_keep())  # a curator that is told to stop lets owners finish opening a sum
 
 
-def _opened(invitation: Invitation) -> SecureAggregationError:
+def _opened_error(invitation: Invitation) -> SecureAggregationError:
     what = "sketch" if invitation.protocol == SKETCH else "sum"
     return SecureAggregationError(
         f"the curator stopped while the owners of {invitation.run.partition('/')[0]} opened a {what}",

@@ -1,6 +1,6 @@
 """Algorithm 3 of Sarpatwar 2019: the summary protocol, one round after another.
 
-Step numbers are the paper's. What is done differently, and why, is in docs/errata.md: the sign of the bid,
+Step numbers are the paper's. docs/errata.md explains the differences to the paper: the sign of the bid,
 averages for sums, q for l, the pool re-scored each round.
 """
 
@@ -34,10 +34,10 @@ async def algorithm3(
     observer: RunObserver,
     gate: SummaryDisclosures,
 ) -> None:
-    """Select p rows; fills `record`, which holds what there is if the run is cut short.
+    """Select p rows and fill `record`, which holds the rows so far if the run is cut short.
 
-    Owners know h1 and g~ already (step 3). `h2` is the private mean of the current summary, and the gate
-    writes down what is said to owners and what comes from them.
+    Owners know h1 and g~ already (step 3). `h2` is the private mean of the current summary. The gate writes
+    down every value that goes to owners or comes from them.
     """
     summary = CurrentSummary(task)
     pool = Pool(task)
@@ -89,14 +89,14 @@ def out_of_rows(record: SummaryRecord, owners: Sequence[str]) -> NotEnoughRowsEr
     """Reason why a run ends before p rows although its quorum holds.
 
     Args:
-        record: of the run.
-        owners: those that are left.
+        record: record of the run.
+        owners: owners that are still in the run.
     """
-    left = record.unsent()
-    selected, unsent = len(record.selected), sum(left[name] for name in owners)
+    unsent_by_owner = record.unsent()
+    selected, unsent = len(record.selected), sum(unsent_by_owner[name] for name in owners)
     if unsent:
         return NotEnoughRowsError(
-            f"{len(record.rounds)} rounds found {selected} rows of the summary, and the owners that are left "
+            f"{len(record.rounds)} rounds selected {selected} rows, and the owners that are left "
             f"have {unsent} rows that were not asked for",
             "The rows gathered so far are kept; 'faults' of the record says who left, and why; ask again.",
         )

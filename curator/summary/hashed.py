@@ -1,8 +1,8 @@
-"""Checks and scores of a curator that handles hashes only: it never computes h1 itself.
+"""Checks and scores of hashed rows, for a curator that sees hashes only and never computes h1 itself.
 
-The two questions that the protocols ask of rows (do they fit, what are their features) have other answers
-here than in `SummaryTask`: a hash may be looked at, a row may not. Whether a hash is its row's is for the
-consumer to see, after opening (`fedkme.sealed.rows.mismatched`).
+Protocols check whether rows fit, and compute the rows' features. `HashedContent` does both for hashed rows,
+`SummaryTask` for plain rows: the curator may look at a hash but not at the row. The consumer checks, after
+opening the boxes, that each hash belongs to its row (`fedkme.sealed.rows.mismatched`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from fedkme.sealed.rows import HashedRow, row_box_bytes
 
 @dataclass(frozen=True, slots=True)
 class HashedContent:
-    """Shape of a run's rows to a curator without the draw; no columns where labels alone are sealed."""
+    """Form of a run's rows without the draw of h1; `columns` is 0 where labels alone are sealed."""
 
     spec: SecretFourierSpec
     columns: int
 
     def features_of(self, rows: Sequence[HashedRow]) -> Features:
-        """The hashes as the owner sent them, (k, d): what it bid with, bit for bit."""
+        """Hashes as the owner sent them, (k, d): bit for bit the features of the owner's bids."""
         if not rows:
             return np.empty((0, self.spec.dimension), dtype=np.int16)
         return np.array([row.features for row in rows])
 
     def fault(self, owner: str, rows: Sequence[HashedRow]) -> FedkmeError | None:
-        """Fault of rows that are hashes of no row, or boxes of another length; else None."""
+        """Fault of rows whose hash belongs to no row, or whose box has another length; else None."""
         length = row_box_bytes(self.columns)
         if any(len(row.box) != length for row in rows):
             return DataError(f"{owner}: a sealed row is of another length", "Check the owner's software.")
@@ -45,7 +45,7 @@ class HashedContent:
         return None
 
     def prune(self, rows: Sequence[HashedRow], target: MeanVector, p: int) -> NDArray[np.int64]:
-        """Choose p rows by their hashes, see `herd_hashes`; no seed set, whose hashes would give h1 away.
+        """Choose p rows by their hashes, see `herd_hashes`; a seed set's hashes would reveal h1.
 
         Raises:
             NotEnoughRowsError: p is larger than the number of rows.

@@ -1,7 +1,7 @@
-"""One round's dealings with the owners: what an auction may do, and the record of it.
+"""Market of one round: the actions that an auction may take with owners, and their record.
 
-Whatever an auction asks for, every row that comes is counted, checked against the public schema and against
-what was said about it, and only then enters the pool. An owner whose row does not match is out of the run.
+Every row that comes is counted, checked against the public schema and against its bid or count, and only then
+enters the pool. An owner whose row does not match is out of the run.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ _CHECK = "Check the owner's software."
 
 
 class Market:
-    """The owners and the pool in one round.
+    """Owners and pool in one round.
 
-    Counts owners that were asked for rows, and rows that were accepted.
+    Attributes:
+        broadcast: broadcast of the round.
+        pool: rows revealed and not used.
+        asked: owners that were asked for rows.
+        revealed: rows that were accepted.
     """
 
     def __init__(
@@ -56,11 +60,11 @@ class Market:
         self._spread = 0.0
 
     async def bids(self) -> dict[str, Bid]:
-        """Every owner's best unsent row (Algorithm 3, step 6); owners that ran dry have none."""
+        """Collect bids of owners' best unsent rows (Algorithm 3, step 6); owners without rows make none."""
         self._gate.pass_mean(self.broadcast)
         answers = await self._roster.ask(
             self.broadcast.round,
-            lambda owner, said: owner.bid(said),
+            lambda owner, broadcast: owner.bid(broadcast),
             dict.fromkeys(self._roster.names, self.broadcast),
         )
         bids, unsent = {}, self._record.unsent()
@@ -72,7 +76,7 @@ class Market:
         return bids
 
     async def reveal(self, bids: Mapping[str, Bid]) -> None:
-        """Ask owners for the rows that they bid (steps 13 and 14), verify each against its bid (step 8)."""
+        """Ask for the rows that owners bid (steps 13 and 14); verify each row against its bid (step 8)."""
         number = self.broadcast.round
         self._gate.pass_questions(number)
         rows = await self._roster.ask(
@@ -84,16 +88,16 @@ class Market:
         self._take(len(bids), {name: [row] for name, row in rows.items()}, accepted, refused)
 
     async def quote(self, prices: Prices, spread: float = 0.0) -> Counts:
-        """N(v): unsent rows of all owners that are worth at least each price, (k,).
+        """Collect N(v): unsent rows of all owners that are worth at least each price, (k,).
 
-        No row is touched for it: each owner counts its own. A row's worth is its marginal gain and `spread`
+        Each owner counts its own rows, and no row moves. A row's worth is its marginal gain plus `spread`
         times its own private constant in [0, MOST_TIE_BREAK], by which rows of equal gain differ.
         """
         self._spread = spread
         self._gate.pass_mean(self.broadcast)
         answers = await self._roster.ask(
             self.broadcast.round,
-            lambda owner, said: owner.quote(said, prices, spread),
+            lambda owner, broadcast: owner.quote(broadcast, prices, spread),
             dict.fromkeys(self._roster.names, self.broadcast),
         )
         unsent = self._record.unsent()
@@ -110,13 +114,13 @@ class Market:
         return total
 
     async def buy(self, prices: Prices, index: int) -> bool:
-        """Buy every unsent row that is worth at least prices[index]; all of them, no cap.
+        """Buy every unsent row that is worth at least prices[index], without a cap.
 
-        Every owner is told the price, whether it has such rows or not.
+        Every owner is told the price, whether the owner has such rows or not.
 
         Returns:
-            Whether every owner sold what it counted: False where one did not, and others are left to quote
-            again.
+            False where an owner sold fewer rows than it counted and other owners are left to quote again;
+            else True.
         """
         number, price = self.broadcast.round, float(prices[index])
         least = price - self._spread * MOST_TIE_BREAK
@@ -144,12 +148,12 @@ class Market:
 
     def _take(
         self,
-        asked: int,
+        count: int,
         rows: Mapping[str, Sequence[AnyRow]],
         accepted: Sequence[PoolRow],
         refused: Mapping[str, FedkmeError],
     ) -> None:
-        self.asked += asked
+        self.asked += count
         for name, new in self._record.access(self.broadcast.round, rows).items():
             self._gate.receive_rows(self.broadcast.round, name, new)
         self.pool.add(accepted)
@@ -162,7 +166,7 @@ class Market:
 
 
 def fault_of_bid(bid: Bid | None, unsent: int) -> str:
-    """Say why a bid, or none, cannot be of an owner with so many unsent rows; nothing where it can."""
+    """Reason why an owner with `unsent` rows cannot make this bid, or make none; empty where it can."""
     if bid is None:
         return f"says that it has no row left, and {unsent} of its rows did not come" if unsent else ""
     if not math.isfinite(bid.value):
@@ -171,11 +175,11 @@ def fault_of_bid(bid: Bid | None, unsent: int) -> str:
 
 
 def fault_of_counts(counts: Counts, prices: Prices, unsent: int) -> str:
-    """Say why counts cannot be of rows that are worth at least each price; nothing where they can.
+    """Reason why an owner's counts by price are impossible; empty where they are possible.
 
     Args:
-        counts: of one owner, (k,).
-        prices: in any order, (k,).
+        counts: one owner's rows worth at least each price, (k,).
+        prices: prices in any order, (k,).
         unsent: rows that the owner said it has and that did not come.
     """
     if len(counts) != len(prices):

@@ -1,4 +1,4 @@
-"""One summary run from the owners' sessions to its record: the same code whatever engine made them."""
+"""Summary run from the owners' sessions to its record, on any engine that provides the sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def run_summary(
     observer: RunObserver,
     gate: SummaryDisclosures,
 ) -> None:
-    """Run a summary protocol over owners; fills `record`. What leaves or comes passes `gate`.
+    """Run a summary protocol over owners and fill `record`. Every value that leaves or comes passes `gate`.
 
     Raises:
         NotEnoughRowsError: the owners together have fewer than p rows; raised before round 1.
@@ -39,13 +39,13 @@ async def run_summary(
     if settings.row.family != "uniform":
         spec = task.h1.spec
         h2 = settings.broadcast.make(spec.dimension, task.h1.norm_bound, task.rows, noise_for("broadcast"))
-    owners = len(roster)  # in ledgers, K of the auction: owners are told of it before some refuse the run
+    owners = len(roster)  # K of the auction in ledgers: owners are told K before some of them refuse the run
     invitation = _invitation(task, settings, owners, h2, gate)
     arguments = {
         name: replace(invitation, gift=None if task.gifts is None else task.gifts.get(name))
         for name in roster.names
     }
-    record.owner_rows = await roster.ask(0, lambda owner, said: owner.invite(said), arguments)
+    record.owner_rows = await roster.ask(0, lambda owner, terms: owner.invite(terms), arguments)
     available = sum(record.owner_rows.values())
     if (shortfall := roster.below_quorum()) is not None:
         record.stop(shortfall)
@@ -55,7 +55,7 @@ async def run_summary(
             f"Ask for p <= {available}.",
         )
     elif h2 is None:
-        gate.open(None, task.target)  # what owners are asked for follows from the public sizes
+        gate.open(None, task.target)  # the numbers of rows asked for follow from public sizes
         drawn = min(settings.drawn(task.rows), available)
         await uniform(replace(task, rows=drawn), roster, record, observer, gate)
     else:
@@ -75,7 +75,7 @@ def _invitation(
     h2: MeanRelease | None,
     gate: SummaryDisclosures,
 ) -> Invitation:
-    """Terms that an owner is told before round 1, by which its policy decides."""
+    """Make the invitation of the run, by which an owner's policy decides before round 1."""
     heard: tuple[Disclosure, ...] = ()
     if h2 is not None:
         auction = settings.auction
@@ -95,7 +95,7 @@ def _invitation(
 
 
 async def close(roster: Roster[OwnerSession], record: SummaryRecord) -> None:
-    """Take every owner's own count of what it sent."""
+    """Collect every owner's own count of the rows that it sent."""
     last = len(record.rounds)
     closings = await roster.ask(
         last, lambda owner, number: owner.close(number), dict.fromkeys(roster.names, last)

@@ -1,4 +1,4 @@
-"""Checks of rows in boxes: how many there are, and whether they look like boxes."""
+"""Check of sealed rows without opening them: the length of each box, and no hash where none belongs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedkme.sealed.rows import AnyRow, HashedRow, row_box_bytes
 
 
 def fault_of_boxes(columns: int, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
-    """Reason why some of an owner's rows cannot be passed on, or None; the consumer sees what is in them."""
+    """Reason why sealed rows cannot be passed on, or None; the consumer alone sees their contents."""
     length = row_box_bytes(columns)
     for row in rows:
         if not isinstance(row, HashedRow) or len(row.box) != length:

@@ -23,59 +23,59 @@ from fedkme.protocols import ALGORITHM3, AUTO, Protocol, summaries, variant
 
 
 def _known_protocol(name: str) -> str:
-    if name not in (known := summaries()):
-        raise ValueError(f"{name[:40]!r} makes no summary; choose one of {', '.join(known)}")
+    if name not in (names := summaries()):
+        raise ValueError(f"{name[:40]!r} makes no summary; choose one of {', '.join(names)}")
     return name
 
 
 class FeatureSettings(Settings):
-    """h1."""
+    """Settings of h1, the random features."""
 
     kind: Literal["paired", "offset"] = "paired"
-    """`offset` is the printed cos(w.x + b); `paired` has norm exactly 1 and a lower variance."""
+    """`offset` is the paper's cos(w.x + b); `paired` has norm exactly 1 and a lower variance."""
     dimension: int = Field(140, ge=2, le=8192)
     """d; the paper's 140."""
 
 
 class SummarySettings(Settings):
-    """Settings of a summary that the curator decides; p, gamma and D_v's protection are the consumer's."""
+    """Settings of a summary that the curator decides; the consumer decides p, gamma and D_v's protection."""
 
     preset: Preset = "sound"
-    """Source of mechanisms that are not written down: `sound` derives them from `privacy`."""
+    """Source of the mechanisms that the settings leave out: `sound` derives them from `privacy`."""
     privacy: PrivacyTarget = PrivacyTarget()
     """The total that owners' rows may cost towards other owners."""
     protocol: Annotated[str, AfterValidator(_known_protocol)] = AUTO
-    """`auto`: what the plan takes by public facts when owners are here (docs/decisions/008); `cells` or
-    `uniform`, and Algorithm 3 as published with that preset. By name:
-    `algorithm3`: rounds by the auction. `cells`: owners fill an order by cells of a public code book, in
-    one round (docs/decisions/007).
-    `uniform` draws p/K rows from each owner and looks at nothing."""
+    """`auto`: the plan chooses `cells` or `uniform` by public facts when owners are here
+    (docs/decisions/008); with the preset `published` it is `algorithm3`. By name: `algorithm3`: rounds by the
+    auction. `cells`: owners fill an order by cells of a public code book, in one round (docs/decisions/007).
+    `uniform` draws p/K rows from each owner and looks at no data."""
     content: Literal["rows", "hashed"] = "rows"
-    """Part of a row that the curator handles: `rows`, as they are; `hashed`, boxes that the consumer alone
-    can open, with h1 under a draw that the curator does not know where it is to choose
-    (docs/decisions/010)."""
+    """Form of the rows that the curator handles: `rows`, plain rows; `hashed`, sealed boxes that the consumer
+    alone can open, and where the curator has to choose rows also h1 under a draw that the curator does not
+    know (docs/decisions/010)."""
     uniform_ratio: float = Field(1.0, ge=1, le=20)
-    """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best of
-    them, exactly, and tells nobody which: it costs rows, and no epsilon of owners."""
+    """Rows that `uniform` draws for each row of the summary. With more than 1 the consumer keeps the best
+    rows, exactly, and tells nobody which: this costs more rows, and no epsilon of owners."""
     cells: CellsSettings = CellsSettings()
     """Settings of the cells protocol."""
     features: FeatureSettings = FeatureSettings()
     broadcast: AnyMean = GaussianSettings(epsilon=0.5)
     """h2 of the current summary."""
     seed_set: Literal["counted", "subtracted"] = "subtracted"
-    """The paper matches D_v with the summary *and* its seed set and returns the summary alone. `subtracted`
-    takes the public seed set out of the broadcast mean, so that what is matched is what is returned."""
+    """The paper matches D_v with the summary *and* its seed set, and returns the summary alone (`counted`).
+    `subtracted` takes the public seed set out of the broadcast mean, so that the returned rows alone match
+    D_v."""
     landmarks: int = Field(0, ge=0, le=MOST)
-    """Public seed rows in whose kernels Algorithm 3 has D_v's mean measured; 0: h1's coordinates. Worth it
-    where the seeds are rows of D_v's kind and D_v is small (docs/decisions/003). Where h1 is secret it
-    stays so, and there are none."""
+    """Public seed rows whose kernels are the coordinates of D_v's mean in Algorithm 3; 0: h1's coordinates.
+    Landmarks help where the seeds resemble D_v's rows and D_v is small (docs/decisions/003). A secret h1 has
+    no landmarks and stays secret."""
     auction: AnyAuction = ClockSettings()
     """Auction by which Algorithm 3 chooses a row in each round."""
     payouts: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Part of `privacy.epsilon` that noised payouts after a run by the clock may cost in all, of which owners
-    are asked with the run and which all ledgers then hold (docs/payouts.md); 0: there will be none."""
+    """Part of `privacy.epsilon` that all noised payouts after a run by the clock may cost. Owners admit it
+    with the run, and all ledgers then hold it (docs/payouts.md); 0: there will be no noised payouts."""
     quorum: int = Field(1, ge=1)
-    """Fewest owners: with less the run stops and keeps what it has."""
+    """Fewest owners: with fewer the run stops and keeps its rows so far."""
 
     @model_validator(mode="before")
     @classmethod
@@ -85,15 +85,15 @@ class SummarySettings(Settings):
         if values.get("protocol", AUTO) == AUTO and values.get("preset") == "published":
             values = {**values, "protocol": ALGORITHM3}
         parts = (values.get("payouts"), "auction" in values, "broadcast" in values)
-        if any(parts):  # who names a part of Algorithm 3 names it
+        if any(parts):  # settings that name a part of Algorithm 3 name Algorithm 3
             values = {"protocol": ALGORITHM3, **values}
-        filled = with_preset(values)  # of D_v's mechanism too, which is the consumer's to set
+        filled = with_preset(values)  # also fills D_v's mechanism, which the consumer sets
         return {key: filled[key] for key in filled if key in values or key in cls.model_fields}
 
     @model_validator(mode="after")
     def _check_payouts(self) -> Self:
         if self.payouts and (self.protocol != ALGORITHM3 or not isinstance(self.auction, ClockSettings)):
-            raise ValueError("payouts: runs by Algorithm 3 with the clock alone can have noised payouts")
+            raise ValueError("payouts: only runs by Algorithm 3 with the clock can have noised payouts")
         return self
 
     @property
@@ -103,12 +103,12 @@ class SummarySettings(Settings):
 
     @property
     def sealed(self) -> bool:
-        """Check whether rows go through the curator in boxes."""
+        """Check whether rows pass the curator in sealed boxes."""
         return self.content == "hashed"
 
     @property
     def asks_owners(self) -> bool:
-        """Check whether a plan needs owners: to be chosen, for a sketch of their rows, or for their keys."""
+        """Check whether a plan needs owners: for the choice, a sketch of their rows, or their keys."""
         return self.protocol == AUTO or self.sketched or self.sealed
 
     @property
@@ -121,7 +121,7 @@ class SummarySettings(Settings):
         """The protocol that owners are asked to take part in.
 
         Raises:
-            ValueError: it is `auto`, of which nothing is known before a run's choice; see `resolved`.
+            ValueError: the protocol is `auto`, which each run's choice resolves first; see `resolved`.
         """
         if self.protocol == AUTO:
             raise ValueError("the protocol is chosen for each run: resolve these settings first")
@@ -129,7 +129,7 @@ class SummarySettings(Settings):
         return variant(base, self.sealed)
 
     def resolved(self, choice: SummaryChoice) -> Self:
-        """Settings of a run for which this was chosen."""
+        """Settings of a run with its choice applied."""
         changes: dict[str, Any] = {"protocol": choice.protocol}
         if choice.protocol == "uniform":
             changes["uniform_ratio"] = choice.ratio
@@ -138,29 +138,29 @@ class SummarySettings(Settings):
         return self.model_copy(update=changes)
 
     def landmarks_of(self, seeds: NDArray[np.float32]) -> bytes:
-        """Landmarks that a plan names, of encoded public rows."""
+        """Landmarks for a plan, from encoded public rows; empty where the protocol has none."""
         named = self.row.family == "auction" and not self.sealed
         return some_of(seeds, self.landmarks).astype("<f4").tobytes() if named else b""
 
     def drawn(self, rows: int) -> int:
-        """Rows that uniform sampling asks owners for, for a summary of so many."""
+        """Rows to ask owners for, for a summary of `rows` rows: uniform draws ask for more."""
         return round(self.uniform_ratio * rows) if self.row.family == "uniform" else rows
 
     def owner_noise(self, share: float = 0.0) -> OwnerNoise:
         """Noise on an owner's rows in the cells protocol, its sketch and its histogram together.
 
-        The sketch's share is chosen for each run, 0 for the usual one; what both cost together is the same.
+        The sketch's share is chosen for each run, 0 for the usual share; the total cost is the same.
         """
         share = 0.0 if self.cells.code_book == "seeds" else share or SKETCH_SHARE
         return owner_noise(self.privacy.epsilon, self.privacy.delta, share).for_group(self.privacy.group)
 
     def coalition_noise(self, share: float) -> CoalitionNoise:
-        """Noise on an owner's rows where it counts in a coalition, its sketch with this share of epsilon."""
+        """Noise on the rows of an owner in a coalition, whose sketch gets this share of epsilon."""
         privacy = self.privacy
         return coalition_noise(privacy.epsilon, privacy.delta, share).for_group(privacy.group)
 
     def between_owners(self, rows: int, owners: int) -> list[Event]:
-        """Events that owners will learn of each other in a run of `rows` rows over `owners` owners."""
+        """Events of what owners will learn about each other in a run of `rows` rows over `owners` owners."""
         if self.row.family == "uniform" or not owners:
             return []
         if self.row.family == "cells":

@@ -1,4 +1,4 @@
-"""Task of a run, and the state that both summary protocols share."""
+"""Task of a summary run, and the state that Algorithm 3 and uniform draws share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedkme.tables.table import Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SummaryTask:
-    """The public facts of a run, and g~.
+    """Public facts of a run, and g~.
 
     Attributes:
         run: name of the run.
@@ -34,13 +34,13 @@ class SummaryTask:
         h1: the run's draw of random features.
         target: g~, (d,).
         seeds: h1 of the public seed set, (s, d); no rows when there is none.
-        count_seeds: whether rows are chosen to match D_v together with the seed set.
+        count_seeds: True where rows are chosen to match D_v together with the seed set.
         reference: h1 of public rows whose scores set an auction's prices, (r, d); None: the seed set.
         consumer: who receives the summary.
-        gifts: the group secret by owner, for rows in boxes; None: rows as they are.
-        hashed: where h1 of rows comes beside their boxes, under a secret draw of the form of `h1`, which is
-            then of no other use.
-        expected: of the plan's choice, in a line that owners are told.
+        gifts: the group secret by owner, for sealed rows; None: plain rows.
+        hashed: form of the rows where h1 of rows comes with their boxes, under a secret draw; `h1` then gives
+            the form of the draw alone.
+        expected: a line for owners: what the plan's choice is expected to give.
     """
 
     run: str
@@ -57,14 +57,14 @@ class SummaryTask:
     expected: str = ""
 
     def features_of(self, rows: Sequence[AnyRow]) -> Features:
-        """h1 of revealed rows, (k, d): computed here, or what came with the boxes."""
+        """Features h1 of revealed rows, (k, d): computed here, or taken from the sealed rows."""
         plain = [row.values for row in rows if isinstance(row, Row)]
         if self.hashed is not None:
             return self.hashed.features_of([row for row in rows if isinstance(row, HashedRow)])
         return self.h1.fixed_point(self.schema.encode(np.array(plain, dtype=np.float64)))
 
     def fits_schema(self, owner: str, rows: Sequence[AnyRow]) -> FedkmeError | None:
-        """Fault of rows that do not fit the public schema, or are no boxes where boxes are due; or None."""
+        """Fault of rows that do not fit the public schema, or of sealed rows with a wrong form; else None."""
         if self.hashed is not None:
             return self.hashed.fault(owner, [row for row in rows if isinstance(row, HashedRow)])
         if self.gifts is not None:
@@ -75,8 +75,8 @@ class SummaryTask:
 def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeError | None:
     """Fault of an owner's rows that do not fit the public schema, or None."""
     if len({(row.values.shape, row.label is None) for row in rows}) != 1:
-        each = (fault_of_rows(schema, owner, [row]) for row in rows)
-        return next((error for error in each if error is not None), None)
+        faults = (fault_of_rows(schema, owner, [row]) for row in rows)
+        return next((error for error in faults if error is not None), None)
     values: NDArray[np.float64] = np.array([row.values for row in rows])
     labels = np.array([row.label for row in rows if row.label is not None], dtype=np.int64)
     try:
@@ -88,7 +88,7 @@ def fault_of_rows(schema: Schema, owner: str, rows: Sequence[Row]) -> FedkmeErro
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolRow:
-    """A row that was revealed."""
+    """Revealed row of an owner."""
 
     owner: str
     row: AnyRow
@@ -97,7 +97,7 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """The best row of the pool, and its marginal gain by what was broadcast."""
+    """Best row of the pool, and its marginal gain by the broadcast mean."""
 
     row: PoolRow
     gain: float
@@ -106,9 +106,9 @@ class Best:
 class Pool:
     """Rows revealed and not used, re-scored with the current means (Algorithm 3, step 15).
 
-    The paper compares bids of different rounds; those of earlier rounds are stale, because the summary has
-    grown since. Rows are scored with what was broadcast, never with exact kernels: g~ is all that the
-    curator may know of D_v.
+    The paper compares bids of different rounds; bids of earlier rounds are stale, because the summary has
+    grown since. Rows are scored with the broadcast mean, never with exact kernels: g~ is all that the curator
+    may know of D_v.
     """
 
     def __init__(self, task: SummaryTask) -> None:
@@ -120,20 +120,21 @@ class Pool:
         return len(self._rows) - len(self._used)
 
     def add(self, rows: Sequence[PoolRow]) -> None:
-        """Take in verified rows."""
+        """Add verified rows."""
         if rows:
             self._scored.append(np.array([row.features for row in rows]))
         self._rows.extend(rows)
 
     def unused(self) -> list[PoolRow]:
-        """The rows in the pool, in the order in which they came."""
+        """Rows in the pool, in the order in which they came."""
         return [row for index, row in enumerate(self._rows) if index not in self._used]
 
     def take_best(self, broadcast: Broadcast) -> Best | None:
         """Remove and return the row of highest marginal gain, or None when the pool is empty.
 
-        Among equal gains the one that came first, hence of the first owner by name within a round, or, where
-        the summary has an odd number of rows, the last: owners with the same rows are credited alike.
+        Among equal gains the first row that came is taken, hence that of the first owner by name within a
+        round; where the summary has an odd number of rows, the last. So owners with the same rows get equal
+        credit.
         """
         if not len(self):
             return None
@@ -146,7 +147,7 @@ class Pool:
 
 
 class CurrentSummary:
-    """D_s, with its seed set where that counts: its size q and its exact mean of h1."""
+    """State of D_s: its size q and its exact mean of h1, with the seed set where the seed set counts."""
 
     def __init__(self, task: SummaryTask) -> None:
         dimension = task.h1.spec.dimension
@@ -164,7 +165,7 @@ class CurrentSummary:
         self._mean.add(features[np.newaxis])
 
     def without_seeds(self, released: FloatArray) -> FloatArray:
-        """Part of a release over D_s and its seed set that is about what counts of them, (d,).
+        """Take the seed set out of a release over D_s and its seed set, unless the seed set counts, (d,).
 
         Post-processing: the seed set is public. The noise of the release grows by (q + s) / q.
         """
@@ -174,7 +175,7 @@ class CurrentSummary:
         return (total * released - self._seeds.count * self._seeds.normalised()) / self.size
 
     def distance2(self, target: MeanVector) -> float:
-        """Squared distance to g~ in feature space: the estimate of MMD^2 that progress shows."""
+        """Squared distance to g~ in feature space: the estimate of MMD^2 in progress reports."""
         return self._mean.distance2(target)
 
 
@@ -188,17 +189,17 @@ def verify(
     """Check every revealed row against the bid that it was asked for (Algorithm 3, step 8).
 
     Args:
-        task: the run.
-        broadcast: of this round.
+        task: task of the run.
+        broadcast: broadcast of this round.
         bids: bids by owner.
         rows: revealed rows by owner.
         seen: (owner, token) of every row revealed before.
 
     Returns:
-        The rows that may enter the pool, in the order of `rows`, and why the others may not, by owner.
+        The rows that may enter the pool, in the order of `rows`, and the errors of the other rows, by owner.
     """
     refused: dict[str, FedkmeError] = {}
-    all_fit = task.fits_schema("owners", list(rows.values())) is None  # one check a round, as a rule
+    all_fit = task.fits_schema("owners", list(rows.values())) is None  # usually one check a round
     for owner, row in rows.items():
         error = None if all_fit else task.fits_schema(owner, [row])
         if error is not None:
@@ -229,10 +230,10 @@ def verify_sale(
     due: int,
     seen: Set[tuple[str, int]],
 ) -> list[PoolRow] | FedkmeError:
-    """Check the rows that an owner sold: as many as it counted, each new, with a gain of at least `least`.
+    """Check an owner's sold rows: as many as it counted, each new, each with a gain of at least `least`.
 
     Returns:
-        The rows for the pool, or why none of them may enter it.
+        The rows for the pool, or the error for which none of them may enter the pool.
     """
     if (error := task.fits_schema(owner, rows)) is not None:
         return error
@@ -250,7 +251,7 @@ def verify_sale(
 def _score(
     task: SummaryTask, broadcast: Broadcast, rows: Sequence[AnyRow]
 ) -> tuple[Features, FloatArray, float]:
-    """h1 of rows, (k, d), their marginal gains, (k,), and how far another host's may be from them."""
+    """Compute h1 of rows, (k, d), their marginal gains, (k,), and the gains' tolerance between two hosts."""
     features = task.features_of(rows)
     scored = ScoredFeatures(task.h1.spec.dimension, task.target, capacity=len(rows))
     scored.append(features)

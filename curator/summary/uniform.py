@@ -1,6 +1,6 @@
-"""Uniform sampling: p/K rows from every owner, drawn by the owner, with nobody's data looked at.
+"""Uniform sampling: p/K rows from every owner, drawn by the owner, without a look at any data.
 
-The baseline of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves.
+This is the baseline of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fedkme.sealed.rows import AnyRow
 
 
 def shares(rows: int, available: Mapping[str, int]) -> dict[str, int]:
-    """Share of `rows` between owners: as equal as can be, no more unsent rows than an owner has.
+    """Split `rows` among owners as equally as possible; no owner's share exceeds its unsent rows.
 
-    Remainders go to the first owners by name that have rows left.
+    Remainders go to the first owners, by name, that have rows left.
     """
     taken = dict.fromkeys(sorted(available), 0)
     missing = min(rows, sum(available.values()))
@@ -44,7 +44,7 @@ async def uniform(
     observer: RunObserver,
     gate: SummaryDisclosures,
 ) -> None:
-    """Draw the summary; fills `record`. One round, unless an owner fails and others fill its place."""
+    """Draw the summary and fill `record`: one round, and a further round after an owner failed."""
     summary = CurrentSummary(task)
     sent = dict.fromkeys(record.owner_rows, 0)
     while len(record.selected) < task.rows:
@@ -55,15 +55,15 @@ async def uniform(
         number = len(record.rounds) + 1
         available = {name: record.owner_rows[name] - sent[name] for name in roster.names}
         wanted = shares(task.rows - len(record.selected), available)
-        asked = {name: count for name, count in wanted.items() if count}
-        if not asked:
+        counts = {name: count for name, count in wanted.items() if count}
+        if not counts:
             record.stop(out_of_rows(record, roster.names))
             return
-        answers = await roster.ask(number, partial(_draw, number), asked)
+        answers = await roster.ask(number, partial(_draw, number), counts)
         before = len(record.selected)
         size = summary.size if task.gifts is None else before
         for name, rows in answers.items():
-            error = _unfit(task, name, rows, asked[name], record.seen)
+            error = _unfit(task, name, rows, counts[name], record.seen)
             gate.receive_rows(number, name, record.access(number, {name: rows})[name])
             sent[name] += len(rows)
             if error is not None:
@@ -77,7 +77,7 @@ async def uniform(
             RoundRecord(
                 round=number,
                 size=size,
-                asked=len(asked),
+                asked=len(counts),
                 revealed=len(record.selected) - before,
                 accessed=len(record.accesses),
                 pool=0,

@@ -1,9 +1,9 @@
-"""Owners' rows as a method of release sees them: sums over all of them, with noise that is added once.
+"""Sums over all owners' rows, for a method of release, with noise that is added once.
 
-A trusted curator has the exact total and adds the noise of `curator.releases.joint`: the same bits for any
-partition of the rows among owners. Under secure aggregation the total comes with the noise of all survivors
-in it (docs/decisions/005). It is planned for that of m = n - D - max(T, 1) owners alone, so what comes is at
-least as private as planned, and noisier by up to n / m in variance.
+A trusted curator has the exact total and adds the noise of `curator.releases.joint`: the result has the same
+bits for any partition of the rows among owners. Under secure aggregation the total arrives with the noise of
+all survivors (docs/decisions/005). The plan counts on the noise of m = n - D - max(T, 1) owners alone, so the
+total is at least as private as planned, and noisier by up to n / m in variance.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from fedkme.sums.vector import SumVector, weighted
 from fedkme.tables.schema import Schema
 
 MARGINAL_NOISE = 2.0**32
-"""Deviation of noise on counts in steps, about: shares stay within 2^24 to 2^45."""
+"""Approximate deviation of the noise on counts, in steps: shares stay within 2^24 to 2^45."""
 PURPOSE = "release"
 """Purpose of the noise that the curator adds."""
 
 
 class OwnerSums:
-    """The `SumOracle` over owners' sessions.
+    """`SumOracle` over owners' sessions.
 
     Attributes:
         drawn: numbers of the curator's noise that went into a sketch and tables of counts.
-        answers: noisy tables from which further questions follow.
-        tell: hears how far a method is; nobody does by default.
+        answers: noisy answers from which further questions follow.
+        tell: called with the progress of a method; by default it does nothing.
     """
 
     tell: Tell
@@ -71,21 +71,21 @@ class OwnerSums:
         observe: Callable[[Fault], None] = lambda fault: None,
         faults: list[Fault] | None = None,
     ) -> None:
-        """Begin; `invite` comes first.
+        """Begin a run of sums; `invite` must be called first.
 
         Args:
-            ports: the owners.
-            invitation: what they are told first, with how sums are protected.
+            ports: the owners' sessions.
+            invitation: the run's invitation, with the protection of sums.
             schema: the public domain.
-            gate: hears of every vector that comes.
+            gate: records the disclosure of every vector.
             noise_for: the curator's noise; `PURPOSE` is used, one stream for all questions in turn.
             quorum: owners that every question needs.
-            identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
-            before_vectors: called for each question, before any owner can send its vector: from there on an
-                attempt that dies may have been answered, or opened.
-            propose: called with the number of each aggregation, before any owner hears of it.
-            observe: hears of owners that leave.
-            faults: where they are written.
+            identity: the curator's; its authority vouches for owners' signing keys. None: keys are believed.
+            before_vectors: called for each question, before any owner can send its vector: an attempt that
+                dies after this call may have been answered, or opened.
+            propose: called with the number of each aggregation, before any owner learns of it.
+            observe: called with the fault of each owner that leaves.
+            faults: list to which these faults are added.
 
         Raises:
             IdentityError: two owners of one name.
@@ -115,7 +115,7 @@ class OwnerSums:
 
     @property
     def owners(self) -> int:
-        """Number of owners that take part, of the last total once there is one."""
+        """Number of owners in the last total; before the first total, of owners that take part."""
         return len(self._round.contributors or self._round.owners)
 
     @property
@@ -130,22 +130,22 @@ class OwnerSums:
 
     @property
     def exact_sums(self) -> bool:
-        """Trust of owners in the curator with exact sums."""
+        """True where owners trust the curator with exact sums."""
         return self._security is None
 
     @property
     def noise_ratio(self) -> float:
-        """Deviation of a total's noise over the planned one."""
+        """Deviation of a total's noise over the planned deviation."""
         security, owners = self._security, len(self._round.owners)
         if security is None:
             return 1.0
         return math.sqrt(owners / max(1, security.honest(owners)))
 
     async def invite(self) -> dict[str, int]:
-        """Let every owner decide; how many rows each has that takes part.
+        """Let every owner decide; return the rows of each owner that takes part.
 
         Raises:
-            QuorumError: too few take part.
+            QuorumError: too few owners take part.
         """
         return await self._round.invite_all()
 
@@ -153,7 +153,7 @@ class OwnerSums:
         """Ask for all sums of a question with noise, as one Gaussian release."""
         query = _checked(query)
         if release is not None and len(release.queries) != len(query.specs) + query.counts:
-            raise ConfigError("the noise was calibrated for other queries", "Calibrate for what is asked.")
+            raise ConfigError("the noise was calibrated for other queries", "Calibrate for this question.")
         if self._security is not None:
             if release is None:
                 raise _no_exact_sums()
@@ -162,24 +162,24 @@ class OwnerSums:
         return await self._with_noise(vector, await self._round.plain_total(vector), release)
 
     async def followed(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-        """Ask as `joint` does, and keep the answer before the next question follows from it."""
+        """Ask as `joint` does, and store the answer before the next question follows from it."""
         sigmas = () if release is None else release.sigmas
         question = question_of(await in_thread(SumVector, query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
-            made = await self.joint(query, release)
+            released = await self.joint(query, release)
             if self._security is None:
-                self.drawn += sum(each.mean.size for each in made.embeddings) if release else 0
+                self.drawn += sum(part.mean.size for part in released.embeddings) if release else 0
             owners = self._round.contributors
-            return NoisyAnswer(question, self._round.number, self.drawn, owners, answer_tables(made))
+            return NoisyAnswer(question, self._round.number, self.drawn, owners, answer_tables(released))
 
         return answered_release(await self.answers.of(question, ask), query)
 
     async def sketch(self, query: SumQuery, multiplier: float, epsilon: float, delta: float) -> Sketch:
-        """Second moments of all rows with noise, docs/decisions/007.
+        """Ask for second moments of all rows with noise, docs/decisions/007.
 
-        The multiplier is the noise's deviation over the sketch's sensitivity (0: no noise); owners' shares
-        are planned for its epsilon and delta.
+        The multiplier is the noise's deviation over the sketch's sensitivity (0: no noise). Owners' shares
+        are planned for epsilon and delta.
 
         Raises:
             As `joint`.
@@ -211,8 +211,11 @@ class OwnerSums:
         question = question_of(SumVector(query, self._schema), sigmas)
 
         async def ask() -> NoisyAnswer:
-            found = await self._tables(query, sigmas)
-            tables = [*(table for table, _ in found), np.array([deviation for _, deviation in found])]
+            noisy_tables = await self._tables(query, sigmas)
+            tables = [
+                *(table for table, _ in noisy_tables),
+                np.array([deviation for _, deviation in noisy_tables]),
+            ]
             return NoisyAnswer(question, self._round.number, self.drawn, self._round.contributors, tables)
 
         *tables, deviations = await self.answers.of(question, ask)
@@ -220,28 +223,28 @@ class OwnerSums:
 
     async def cells(self, cells: CellCounts, sigma: float) -> NDArray[np.float64]:
         """Ask for counts of coalitions with noise sigma on each, (coalitions, L B)."""
-        found = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
-        return found[0][0].reshape(len(cells.firsts), -1)
+        noisy_tables = await self._tables(SumQuery((), Layout(), cells=cells), [sigma])
+        return noisy_tables[0][0].reshape(len(cells.firsts), -1)
 
     def skip_to(self, number: int) -> None:
-        """Ask the next question under this number at least: an earlier process proposed those before."""
+        """Ask the next question under this number at least: an earlier process proposed smaller numbers."""
         self._round.skip_to(number)
 
     def resume(self, questions: int, drawn: int) -> None:
-        """Go on after so many questions of an attempt that died, for which so much noise was drawn."""
+        """Go on after a dead attempt's questions, and skip the `drawn` noise numbers that it used."""
         self._round.skip_to(questions + 1)
         self._noise.gaussian(1.0, drawn)
         self.drawn = drawn
 
-    def restore(self, kept: Sequence[NoisyAnswer], keep: Callable[[NoisyAnswer], None]) -> None:
-        """Go on after the answers of a process that died, and keep further ones."""
-        self.answers = Answers(kept, keep)
-        if kept:
-            self._round.contributors = kept[-1].owners
-            self.resume(kept[-1].number, kept[-1].drawn)
+    def restore(self, stored: Sequence[NoisyAnswer], keep: Callable[[NoisyAnswer], None]) -> None:
+        """Go on after the answers of a dead process, and store further answers."""
+        self.answers = Answers(stored, keep)
+        if stored:
+            self._round.contributors = stored[-1].owners
+            self.resume(stored[-1].number, stored[-1].drawn)
 
     async def _tables(self, query: SumQuery, sigmas: Sequence[float] | None) -> list[NoisyTable]:
-        """Tables of a question, with the deviation of the noise in each."""
+        """Ask for the tables of a question, with the deviation of the noise in each table."""
         if self._security is not None:
             if sigmas is None:
                 raise _no_exact_sums()
@@ -259,12 +262,12 @@ class OwnerSums:
     async def _noisy_tables(
         self, query: SumQuery, sigmas: Sequence[float], security: Security
     ) -> list[NoisyTable]:
-        """Counts whose noise is in what owners send: noise s on the vector is s/m on a block of weight m."""
+        """Ask for counts with owners' noise: noise s on the vector is noise s/m on a block of weight m."""
         largest = max(sigmas)
         scale = 2.0 ** math.ceil(math.log2(MARGINAL_NOISE / largest))
         weights = tuple(round(scale * largest / sigma) for sigma in sigmas)
         vector = SumVector(replace(query, weights=weights), self._schema)
-        # The block whose weight was rounded up most still gets its noise.
+        # Rounding never lowers the noise: the block whose weight was rounded up most still gets its sigma.
         common = max(sigma * weight for sigma, weight in zip(sigmas, weights, strict=True))
 
         def plan_for(owners: int) -> NoisePlan:
@@ -283,7 +286,7 @@ class OwnerSums:
     async def _with_noise(
         self, vector: SumVector, total: SumTotal, release: PooledRelease | None
     ) -> JointRelease:
-        """The curator's noise on an exact total; drawn beside the loop, for a million takes seconds."""
+        """Add the curator's noise to an exact total, in a thread: a million numbers take seconds."""
         query = vector.query
         if not vector.maps:
             return self._counts(vector, total, release)
@@ -307,7 +310,7 @@ class OwnerSums:
         return JointRelease((), masses, None if release is None else release.event)
 
     async def _with_shares(self, query: SumQuery, release: PooledRelease, security: Security) -> JointRelease:
-        """A total that owners' noise is in already."""
+        """Ask for a total that has owners' noise in it."""
         vector = await in_thread(self._fine, weighted(query, self._schema, release), release, security)
 
         plan_for = self._shares(vector, release.epsilon, release.delta, security)
@@ -330,7 +333,7 @@ class OwnerSums:
     def _shares(
         vector: SumVector, epsilon: float, delta: float, security: Security
     ) -> Callable[[int], NoisePlan]:
-        """The noise of so many owners."""
+        """Plan of each owner's noise, as a function of the number of owners."""
 
         def plan_for(owners: int) -> NoisePlan:
             return plan_noise(
@@ -346,7 +349,7 @@ class OwnerSums:
         return plan_for
 
     def _fine(self, query: SumQuery, release: PooledRelease, security: Security) -> SumVector:
-        """A question, in finer steps where a share of its noise would have too few of them."""
+        """Make a question's vector, in finer steps where an owner's share of noise has too few."""
         vector = SumVector(query, self._schema)
         honest = max(1, security.honest(len(self._round.owners)))
         share = release.multiplier * vector.diameter / math.sqrt(honest)
@@ -369,7 +372,7 @@ def _no_exact_sums() -> ConfigError:
 
 
 def _checked(query: SumQuery) -> SumQuery:
-    """A question of a method, without counts that are public anyway: those of a single column are N."""
+    """Check a method's question, and drop counts that are public: the count of a single column is N."""
     if query.weights:
         raise ConfigError("weights of a question follow from its noise", "Ask without weights.")
     if query.counts and query.specs and query.layout.columns == 1:

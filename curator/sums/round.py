@@ -1,8 +1,9 @@
-"""One run of sums over its owners: who is in it, and the total of each question, plain or masked.
+"""One run of sums over its owners: the owners in it, and the total of each question, plain or masked.
 
-An owner that is lost, refuses, or sends what does not fit is out of the run for good, with a line. A plain
-total is that of the owners that answered. Under secure aggregation at most D of those that agreed on the
-parameters may be missing at the end (docs/decisions/005); with more the question fails and nothing is opened.
+An owner that is lost, refuses, or sends a vector that does not fit is out of the run for good, and a line
+says why. A plain total is the total of the owners that answered. Under secure aggregation at most D of the
+owners that agreed on the parameters may be missing at the end (docs/decisions/005); with more missing the
+question fails and nothing is opened.
 """
 
 from __future__ import annotations
@@ -43,22 +44,22 @@ Answer = TypeVar("Answer")
 SignedWith = tuple[KeyBinding, Ed25519PublicKey]
 Message = TypeVar("Message", Advertisement, SealedShares, MaskedInput, Endorsement, Unmasking)
 PlanFor = Callable[[int], NoisePlan]
-"""Noise of each owner, by how many owners there are."""
+"""Noise of each owner, as a function of the number of owners."""
 
 _IN_FLIGHT_BYTES = 2**28
-"""Vectors that owners may be sending at once."""
+"""Bytes of vectors that owners may be sending at the same time."""
 
 
 @dataclass(frozen=True, eq=False)
 class SumTotal:
-    """The sum of one question.
+    """Total of one question.
 
     Attributes:
-        owners: whose vectors are in it.
-        rows: N, how many rows these have.
-        steps: (length,) int64.
-        deviation: of the noise that owners have put in it, in steps; 0 where it came in the clear.
-        event: what it discloses of any row, by that noise; None likewise.
+        owners: owners whose vectors are in the total.
+        rows: N, rows of these owners.
+        steps: the sum, (length,) int64.
+        deviation: deviation of the owners' noise in the sum, in steps; 0 where vectors came in the clear.
+        event: disclosure of any row by the noisy sum; None where vectors came in the clear.
     """
 
     owners: tuple[str, ...]
@@ -69,11 +70,11 @@ class SumTotal:
 
 
 class SumRound:
-    """The owners of a run of sums, asked one question after another.
+    """Owners of a run of sums, asked one question after another.
 
     Attributes:
-        rows: m_j of everybody who was let in, also of owners that left later.
-        contributors: whose vectors are in the last total.
+        rows: m_j of every owner that accepted, also of owners that left later.
+        contributors: owners whose vectors are in the last total.
     """
 
     def __init__(
@@ -89,18 +90,18 @@ class SumRound:
         before_vectors: Callable[[], None] = lambda: None,
         propose: Callable[[int], None] = lambda number: None,
     ) -> None:
-        """Begin.
+        """Begin a run; `invite_all` must be called first.
 
         Args:
-            ports: the owners.
-            invitation: what they are told first.
-            gate: hears of every vector that comes.
+            ports: the owners' sessions.
+            invitation: the run's invitation.
+            gate: records the disclosure of every vector.
             quorum: owners that every question needs.
-            observe: hears of owners that leave.
-            faults: where they are written.
-            identity: the curator's; its authority vouches for owners' signing keys. None: they are believed.
+            observe: called with the fault of each owner that leaves.
+            faults: list to which these faults are added.
+            identity: the curator's; its authority vouches for owners' signing keys. None: keys are believed.
             before_vectors: called for each question, before any owner can send its vector.
-            propose: called with the number of each aggregation, before any owner hears of it.
+            propose: called with the number of each aggregation, before any owner learns of it.
         """
         self.rows: dict[str, int] = {}
         self.contributors: tuple[str, ...] = ()
@@ -127,21 +128,21 @@ class SumRound:
 
     @property
     def _held(self) -> list[int]:
-        """All m_j of the owners that are asked."""
+        """All m_j of the owners that are in the run."""
         return [self.rows[name] for name in self.owners]
 
     async def invite_all(self) -> dict[str, int]:
-        """Let every owner decide.
+        """Let every owner decide about the run.
 
         Returns:
-            How many rows each has that takes part.
+            Rows of each owner that takes part.
 
         Raises:
-            QuorumError: too few take part.
+            QuorumError: too few owners take part.
         """
 
-        async def invite(port: SumSession, said: Invitation) -> int:
-            rows = await port.invite(said)
+        async def invite(port: SumSession, invitation: Invitation) -> int:
+            rows = await port.invite(invitation)
             if rows < 1:
                 raise OwnerFaultError(f"{port.name} has no rows", "It is left out; give it rows, or stop it.")
             return rows
@@ -151,15 +152,15 @@ class SumRound:
         return dict(self.rows)
 
     def skip_to(self, number: int) -> None:
-        """Ask the next question under this number at least: an earlier attempt asked those before."""
+        """Ask the next question under this number at least: an earlier attempt used smaller numbers."""
         self._number = max(self._number, number - 1)
 
     async def plain_total(self, vector: SumVector) -> SumTotal:
-        """Ask for vectors in the clear, and add them up as they come; memory: those on their way.
+        """Ask for vectors in the clear, and add them up as they come; only vectors on their way take memory.
 
         Raises:
             QuorumError: too few owners are left.
-            DataError: they have more rows than sums can hold.
+            DataError: the owners have more rows than sums can hold.
         """
         self._check_rows(vector)
         self._check_quorum()
@@ -169,13 +170,13 @@ class SumRound:
         self._gate.expect(number, self.owners, vector)
         self._before_vectors()
 
-        async def add(port: SumSession, said: SumVector) -> None:
+        async def add(port: SumSession, vector: SumVector) -> None:
             async with slots:
                 with self._refusals(port):
-                    answer = await port.embed(number, said.query, said.length, moves)
-                self._gate.receive_vector(number, port.name, said)
+                    answer = await port.embed(number, vector.query, vector.length, moves)
+                self._gate.receive_vector(number, port.name, vector)
                 try:
-                    said.check(answer, self.rows[port.name])
+                    vector.check(answer, self.rows[port.name])
                 except DataError as error:
                     raise OwnerFaultError(f"{port.name}: {error.cause}", error.remedy) from None
                 np.add(total, answer, out=total)
@@ -186,36 +187,37 @@ class SumRound:
         """Ask for the total alone, in the phases of docs/decisions/005.
 
         Args:
-            vector: what is asked for.
-            security: how many owners may drop out, and how many collude.
+            vector: the vector that is asked for.
+            security: how many owners may drop out, and how many may collude.
             plan_for: noise that owners add.
 
         Raises:
             QuorumError: too few owners are left.
-            SecureAggregationError: too few answered a phase, or the sum failed a check; nothing is opened.
-            DataError: they have more rows than sums can hold.
-            ConfigError: nothing is promised: sums that do not fit 64 bits, or too coarse a step.
+            SecureAggregationError: too few owners answered a phase, or the sum failed a check; nothing is
+                opened.
+            DataError: the owners have more rows than sums can hold.
+            ConfigError: the sums do not fit 64 bits, or the step is too coarse for the promised privacy.
         """
         parameters, plan, keys = await self._agree(vector, security, plan_for)
         number, length = self._number, vector.length
         aggregator = CuratorAggregator(parameters, {name: key for name, (_, key) in keys.items()})
         slots = _slots(length)
 
-        async def advertise(port: SumSession, said: Sequence[KeyBinding]) -> None:
-            aggregator.advertised(_of(port, await port.advertise(number, said)))
+        async def advertise(port: SumSession, bindings: Sequence[KeyBinding]) -> None:
+            aggregator.advertised(_own_message(port, await port.advertise(number, bindings)))
 
-        known = [] if parameters.neighbours else [binding for binding, _ in keys.values()]
-        await self._ask(number, advertise, known)
+        all_bindings = [] if parameters.neighbours else [binding for binding, _ in keys.values()]
+        await self._ask(number, advertise, all_bindings)
         roster = aggregator.roster()
 
         async def share(port: SumSession, name: str) -> None:
-            said = aggregator.roster_of(name)
+            own_roster = aggregator.roster_of(name)
             if parameters.neighbours:
-                bindings = tuple(keys[each][0] for each in aggregator.known_to(name))
-                said = dataclasses.replace(said, keys=bindings)
-            aggregator.shared(_of(port, await port.share(number, said)))
+                bindings = tuple(keys[other][0] for other in aggregator.known_to(name))
+                own_roster = dataclasses.replace(own_roster, keys=bindings)
+            aggregator.shared(_own_message(port, await port.share(number, own_roster)))
 
-        await self._phase(number, share, [each.sender for each in roster.advertisements])
+        await self._phase(number, share, [message.sender for message in roster.advertisements])
         deliveries = aggregator.deliveries()
         self._gate.expect(number, deliveries, vector, plan.event)
         self._before_vectors()
@@ -223,7 +225,7 @@ class SumRound:
         async def mask(port: SumSession, name: str) -> None:
             async with slots:
                 with self._refusals(port):
-                    message = _of(port, await port.mask(number, deliveries[name], length))
+                    message = _own_message(port, await port.mask(number, deliveries[name], length))
                 self._gate.receive_vector(number, name, vector, plan.event)
                 aggregator.masked(message)
 
@@ -231,25 +233,25 @@ class SumRound:
         survivors = aggregator.survivors()
 
         async def endorse(port: SumSession, _: str) -> None:
-            aggregator.endorsed(_of(port, await port.endorse(number, survivors)))
+            aggregator.endorsed(_own_message(port, await port.endorse(number, survivors)))
 
         await self._phase(number, endorse, survivors.owners)
         endorsements = aggregator.endorsements()
 
         async def unmask(port: SumSession, _: str) -> None:
-            aggregator.unmasked(_of(port, await port.unmask(number, endorsements)))
+            aggregator.unmasked(_own_message(port, await port.unmask(number, endorsements)))
 
         await self._phase(number, unmask, survivors.owners)
-        found = await in_thread(aggregator.total)  # seconds, for a hundred owners
-        total = self._total(found.owners, found.steps)
+        opened = await in_thread(aggregator.total)  # takes seconds for a hundred owners
+        total = self._total(opened.owners, opened.steps)
         vector.check_total(total.steps, total.rows, parameters.noise_tail)
-        # Every survivor's share is in it, also those that the plan does not count on.
+        # The noise of every survivor is in the total, also of owners that the plan does not count on.
         deviation = plan.share * math.sqrt(len(total.owners))
         return dataclasses.replace(total, deviation=deviation, event=plan.event)
 
     @contextlib.contextmanager
     def _refusals(self, port: SumSession) -> Iterator[None]:
-        """Note an owner that sends no vector, and says so: whatever else comes, one may have left."""
+        """Note an owner that refuses to send a vector; after any other error the vector may have left."""
         try:
             yield
         except REFUSALS:
@@ -259,19 +261,19 @@ class SumRound:
     async def _agree(
         self, vector: SumVector, security: Security, plan_for: PlanFor
     ) -> tuple[Parameters, NoisePlan, dict[str, SignedWith]]:
-        """Open an aggregation with every owner that is there.
+        """Open an aggregation with every owner that is in the run.
 
-        Nobody can take part without everybody's signing key, so an owner that gives none is left out and the
-        others are asked again, under the next name: it is no drop-out, the noise is planned without it.
+        Every owner needs all signing keys, so an owner that gives no key is left out and the other owners are
+        asked again, under the next number. That owner is no drop-out: the noise is planned without it.
 
         Returns:
             The parameters, the noise, and signing keys in the order of names.
         """
 
-        async def propose(port: SumSession, said: Parameters) -> SignedWith:
+        async def propose(port: SumSession, parameters: Parameters) -> SignedWith:
             moves = one_owner_moves(self._held, masked=True)
-            binding = await port.propose(self._number, said, vector.query, moves)
-            return binding, self._key(port.name, binding, said.run)
+            binding = await port.propose(self._number, parameters, vector.query, moves)
+            return binding, self._key(port.name, binding, parameters.run)
 
         while True:
             self._check_rows(vector)
@@ -285,7 +287,7 @@ class SumRound:
                 return parameters, plan, keys
 
     def _parameters(self, vector: SumVector, security: Security, noise: float) -> Parameters:
-        """Choose with how many each owner shares masks, and no more bits than the sum needs."""
+        """Choose the number of neighbours that share masks, and no more bits than the sum needs."""
         names = tuple(self.owners)
         neighbours, threshold = sharing(len(names), security.dropouts, security.colluders)
         widest = Parameters(
@@ -304,7 +306,7 @@ class SumRound:
         return dataclasses.replace(widest, bits=max(8, widest.largest_total.bit_length() + 1))
 
     def _key(self, name: str, binding: KeyBinding, aggregation: str) -> Ed25519PublicKey:
-        """An owner's signing key, if it is one."""
+        """Check an owner's signing key and return it."""
         try:
             if self._identity is None:
                 whose, key = binding.owner, Ed25519PublicKey.from_public_bytes(binding.key)
@@ -318,15 +320,15 @@ class SumRound:
         return key
 
     async def _ask(
-        self, number: int, call: Callable[[SumSession, Argument], Awaitable[Answer]], said: Argument
+        self, number: int, call: Callable[[SumSession, Argument], Awaitable[Answer]], argument: Argument
     ) -> dict[str, Answer]:
-        """Ask everybody the same."""
-        return await self._roster.ask(number, call, dict.fromkeys(self._roster.names, said))
+        """Ask every owner the same question."""
+        return await self._roster.ask(number, call, dict.fromkeys(self._roster.names, argument))
 
     async def _phase(
         self, number: int, call: Callable[[SumSession, str], Awaitable[None]], names: Sequence[str]
     ) -> None:
-        """Ask those of the owners that are still there."""
+        """Ask the named owners that are still in the run."""
         await self._roster.ask(number, call, {name: name for name in names})
 
     def _total(self, owners: Iterable[str], steps: Steps) -> SumTotal:
@@ -337,7 +339,7 @@ class SumRound:
         return SumTotal(names, sum(self.rows[name] for name in names), steps)
 
     def _check_quorum(self) -> None:
-        """Stop where too few owners are left."""
+        """Raise an error if too few owners are left."""
         if (shortfall := self._roster.below_quorum()) is not None:
             secure = self._least > self._quorum
             raise QuorumError(
@@ -347,7 +349,7 @@ class SumRound:
             )
 
     def _check_rows(self, vector: SumVector) -> None:
-        """Stop where a sum would not be exact in float64; an owner that alone has so many rows leaves."""
+        """Raise an error if a sum is not exact in float64; an owner that alone has too many rows leaves."""
         most = min(map(row_limit, vector.maps), default=2**52)
         for name in self.owners:
             if self.rows[name] > most:
@@ -360,13 +362,13 @@ class SumRound:
             )
 
 
-def _of(port: SumSession, message: Message) -> Message:
-    """The message, if it is the owner's own: some have no signature."""
+def _own_message(port: SumSession, message: Message) -> Message:
+    """Check that a message names the owner that sent it: some messages have no signature."""
     if message.sender != port.name:
         raise OwnerFaultError(f"{port.name} speaks for {message.sender!r}", "Check its software.")
     return message
 
 
 def _slots(length: int) -> asyncio.Semaphore:
-    """Semaphore for the number of vectors that may be on their way at once."""
+    """Semaphore that limits the vectors on their way at the same time."""
     return asyncio.Semaphore(max(1, _IN_FLIGHT_BYTES // (8 * length)))

@@ -1,6 +1,6 @@
-"""The session through which a run of sums reaches an owner, whatever the connection.
+"""Session by which a run of sums talks to an owner, over any connection.
 
-No answer is kept: sums are not for the curator's disk (docs/decisions/006).
+No answer is stored: exact sums must not reach the curator's disk (docs/decisions/006).
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from fedkme.sums.values import SumQuery
 
 
 class SumSession(RunSession):
-    """One owner as a run of sums sees it; `number` counts questions, from 1.
+    """Session of one owner in a run of sums; `number` counts questions, from 1.
 
     Every call may raise `OwnerLostError`, `OwnerFaultError`, `BudgetError` or `PolicyError`; the run then
-    goes on without the owner, where the number of those that are left allows it.
+    goes on without the owner if enough owners are left.
     """
 
     async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:
-        """Ask for a plain vector of sums, which one owner moves by so many rows' worth at most."""
+        """Ask for a plain vector of sums; `moves` is the number of rows by which one owner can move a sum."""
         return (await self._words(number, AskSums(query, moves), length)).view(np.int64)
 
     async def propose(
         self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
     ) -> KeyBinding:
-        """Propose an aggregation; returns the owner's signing key."""
+        """Propose an aggregation; return the owner's signing key."""
         return await self._ask(number, Proposal.of(parameters, query, moves), KeyBinding)
 
     async def advertise(self, number: int, keys: Sequence[KeyBinding]) -> Advertisement:

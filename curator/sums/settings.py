@@ -1,4 +1,4 @@
-"""Settings of runs of sums on the curator's side."""
+"""Settings of runs of sums, on the curator's side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedkme.protocols import NO_EXACT_TOTALS
 
 
 class SecuritySettings(Settings):
-    """Secure aggregation, docs/decisions/005: the curator sees totals with owners' noise in them alone."""
+    """Settings of secure aggregation (docs/decisions/005): totals reach the curator with owners' noise."""
 
     dropouts: int = Field(0, ge=0)
     """D: owners that may be missing at the end; with more the run ends without a result."""
@@ -41,6 +41,6 @@ class SumSettings(Settings):
     security: SecuritySettings | None = None
     """Secure aggregation; None: owners trust the curator with plain sums of their rows."""
     quorum: int = Field(1, ge=1)
-    """Owners that a release needs, at least."""
+    """Fewest owners that a release needs."""
     most_epsilon: float | None = Field(None, gt=0)
-    """The largest epsilon that a consumer may ask for; none: owners' policies alone decide."""
+    """The largest epsilon that a consumer may ask for; None: owners' policies alone decide."""

@@ -1,1 +1,1 @@
-"""State of a curator as those who watch it see it, from its store, its records and what it reports."""
+"""State of a curator for the page to watch, from its store, its records and its reports."""

@@ -1,4 +1,4 @@
-"""Figures of the ledger for who watches: rows that came, the privacy matrix, the budget; read as it grows."""
+"""Figures of the ledger for the page to watch, read as it grows: rows that came, privacy, budget."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from fedkme.store import LedgerLine, Store
 from fedkme.watch.state import BudgetUse, Learned
 
 DELTA = 1e-5
-"""Delta at which epsilons are stated, as `fedkme audit ledger` does."""
+"""Delta at which epsilons are stated, as in `fedkme audit ledger`."""
 REST = 10.0
-"""Part of the time that accountants leave to others: what took a second is computed again after ten."""
+"""Pause between two computations of accountants, relative to the time of one: ten seconds after one
+second."""
 _LATEST = 12
-"""Runs of which the budget's curve has a point each."""
+"""Latest runs, each with a point on the budget's curve."""
 
 
 class LedgerFigures:
-    """Reads a ledger as far as it has not; for one thread at a time."""
+    """Figures of a ledger, which is read incrementally; for one thread at a time."""
 
     def __init__(self, store: Store, budget: Budget | None) -> None:
         self.learned: tuple[Learned, ...] = ()
@@ -47,7 +48,7 @@ class LedgerFigures:
         self._epsilons: dict[tuple[Event, ...], float] = {}
 
     def read(self) -> None:
-        """Take in new lines; figures of accountants follow when they are due.
+        """Read new lines; the accountants' figures are computed when they are due.
 
         Raises:
             StoreError: the store cannot be read.
@@ -63,7 +64,7 @@ class LedgerFigures:
             self._due = time.monotonic() + REST * (time.monotonic() - begun)
 
     def rows(self, run: str) -> dict[str, int]:
-        """Rows that came of each owner in a run, in boxes or not."""
+        """Rows that came of each owner in a run, plain or sealed."""
         return {owner: max(kinds.values()) for owner, kinds in self._rows.get(run, {}).items()}
 
     def came(self, run: str) -> tuple[tuple[float, int], ...]:
@@ -71,10 +72,10 @@ class LedgerFigures:
         return tuple(self._came.get(run, ()))
 
     def _take(self, lines: Sequence[LedgerLine]) -> None:
-        for kept, line in zip(lines, disclosures_in(each.line for each in lines), strict=True):
-            self._lines.append((kept.written, line))
+        for entry, line in zip(lines, disclosures_in(entry.line for entry in lines), strict=True):
+            self._lines.append((entry.written, line))
             if line.observer == CURATOR and not is_validation(line.protected):
-                self._count(kept.written, line)
+                self._count(entry.written, line)
         self._read = lines[-1].seq
 
     def _count(self, at: float, line: Disclosure) -> None:
@@ -89,7 +90,7 @@ class LedgerFigures:
             self._came[run].append((at, rows))
 
     def _compute(self) -> None:
-        from fedkme.privacy.accountants import Sound, matrix  # slow to import: only where there is a ledger
+        from fedkme.privacy.accountants import Sound, matrix  # slow to import, so only where a ledger is read
 
         cells = matrix((line for _, line in self._lines), Sound(), DELTA)
         self.learned = tuple(
@@ -109,27 +110,27 @@ class LedgerFigures:
             )
 
     def _spent(self, budget: Budget) -> Iterator[tuple[float, float]]:
-        """Cost of owners' rows towards other owners after each of the latest runs that cost some."""
-        told = [
+        """Cost of owners' rows towards other owners, after each of the latest runs with such a cost."""
+        charges = [
             (at, line)
             for at, line in self._lines
             if line.observer == OWNERS and not is_validation(line.protected)
         ]
-        last = {_whole(line.run): place for place, (_, line) in enumerate(told)}
+        last = {_whole(line.run): place for place, (_, line) in enumerate(charges)}
         for place in sorted(last.values())[-_LATEST:]:
-            yield told[place][0], self._epsilon([line for _, line in told[: place + 1]], budget.delta)
+            yield charges[place][0], self._epsilon([line for _, line in charges[: place + 1]], budget.delta)
 
-    def _epsilon(self, told: Sequence[Disclosure], delta: float) -> float:
-        """Most that any owner's rows cost, as `check_owners` counts it."""
+    def _epsilon(self, lines: Sequence[Disclosure], delta: float) -> float:
+        """Largest epsilon over the owners' rows, as `check_owners` counts it."""
         from fedkme.privacy.accountants import Sound, paid
 
-        names = {line.protected for line in told if line.protected != OWNERS} or {OWNERS}
-        costs = {tuple(paid(d for d in told if d.protected in (OWNERS, name))) for name in names}
+        names = {line.protected for line in lines if line.protected != OWNERS} or {OWNERS}
+        costs = {tuple(paid(d for d in lines if d.protected in (OWNERS, name))) for name in names}
         for events in costs - self._epsilons.keys():
             self._epsilons[events] = Sound().epsilon(events, delta).epsilon
         return max(self._epsilons[events] for events in costs)
 
 
 def _whole(run: str) -> str:
-    """Name of the run that a part of it, such as the sketch of its cells, belongs to."""
+    """Name of the run, from its name or the name of a part of it, such as the sketch of its cells."""
     return run.partition("/")[0]

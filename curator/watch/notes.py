@@ -1,7 +1,7 @@
-"""Notes on runs that are open, from what the curator reports of them: a fold over its events.
+"""Notes on open runs, folded from the events that the curator reports.
 
-A curator that starts again repeats a run from its journal and reports it again, so that nothing of this is
-kept.
+A curator that restarts repeats a run from its journal and reports the run's events again, so notes need no
+storage.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class RunNotes:
     """Part of a run's state that only its process knows.
 
     Attributes:
-        protocol: by its name.
-        began: Unix seconds.
+        protocol: the protocol's name.
+        began: when the run began, Unix seconds.
         done: rounds that are over.
-        rounds: in all; 0 where nobody knows.
-        fraction: of a release's work.
-        stage: of it, in words.
-        progressed: when one of the three last changed.
-        plan: what is expected, in words.
+        rounds: rounds in all; 0 where the number is not known.
+        fraction: finished part of a release's work.
+        stage: stage of a release's work, in words.
+        progressed: when rounds, fraction or stage last changed, Unix seconds.
+        plan: forecast of the run, in words.
         faults: number of the error and line of each owner that left, by name.
-        reason: why it ended as it did.
+        reason: why the run ended as it did.
     """
 
     protocol: str = ""
@@ -46,7 +46,7 @@ class RunNotes:
 
 
 def noted(notes: Notes, at: float, event: str, fields: Mapping[str, Any]) -> Notes:
-    """Take in what the curator reported at a time, Unix seconds."""
+    """Update the notes by an event that the curator reported at a time, Unix seconds."""
     run = fields.get("run", "")
     change = _CHANGES.get(event)
     if not run or change is None:
@@ -55,7 +55,7 @@ def noted(notes: Notes, at: float, event: str, fields: Mapping[str, Any]) -> Not
 
 
 def rounds_of(protocol: str, rows: int) -> int:
-    """Number of rounds of a run for so many rows; 0 where it is not known before."""
+    """Number of rounds of a run for `rows` rows; 0 where the number is not known before the run."""
     row = PROTOCOLS.get(protocol)
     return 0 if row is None or row.family == "sums" else rows if row.family == "auction" else 1
 
@@ -79,7 +79,7 @@ def _planned(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
     return replace(notes, plan=fields["line"])
 
 
-def _left(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
+def _owner_left(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
     return replace(notes, faults={**notes.faults, fields["owner"]: (fields["code"], fields["line"])})
 
 
@@ -92,13 +92,13 @@ _CHANGES: Mapping[str, Callable[[RunNotes, float, Mapping[str, Any]], RunNotes]]
     "round": _round,
     "progress": _progress,
     "planned": _planned,
-    "owner_left": _left,
+    "owner_left": _owner_left,
     "ended": _ended,
 }
 
 
 def event_of(at: float, event: str, fields: Mapping[str, Any]) -> News | None:
-    """Tell an event in words; None for one that is nobody's news."""
+    """Turn an event into news for the page; None for an event that is no news."""
     run, owner, line = (str(fields.get(name, "")) for name in ("run", "owner", "line"))
     match event:
         case "run":

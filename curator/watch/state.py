@@ -1,4 +1,4 @@
-"""State of a curator's runs: what store, records and notes say, as one value."""
+"""State of a curator's runs, as one value from its store, records and notes."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from fedkme.watch.state import News, OwnerState, OwnerStatus, RunState, Watched
 from fedkme.wire.journals import run_document_from_bytes
 
 MOST_ENDED = 20
-"""Runs that are over and shown."""
+"""Number of finished runs that are shown."""
 MOST_EVENTS = 40
 _STATES: Mapping[int, OwnerState] = {
     ApprovalError.code: "approval",
     PolicyError.code: "refused",
     BudgetError.code: "refused",
 }
-"""States of owners that left a run, by the number of the error with which they did; any other is lost."""
+"""States of owners that left a run, by the number of their error; with any other error the state is lost."""
 
 PATIENCE_S = 1.0
-"""Time after which a question counts as waiting for its answer: rounds take milliseconds."""
+"""Seconds after which a question is shown as waiting for its answer: rounds take milliseconds."""
 
 
 class CuratorWatch:
-    """State of a curator; it hears what is reported in one thread, and any other may ask for it."""
+    """State of a curator; one thread reports events to it, and any other thread may read it."""
 
     def __init__(self, settings: CuratorSettings, store: Store) -> None:
-        """Begin with what the store holds, news of its last runs included; owners are here until `attend`."""
+        """Begin with the runs of the store and their news; every owner counts as here until `attend`."""
         self._settings = settings
         self._store = store
         self._members: Members | None = None
@@ -54,22 +54,22 @@ class CuratorWatch:
         self._events.extend(sorted(self._past(), key=lambda news: -news.at)[:MOST_EVENTS])
 
     def attend(self, members: Members) -> None:
-        """Look from now on who is here, and who was asked what."""
+        """Show, from now on, which owners are here and which questions they were asked."""
         self._members = members
 
     def hear(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Take in what the curator reports."""
+        """Take in an event that the curator reports."""
         now = time.time()
         self._notes = noted(self._notes, now, event, fields)
         if (news := event_of(now, event, fields)) is not None:
             self._events.appendleft(news)
 
     def state(self) -> Watched:
-        """The state now.
+        """Compute the current state.
 
         Raises:
             StoreError: the store cannot be read.
-            LedgerError: the ledger cannot.
+            LedgerError: the ledger cannot be read.
         """
         with self._lock:
             self._figures.read()
@@ -77,19 +77,19 @@ class CuratorWatch:
             last = self._store.runs(latest=MOST_ENDED + len(rows))
             over = [row for row in last if row.status not in OPEN][-MOST_ENDED:]
             runs = sorted(rows, key=lambda row: -row.opened) + over[::-1]
-            here = None
+            connections = None
             if self._members is not None:
-                here = {each.name: each for each in self._members.connections()}
+                connections = {owner.name: owner for owner in self._members.connections()}
             return Watched(
                 self._settings.name,
                 time.time(),
-                tuple(self._run(row, here) for row in runs),
+                tuple(self._run(row, connections) for row in runs),
                 self._figures.learned,
                 self._figures.spending,
                 tuple(self._events.copy()),
             )
 
-    def _run(self, row: RunRow, here: Mapping[str, OwnerConnection] | None) -> RunState:
+    def _run(self, row: RunRow, connections: Mapping[str, OwnerConnection] | None) -> RunState:
         document, notes = run_document_from_bytes(row.document), self._notes.get(row.run, RunNotes())
         record = {} if row.status in OPEN else self._record(row.run)
         kind = kind_of(document)
@@ -115,7 +115,7 @@ class CuratorWatch:
             choice.accessed if choice else 0,
             self._figures.came(row.run),
             notes.reason or record.get("reason") or "",
-            lanes=tuple(self._lanes(row, document, notes, record, here)),
+            lanes=tuple(self._lanes(row, document, notes, record, connections)),
         )
 
     def _lanes(
@@ -124,15 +124,15 @@ class CuratorWatch:
         document: RunDocument,
         notes: RunNotes,
         record: Mapping[str, Any],
-        here: Mapping[str, OwnerConnection] | None,
+        connections: Mapping[str, OwnerConnection] | None,
     ) -> Iterator[OwnerStatus]:
-        """Lanes of the owners that a run began with, or may begin with."""
+        """Status of each owner that a run began with, or may begin with."""
         faults = {fault["owner"]: (fault["code"], fault["line"]) for fault in record.get("faults", ())}
         faults |= notes.faults
         came = self._figures.rows(row.run)
         rows = record.get("owner_rows") or (self._members.sizes() if self._members is not None else {})
         begun = {*document.owners, *document.missing, *faults, *came}
-        expected = {*self._settings.owners, *(here or {})} if row.status in OPEN else rows.keys()
+        expected = {*self._settings.owners, *(connections or {})} if row.status in OPEN else rows.keys()
         for owner in sorted(begun or expected):
             if owner in faults:
                 code, line = faults[owner]
@@ -140,14 +140,14 @@ class CuratorWatch:
                     owner, _STATES.get(code, "lost"), line, rows=rows.get(owner), seen=came.get(owner, 0)
                 )
                 continue
-            connection = None if here is None else here.get(owner)
-            lane = _lane(owner, row, connection, bool(document.owners), here is None)
+            connection = None if connections is None else connections.get(owner)
+            lane = _lane(owner, row, connection, bool(document.owners), connections is None)
             yield OwnerStatus(
                 owner, lane.state, lane.why, lane.since, lane.due, rows.get(owner), came.get(owner, 0)
             )
 
     def _past(self) -> Iterator[News]:
-        """News of runs that an earlier process reported, as far as the journal has them."""
+        """News of runs from earlier processes, as far as the store has them."""
         for row in self._store.runs(latest=MOST_ENDED):
             yield News(row.opened, f"accepted for {row.peer}", row.run)
             if row.ended is not None:
@@ -155,7 +155,7 @@ class CuratorWatch:
                 yield News(row.ended, "is over", row.run, why=": ".join(filter(None, (row.status, reason))))
 
     def _record(self, run: str) -> Mapping[str, Any]:
-        """Record of a run that is over; empty where there is none."""
+        """Read the record of a finished run; empty where there is none."""
         if run not in self._records:
             path: Path = self._settings.directory / run / "record.json"
             try:
@@ -168,7 +168,7 @@ class CuratorWatch:
 def _lane(
     owner: str, row: RunRow, connection: OwnerConnection | None, begun: bool, present: bool
 ) -> OwnerStatus:
-    """Lane of an owner that is in the run, or may come to it."""
+    """Status of an owner that is in the run, or may join it."""
     if row.status not in OPEN:
         return OwnerStatus(owner, "done")
     question = None if connection is None else connection.question(row.run)

@@ -1,4 +1,4 @@
-"""Issue 17, A8: runs that are over leave a curator's journal; a question asked again has the same answer."""
+"""Finished runs leave a curator's journal; a question that is asked again has the same answer."""
 
 from __future__ import annotations
 
@@ -56,17 +56,20 @@ class Served:
         figures = LedgerFigures(self.store, None)
         figures.read()
         spent = tuple(paid(line for line in OwnersSpent(self.store).lines() if line.observer == OWNERS))
-        told = [(f"{each.protected} {each.observer} {each.rows}", each.epsilon) for each in figures.learned]
-        return [*told, ("spent", Sound().epsilon(spent, 1e-5).epsilon)]
+        learned = [
+            (f"{figure.protected} {figure.observer} {figure.rows}", figure.epsilon)
+            for figure in figures.learned
+        ]
+        return [*learned, ("spent", Sound().epsilon(spent, 1e-5).epsilon)]
 
 
-def test_budgets_lists_and_requests_are_as_they_were(tmp_path: Path) -> None:
+def test_archiving_changes_no_budget_list_or_request(tmp_path: Path) -> None:
     served = Served(tmp_path / "journal.db", 9)
     store = served.store
-    before, told = served.costs(), disclosures_in(line.line for line in store.ledger())
+    before, disclosures = served.costs(), disclosures_in(line.line for line in store.ledger())
     assert archive_finished(store, shortened, runs=2) == 3
     assert served.costs() == before
-    assert matrix(told, Sound(), 1e-5) == matrix(
+    assert matrix(disclosures, Sound(), 1e-5) == matrix(
         disclosures_in(line.line for line in store.ledger()), Sound(), 1e-5
     )
     queue = RunQueue(store, nobody, 1)
@@ -75,15 +78,15 @@ def test_budgets_lists_and_requests_are_as_they_were(tmp_path: Path) -> None:
         (f"run-{number}", 5, "complete", "summary") for number in range(9)
     ]
     for number, document in enumerate(served.documents):
-        asked = queue.asked_before("lab", number.to_bytes(16))
-        assert asked is not None
-        assert run_document_to_bytes(asked.document) == document
-    kept = sum(len(row.document) for row in store.runs()[:6])
-    assert kept < sum(map(len, served.documents[:6])) / 3
+        run = queue.asked_before("lab", number.to_bytes(16))
+        assert run is not None
+        assert run_document_to_bytes(run.document) == document
+    size = sum(len(row.document) for row in store.runs()[:6])
+    assert size < sum(map(len, served.documents[:6])) / 3
     store.close()
 
 
-def test_an_archive_that_is_gone_refuses_what_needs_it_alone(tmp_path: Path) -> None:
+def test_a_missing_archive_refuses_only_requests_that_need_it(tmp_path: Path) -> None:
     served = Served(tmp_path / "journal.db", 5)
     before = served.costs()
     archive_finished(served.store, shortened, runs=2)

@@ -1,4 +1,4 @@
-"""Exchange of heads when a run is over: what is an owner's failure, and what the curator's own."""
+"""Exchange of heads when a run is over: failures of owners, and failures of the curator itself."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ def certified(party: OwnerParty) -> RunManager:
     ],
     ids=["owner's head", "own head", "owner's signature"],
 )
-async def test_a_full_disk_of_the_curator_is_no_failure_of_an_owner(
-    room: Callable[[str, bytes], bool],
-) -> None:
+async def test_a_full_disk_of_the_curator_is_not_an_owners_fault(room: Callable[[str, bytes], bool]) -> None:
     # HeadExchange.after: "StoreError: the curator's store fails"; the run is left for a later process, which
     # exchanges heads again.
     exchange = Exchange(identity(CURATOR))

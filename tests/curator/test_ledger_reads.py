@@ -1,4 +1,4 @@
-"""A curator whose ledger is long: a run reads no lines of runs before it (issue 17, item A8)."""
+"""Curator with a long ledger: a run reads no lines of earlier runs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def reading(patch: pytest.MonkeyPatch) -> list[int]:
     ledger = SqliteStore.ledger
 
     def noted(store: SqliteStore, after: int = 0) -> list[LedgerLine]:
-        found = ledger(store, after)
+        lines = ledger(store, after)
         if store._name == CURATOR:
-            read.append(len(found))
-        return found
+            read.append(len(lines))
+        return lines
 
     patch.setattr(SqliteStore, "ledger", noted)
     return read
@@ -77,7 +77,7 @@ def line(protected: str, observer: str, nonce: str) -> Disclosure:
     return Disclosure("run-1", 1, protected, observer, Gaussian(2.0), "replace-one", 1.0, nonce)
 
 
-def test_lines_that_owners_hear_are_found_whoever_they_are_about() -> None:
+def test_all_lines_that_owners_learn_are_read() -> None:
     store = MemoryStore(CURATOR)
     ledger, spent = stored_ledger(CURATOR, store), OwnersSpent(store)
     assert (spent.lines(), last_seq(store)) == ([], 0)

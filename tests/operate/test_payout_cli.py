@@ -170,7 +170,7 @@ def test_whatever_is_asked_payouts_stay_within_their_allowance(finished: Path, e
 
 def test_a_damaged_file_of_payouts_is_an_error(paid: Path) -> None:
     (paid / FILE).write_text('[{"asked": {}}]')
-    assert "is not one that a payout wrote" in refused(paid, "--method", "wins", "--epsilon", 0.1)
+    assert "was not written by a payout" in refused(paid, "--method", "wins", "--epsilon", 0.1)
 
 
 def test_owners_consent_to_payouts_by_their_budgets(tmp_path: Path) -> None:

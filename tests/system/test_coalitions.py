@@ -155,7 +155,7 @@ def test_owners_count_by_themselves_where_settings_say_so() -> None:
 
 
 def test_coalitions_need_a_sketch() -> None:
-    with pytest.raises(ValueError, match="right after a sketch"):
+    with pytest.raises(ValueError, match="coalitions need a sketch"):
         SummarySettings.model_validate({"cells": {"coalitions": True, "code_book": "seeds"}})
 
 

@@ -211,7 +211,7 @@ async def test_an_unforeseen_failure_is_told_to_the_curator_s_log_alone(
         raise ValueError(SECRET)
 
     monkeypatch.setattr(OwnerService, "_hello", fail)
-    monkeypatch.setattr(SummaryService, "_asked", fail)
+    monkeypatch.setattr(SummaryService, "_requested_run", fail)
     with caplog.at_level(logging.ERROR):
         async with market(tmp_path) as at, at.attend() if service == "Owners" else at.summarize() as stream:
             with contextlib.suppress(

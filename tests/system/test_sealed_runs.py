@@ -19,8 +19,8 @@ import curator.consumers.summary_service
 from consumer.runs import watching
 from consumer.sealed.keys import RunKeys
 from curator.run.record_files import MadeSummary, read_outcome
+from curator.runs.families.auctions import check_secret_draw
 from curator.summary.cells_settings import CellsSettings
-from curator.summary.secret_draws import check_secret_draw
 from curator.summary.settings import SummarySettings
 from fedkme.errors import ConfigError, ProtocolError, QuorumError, SealedBoxError
 from fedkme.exchange import Offer, Plan

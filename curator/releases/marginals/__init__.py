@@ -1,4 +1,4 @@
-"""Marginals over pooled one-hot products: in rounds by noisy counts, AIM, and independent columns.
+"""Marginals over pooled one-hot products: in rounds by noisy counts, by AIM, or independent columns.
 
 | method        | asks owners for                                  | curator                              |
 |---------------|--------------------------------------------------|--------------------------------------|
@@ -6,5 +6,5 @@
 | `aim`         | exact counts of the whole workload (CountOracle) | trusted: selects on exact errors     |
 | `independent` | noisy counts of single columns (NoisyOracle)     | need not be trusted                  |
 
-Sensitivities stand in fedkme.features.counts, the accounting in `budget`.
+Sensitivities are in fedkme.features.counts, the accounting is in `budget`.
 """

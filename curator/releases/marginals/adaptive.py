@@ -1,12 +1,12 @@
-"""AIM (McKenna, Mullins, Sheldon, Miklau 2022) over pooled counts, at a curator trusted with them.
+"""AIM (McKenna, Mullins, Sheldon, Miklau 2022) over pooled counts, at a curator trusted with exact counts.
 
-Measure the columns, then in rounds: fit a model; choose marginals of the workload that it answers worst, by
-the exponential mechanism on  w_S (||M_S - model's||_1 - sqrt(2/pi) sigma cells(S)) , where w_S counts the
-columns that S shares with the workload; measure them with noise. A marginal of many cells has to be wrong by
-more than the noise that measuring would add. When a round moved the model by less than its noise would, the
-next spends four times as much per marginal.
+AIM measures the columns first. Then each round fits a model, chooses the marginal of the workload that the
+model answers worst, by the exponential mechanism on w_S (||M_S - model's||_1 - sqrt(2/pi) sigma cells(S)) ,
+where w_S counts the columns that S shares with the workload, and measures this marginal with noise. A
+marginal of many cells has to be wrong by more than the noise that measuring adds. When a round moves the
+model by less than its noise would, the next round spends four times as much per marginal.
 
-Different from the paper: a round is fitted by `descent`, the budget is Gaussian DP and not zCDP, the relation
+Differences to the paper: a round is fitted by `descent`, the budget is Gaussian DP and not zCDP, the relation
 is replace-one (see `budget`), and the total is the public N. Owners are asked once, for the whole workload.
 """
 
@@ -31,19 +31,20 @@ from fedkme.features.counts import Clique
 from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
 
-Told = Callable[[str, str, float], None]
-"""Stage, a line, and how far the stage is, 0 to 1: of what is released alone."""
+ReportStage = Callable[[str, str, float], None]
+"""Progress callback: stage, a line, and the finished part of the stage, 0 to 1; it sees released values
+alone."""
 WORKLOAD_CELLS = 1 << 23
-"""Counts that an owner sends, at most."""
+"""Most counts that an owner sends."""
 
 
 WAYS, START = 3, 16
-"""Columns of a marginal of the workload; marginals a column that the budget would last for at the first
-round's noise."""
-_ONEWAY_SHARE = 0.1  # of the budget, for the columns at the start
-_SELECTION_SHARE = 0.1  # of a round's budget, for the choice
-_CELLS = 1 << 17  # of the model when the budget is spent; before that in proportion to what is spent
-_ITERATIONS = 300  # of fitting in a round
+"""Most columns of a marginal in the workload; number of marginals per column for which the budget would last
+at the first round's noise."""
+_ONEWAY_SHARE = 0.1  # share of the budget for the columns at the start
+_SELECTION_SHARE = 0.1  # share of a round's budget for the choice
+_CELLS = 1 << 17  # most cells of the model when the budget is spent; before that, in proportion to spending
+_ITERATIONS = 300  # iterations of the fit in a round
 
 
 async def aim(
@@ -53,17 +54,17 @@ async def aim(
     epsilon: float,
     delta: float,
     noise: NoiseSource,
-    told: Told = lambda *_: None,
+    report: ReportStage = lambda *_: None,
     ways: int = WAYS,
     start: int = START,
 ) -> MarginalRelease:
     """Run AIM on exact pooled counts of N public rows.
 
-    `told` hears of what is released alone; what it raises ends the release.
+    `report` gets released values alone; an error that it raises ends the release.
 
     Raises:
-        ConfigError: parameters out of range, or a domain too large.
-        DataError: counts that are not those of N rows.
+        ConfigError: a parameter is out of range, or the domain is too large.
+        DataError: the counts are not of N rows.
     """
     check_domain(sizes, ways, WORKLOAD_CELLS)
     budget = BudgetFilter(epsilon, delta)
@@ -83,7 +84,7 @@ async def aim(
 
     measure(columns, sigma)
     model = fit(sizes, measured, rows, _ITERATIONS)
-    piece = budget.left / (start * len(sizes))  # of the budget, for choosing and measuring one marginal
+    piece = budget.left / (start * len(sizes))  # budget for the choice and measurement of one marginal
     last = len(sizes) < 2
     while not last:
         if budget.left < 2 * piece:
@@ -98,14 +99,14 @@ async def aim(
         measure([chosen], sigma)
         before = model
         model = fit(sizes, measured, rows, _ITERATIONS, model)
-        told("measuring", f"{len(measured)} marginals measured", budget.spent / budget.total)
+        report("measuring", f"{len(measured)} marginals measured", budget.spent / budget.total)
         if _moved(before, model, chosen, rows) <= math.sqrt(2.0 / math.pi) * sigma * exact[chosen].size:
             piece *= 4.0
     return finished(sizes, ITERATIONS, model, measured, rows, budget)
 
 
 def _candidates(width: int, ways: int) -> dict[Clique, float]:
-    """Marginals of up to `ways` columns and their weights, shared columns summed over the workload.
+    """Marginals of up to `ways` columns, each with its weight: shared columns summed over the workload.
 
     A column is in C(width - 1, ways - 1) marginals of the workload, so w_S is that many times |S|; only
     proportions matter.
@@ -120,7 +121,7 @@ def _candidates(width: int, ways: int) -> dict[Clique, float]:
 def _affordable(
     candidates: Iterable[Clique], taken: set[Clique], sizes: Sequence[int], limit: float
 ) -> list[Clique]:
-    """Candidates that leave the model below the limit, or do not change it; one at least."""
+    """Candidates that keep the model's size below the limit, or do not change it; at least one."""
 
     def fits(clique: Clique) -> bool:
         inside = any(set(clique) <= set(other) for other in taken)

@@ -1,33 +1,33 @@
-"""Budget of an adaptive release: Gaussian DP, with a filter.
+"""Budget of an adaptive release: a filter for Gaussian DP.
 
-Relation: replace one row, N public. Everything is measured as mu of Gaussian DP (Dong, Roth, Su 2019): a
+Relation: replace one row, N public. All costs are measured as mu of Gaussian DP (Dong, Roth, Su 2019): a
 mechanism is mu-GDP if telling two neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
 
 - A marginal with noise sigma is a Gaussian of L2 sensitivity L2_STEP = sqrt(2), so mu^2 = 2 / sigma^2.
 - A choice of bounded range r is mu-GDP with mu = 2 Phi^-1(1 / (1 + e^(-r/2))), about 0.627 r and never more.
-- Squares add, and they add where each mechanism *and its noise* is chosen after seeing the answers before, as
-  long as their sum never exceeds what was set at the start (Smith and Thakurta 2022: a filter for Gaussian DP
-  costs nothing). AIM halves its noise by what it has seen: this is the theorem that lets it.
+- Squares add, even if each mechanism *and its noise* is chosen after seeing the earlier answers, as long as
+  their sum never exceeds the bound set at the start (Smith and Thakurta 2022: a filter for Gaussian DP costs
+  nothing). AIM halves its noise depending on earlier answers: this theorem allows it.
 
-The whole release is therefore one Gaussian of noise multiplier 1/mu, which is what `event` says and what the
-sound accountant charges: exactly epsilon at delta. Releases on mbi are mostly accounted with zCDP, which
-allows a sum of 1/sigma^2 smaller by a sixth at (1, 1e-5) and by a fifth at (0.3, 1e-5).
+The whole release is therefore one Gaussian of noise multiplier 1/mu: `event` says so and the sound accountant
+charges it, exactly epsilon at delta. Releases on mbi are mostly accounted with zCDP, which allows a sum of
+1/sigma^2 that is smaller by a sixth at (1, 1e-5) and by a fifth at (0.3, 1e-5).
 
 **A choice of range r is 2 Phi^-1(1/(1 + e^(-r/2)))-GDP.** The trade-off curves of its neighbours lie above
 those of two-point mechanisms with losses t and t - r, t in [0, r] (Dong, Durfee, Rogers 2020; see
-accountants.pld). Such a one is a test with a true positive rate p and a false positive rate q of equal odds
-ratio for all t: p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. It lies above the curve of
-mu-GDP if and only if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 + e^-x)): odd, and
-concave for x > 0 (van Zwet 1964: the logistic law has the heavier tails), so h' is even and falls with |x|,
-and h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do, and 2 h(r/2) <=
-h'(0) r.
+accountants.pld). A two-point mechanism is a test with a true positive rate p and a false positive rate q of
+equal odds ratio for all t: p/q = e^t and (1 - p)/(1 - q) = e^(t-r), so logit p - logit q = r. Its curve lies
+above that of mu-GDP if and only if Phi^-1(p) - Phi^-1(q) <= mu at its one vertex. Let h(x) = Phi^-1(1/(1 +
+e^-x)): odd, and concave for x > 0 (van Zwet 1964: the logistic law has the heavier tails), so h' is even and
+falls with |x|, and h(x + r) - h(x) is largest at x = -r/2, where it is 2 h(r/2). QED; no smaller mu will do,
+and 2 h(r/2) <= h'(0) r.
 
 **Selection.** The score of marginal S against a public table e (the model's answer) is w_S (||M_S - e||_1 - a
 constant), w_S >= 0. A replaced row moves ||M_S - e||_1 by at most ||M_S - M_S'||_1 <= L1_STEP = 2, in both
 directions for different S, so choosing S with probability proportional to exp(c score) has range 2 c L1_STEP
 max w = 4 c max w. (Add-remove, the relation of AIM's paper, has 1 in place of 2.) A sum of absolute
-differences is rounded by a part of itself, so each is cut to what `choose` would cut it to, before the
-constant is taken off: cutting moves neighbours no further apart, and what rounding adds stays within
+differences has a relative rounding error. So each sum is capped where `choose` would cap it, before the
+constant is subtracted: a cap moves neighbours no further apart, and the rounding error stays within
 CHOICE_SLACK.
 """
 
@@ -49,14 +49,14 @@ _ROUNDING = 1e-9
 
 
 def selection_cost(span: float) -> float:
-    """Least mu^2 of which every choice of bounded range `span` is mu-GDP."""
-    from scipy.special import expit, ndtri  # a fifth of a second that a start need not wait for
+    """Least mu^2 such that every choice of bounded range `span` is mu-GDP."""
+    from scipy.special import expit, ndtri  # the import takes a fifth of a second, so not at the start
 
     return float(2.0 * ndtri(expit(span / 2.0))) ** 2
 
 
 def selection_range(cost: float) -> float:
-    """The bounded range whose `selection_cost` this is."""
+    """Bounded range of the choices that have this `selection_cost`."""
     from scipy.special import log_ndtr
 
     half = math.sqrt(cost) / 2.0
@@ -69,26 +69,26 @@ def measurement_cost(sigma: float) -> float:
 
 
 def measurement_sigma(cost: float) -> float:
-    """The noise of one marginal whose `measurement_cost` this is."""
+    """Noise of the marginals that have this `measurement_cost`."""
     return L2_STEP / math.sqrt(cost)
 
 
 def selection_logits(
     errors: NDArray[np.float64], constants: NDArray[np.float64], weights: NDArray[np.float64], span: float
 ) -> NDArray[np.float64]:
-    """Logits of a choice of range `span`, the slack of its rounding with it; arguments as of `select`."""
+    """Logits of a choice of range `span`, rounding slack included; arguments are those of `select`."""
     rates = weights * (max(span - CHOICE_SLACK, 0.0) / (2.0 * L1_STEP * float(weights.max())))
     return np.asarray(np.minimum(rates * errors, LARGEST_LOGIT) - rates * constants)
 
 
 class BudgetFilter:
-    """A filter: refuses what would go over (epsilon, delta)."""
+    """Filter that refuses a payment beyond (epsilon, delta)."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        """Set what may be spent; epsilon >= 0 and delta in (0, 1) are of everything.
+        """Set the budget of the whole release; epsilon >= 0, delta in (0, 1).
 
         Raises:
-            ConfigError: out of range.
+            ConfigError: epsilon or delta is out of range.
         """
         self.multiplier = gaussian_sigma(epsilon, delta)
         self.total = self.multiplier**-2
@@ -97,14 +97,14 @@ class BudgetFilter:
 
     @property
     def left(self) -> float:
-        """mu^2 that is not spent."""
+        """Part of mu^2 that is not spent."""
         return max(0.0, self.total - self.spent)
 
     def measure(self, sigmas: Sequence[float]) -> None:
-        """Pay for marginals with noise, before they are asked for.
+        """Pay for noisy marginals, before they are asked for.
 
         Raises:
-            BudgetError: over the budget; nothing is paid.
+            BudgetError: the cost exceeds the budget; nothing is paid.
         """
         self._pay(math.fsum(measurement_cost(sigma) for sigma in sigmas))
         self._events += [Gaussian(sigma / L2_STEP) for sigma in sigmas]
@@ -121,13 +121,13 @@ class BudgetFilter:
 
         Args:
             errors: ||M_S - e_S||_1 of every candidate.
-            constants: what is taken off each, public.
+            constants: constants that are subtracted from the errors, public.
             weights: w_S, positive.
-            cost: mu^2.
-            noise: of the one uniform number.
+            cost: cost of the choice, mu^2.
+            noise: source of the one uniform number.
 
         Raises:
-            BudgetError: over the budget; nothing is paid or chosen.
+            BudgetError: the cost exceeds the budget; nothing is paid or chosen.
         """
         span = selection_range(cost)
         self._pay(cost)
@@ -137,12 +137,12 @@ class BudgetFilter:
 
     @property
     def event(self) -> Gaussian:
-        """Event of all that the budget allows: the one Gaussian that it cannot be told apart better than."""
+        """Event of the whole budget: the one Gaussian that dominates all measurements and choices."""
         return Gaussian(self.multiplier)
 
     @property
     def pieces(self) -> Composed:
-        """Events of what was done so far, one by one, for reading."""
+        """Events so far, one by one, for reading."""
         return Composed(tuple(self._events))
 
     def _pay(self, cost: float) -> None:

@@ -1,7 +1,7 @@
 """Fits of graphical models to noisy marginals: mirror descent on the junction tree (McKenna 2019).
 
-The same algorithm as the package mbi's `MirrorDescent`, with Armijo's rule, in numpy: mbi compiles a program
-for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests hold.
+The algorithm is that of `MirrorDescent` in the package mbi, with Armijo's rule, in numpy: mbi compiles a
+program for each set of cliques, half a minute on 100 pairs, and comes to the same model, as tests check.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ def fit(
     rows: int,
     iterations: int,
     start: Model | None = None,
-    told: Callable[[float], None] = lambda _: None,
+    report: Callable[[float], None] = lambda _: None,
 ) -> Model:
-    """The model of nearly the largest likelihood (and, of those, entropy) for noisy marginals.
+    """Fit the model of nearly largest likelihood (among equals, largest entropy) to noisy marginals.
 
     Args:
         sizes: codes of every column.
-        measurements: at least one; every column that is in none is uniform.
+        measurements: at least one; a column without a measurement is uniform.
         rows: N, public.
-        iterations: of mirror descent.
-        start: a model whose cliques the new ones contain; None: uniform.
-        told: hears how far the descent is, 0 to 1; what it raises ends the fit.
+        iterations: iterations of mirror descent.
+        start: model whose cliques are contained in the new cliques; None: uniform.
+        report: called with the finished part of the descent, 0 to 1; an error that it raises ends the fit.
 
     Raises:
-        ConfigError: the junction tree would be larger than MODEL_CELLS.
+        ConfigError: the junction tree would have more than MODEL_CELLS cells.
     """
     cliques = tuple(dict.fromkeys(measurement.clique for measurement in measurements))
     check_size(sizes, cliques)
-    # Measurements of one clique are as good as their mean weighted by precision.
+    # Measurements of one clique are equivalent to their mean weighted by precision.
     precision = {c: sum(m.sigma**-2 for m in measurements if m.clique == c) for c in cliques}
     target = {
         c: np.reshape(
@@ -76,5 +76,5 @@ def fit(
         else:
             step *= 0.5
         if number % _TELL == 0 or number == iterations:
-            told(number / iterations)
+            report(number / iterations)
     return Model(sizes, potentials)

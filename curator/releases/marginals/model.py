@@ -1,6 +1,6 @@
 """Graphical models of a table of codes (McKenna 2019): marginals and rows, in numpy on a junction tree.
 
-`descent` fits them. Everything is post-processing of noisy marginals and reads no row.
+`descent` fits the models. All functions are post-processing of noisy marginals and read no row.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fedkme.errors import ConfigError
 from fedkme.features.counts import Clique
 
 MODEL_CELLS = 1 << 21
-"""Cells of all tables of a junction tree, at most: 16 MiB, and a few times that while fitting."""
+"""Most cells of all tables of a junction tree: 16 MiB, and a few times as much while fitting."""
 
 
 class Model:
-    """A distribution over rows of codes: the calibrated junction tree of a fitted graphical model."""
+    """Distribution over rows of codes: the calibrated junction tree of a fitted graphical model."""
 
     def __init__(self, sizes: Sequence[int], potentials: dict[Clique, FloatArray]) -> None:
-        """Calibrate logarithms, a table for each clique, over columns of these sizes."""
+        """Calibrate potentials, a table of logarithms for each clique, over columns of these sizes."""
         self.sizes = tuple(sizes)
         self.cliques = tuple(potentials)
         self.potentials = potentials
@@ -39,7 +39,7 @@ class Model:
         letters = {column: i for i, column in enumerate(sorted(set(clique).union(*nodes)))}
         for node in nodes:
             table = self._beliefs[node]
-            if node in edges:  # given its separator from the part of the tree that stands before it
+            if node in edges:  # conditional on the separator from its parent
                 table = _conditional(table, node, edges[node])
             operands += [table, [letters[c] for c in node]]
         einsum: Any = np.einsum
@@ -47,33 +47,33 @@ class Model:
         return result
 
     def holds(self, clique: Clique) -> bool:
-        """Test whether one table of the tree has these columns."""
+        """Check whether one table of the tree has these columns."""
         return any(set(clique) <= set(node) for node in self._tree.order)
 
     def held(self, clique: Clique) -> FloatArray:
-        """`probabilities` of columns that one table of the tree holds, such as a clique of the model."""
+        """`probabilities` of columns that are in one table of the tree, such as a clique of the model."""
         node = _home(self._tree, self.sizes, clique)
         return _marginal(self._beliefs[node], node, clique)
 
     def sample(self, rows: int, generator: np.random.Generator) -> IntArray:
-        """Rows whose counts follow the model as closely as whole numbers can, (rows, columns) in any order.
+        """Draw rows whose counts follow the model as closely as whole numbers can, (rows, columns).
 
-        A column is drawn given those before it that share a table with it; within a group of equal
-        rows by systematic sampling, which keeps counts close to their expectation.
+        A column is drawn given the earlier columns of the same table. Within a group of equal rows systematic
+        sampling keeps counts close to their expectation.
         """
         codes = np.zeros((rows, len(self.sizes)), dtype=np.int64)
-        done: set[int] = set()
+        drawn: set[int] = set()
         for node in self._tree.order:
             table = self._beliefs[node]
             for column in node:
-                if column in done:
+                if column in drawn:
                     continue
-                given = tuple(c for c in node if c in done)
-                kept = (*given, column)
-                joint = _marginal(table, node, kept).reshape(-1, self.sizes[column])
+                given = tuple(c for c in node if c in drawn)
+                columns = (*given, column)
+                joint = _marginal(table, node, columns).reshape(-1, self.sizes[column])
                 parent = _index(codes, given, self.sizes)
                 codes[:, column] = _systematic(joint, parent, generator)
-                done.add(column)
+                drawn.add(column)
         return codes[generator.permutation(rows)]
 
 
@@ -86,7 +86,7 @@ def check_size(sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
     """Refuse a model that does not fit into memory.
 
     Raises:
-        ConfigError: it has more than MODEL_CELLS cells.
+        ConfigError: the model has more than MODEL_CELLS cells.
     """
     cells = model_cells(sizes, cliques)
     if cells > MODEL_CELLS:
@@ -98,7 +98,7 @@ def check_size(sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """Cliques of a junction tree, each after its parent, and the separator from it."""
+    """Cliques of a junction tree, each after its parent."""
 
     order: tuple[Clique, ...]
     parents: dict[Clique, Clique]
@@ -109,26 +109,26 @@ class _Tree:
 
 @functools.lru_cache(maxsize=4096)
 def _tree(sizes: tuple[int, ...], cliques: tuple[Clique, ...]) -> _Tree:
-    """Tree of largest separators (Prim), a part of its own for columns that no clique connects."""
-    left = _eliminated(sizes, cliques)
+    """Build the tree of largest separators (Prim); columns that no clique connects are separate trees."""
+    remaining = _eliminated(sizes, cliques)
     order: list[Clique] = []
     parents: dict[Clique, Clique] = {}
-    while left:
-        near = [(len(set(node) & set(other)), node, other) for node in left for other in order]
-        shared, node, parent = max(near, default=(0, min(left), ()))
+    while remaining:
+        near = [(len(set(node) & set(other)), node, other) for node in remaining for other in order]
+        shared, node, parent = max(near, default=(0, min(remaining), ()))
         if shared:
             parents[node] = parent
         else:
-            node = min(left)
+            node = min(remaining)
         order.append(node)
-        left.remove(node)
+        remaining.remove(node)
     return _Tree(tuple(order), parents)
 
 
 def _eliminated(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
-    """Nodes of a junction tree: greedy elimination of the column with the smallest table.
+    """Nodes of a junction tree, by greedy elimination of the column with the smallest table.
 
-    Quick, for weighing hundreds of candidates.
+    The function is fast enough to compare hundreds of candidates.
     """
     near: dict[int, set[int]] = {column: {column} for column in range(len(sizes))}
     for clique in cliques:
@@ -151,7 +151,7 @@ def _eliminated(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]
 def _calibrated(
     tree: _Tree, sizes: tuple[int, ...], potentials: dict[Clique, FloatArray]
 ) -> dict[Clique, FloatArray]:
-    """Beliefs of all nodes, probabilities that agree on separators: sum-product in logarithms."""
+    """Compute beliefs of all nodes by sum-product in logarithms: probabilities that agree on separators."""
     logs = {node: np.zeros([sizes[c] for c in node]) for node in tree.order}
     for clique, table in potentials.items():
         home = _home(tree, sizes, clique)
@@ -176,27 +176,27 @@ def _calibrated(
 
 @functools.lru_cache(maxsize=4096)
 def _home(tree: _Tree, sizes: tuple[int, ...], clique: Clique) -> Clique:
-    """The smallest node that holds a clique."""
+    """Find the smallest node that contains a clique."""
     return min((n for n in tree.order if set(clique) <= set(n)), key=lambda n: _cells(sizes, n))
 
 
 def _aligned(table: FloatArray, columns: Clique, node: Clique) -> FloatArray:
-    """A table over some of a node's columns, with axes of length 1 for the others."""
+    """Align a table over some of a node's columns to the node: axes of length 1 for the other columns."""
     places = sorted(range(len(columns)), key=lambda i: node.index(columns[i]))
     shape = iter(np.transpose(table, places).shape)
     return np.transpose(table, places).reshape([next(shape) if c in columns else 1 for c in node])
 
 
-def _marginal(table: FloatArray, node: Clique, kept: Clique) -> FloatArray:
-    """Sums over the columns of a node that are not kept, with axes in the order of those that are."""
-    left = [c for c in node if c in kept]
-    summed = table.sum(axis=tuple(i for i, c in enumerate(node) if c not in kept))
-    ordered: FloatArray = np.transpose(summed, [left.index(c) for c in kept])
+def _marginal(table: FloatArray, node: Clique, columns: Clique) -> FloatArray:
+    """Sum a node's table over all other columns; axes are in the order of `columns`."""
+    present = [c for c in node if c in columns]
+    summed = table.sum(axis=tuple(i for i, c in enumerate(node) if c not in columns))
+    ordered: FloatArray = np.transpose(summed, [present.index(c) for c in columns])
     return ordered
 
 
-def _log_marginal(table: FloatArray, node: Clique, kept: Clique) -> FloatArray:
-    axes = tuple(i for i, c in enumerate(node) if c not in kept)
+def _log_marginal(table: FloatArray, node: Clique, columns: Clique) -> FloatArray:
+    axes = tuple(i for i, c in enumerate(node) if c not in columns)
     largest = table.max(axis=axes, keepdims=True)
     summed: FloatArray = np.log(np.exp(table - largest).sum(axis=axes)) + largest.squeeze(axes)
     return summed
@@ -210,10 +210,10 @@ def _conditional(table: FloatArray, node: Clique, given: Clique) -> FloatArray:
 
 
 def _needed(tree: _Tree, wanted: set[int]) -> tuple[list[Clique], dict[Clique, Clique]]:
-    """Nodes that a marginal depends on, and the separators of those that have a parent among them.
+    """Nodes that a marginal depends on, and the separators of the nodes that have a parent among them.
 
-    A leaf that holds no wanted column beyond its separator sums to 1 given it; a root with one child and
-    no wanted column beyond that child's separator is in the child's belief.
+    A leaf without a wanted column beyond its separator sums to 1 given the separator; the child's belief
+    contains a root that has one child and no wanted column beyond that child's separator.
     """
     nodes = list(tree.order)
     parents = dict(tree.parents)
@@ -235,7 +235,7 @@ def _needed(tree: _Tree, wanted: set[int]) -> tuple[list[Clique], dict[Clique, C
 
 
 def _systematic(joint: FloatArray, parent: IntArray, generator: np.random.Generator) -> IntArray:
-    """A code for every row given its parent's index, (rows,)."""
+    """Draw a code for every row given its parent's index, (rows,)."""
     order = np.lexsort((generator.random(len(parent)), parent))
     groups = np.bincount(parent, minlength=len(joint))
     rank = np.arange(len(parent)) - (np.cumsum(groups) - groups)[parent[order]]

@@ -1,7 +1,7 @@
-"""Oracles that answer marginals: what an algorithm may ask, and the answers of tables in this process.
+"""Oracles that answer marginals: the interfaces of algorithms, and oracles over tables in this process.
 
-An algorithm is written against one of two interfaces. A `CountOracle` gives exact pooled counts to a curator
-that the owners trust with them. A `NoisyOracle` gives counts with noise, which may be added before anybody
+An algorithm uses one of two interfaces. A `CountOracle` gives exact pooled counts to a curator that the
+owners trust with exact counts. A `NoisyOracle` gives counts with noise, which may be added before any party
 sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
 """
 
@@ -20,31 +20,31 @@ from fedkme.releases.counts import Measurement
 
 
 class CountOracle(Protocol):
-    """Exact sums over all owners."""
+    """Oracle of exact sums over all owners."""
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
         """Pooled counts of every marginal, (cells,) each; one query to the owners."""
 
 
 class NoisyOracle(Protocol):
-    """Sums with Gaussian noise."""
+    """Oracle of sums with Gaussian noise."""
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
         """Pooled counts with independent noise; one query to the owners.
 
-        The noise of marginal i has standard deviation sigmas[i] in every cell, at least: owners that drop out
-        or lie must not make it smaller. What it has is in the answer.
+        The noise of marginal i has at least the standard deviation sigmas[i] in every cell: owners that drop
+        out or lie must not reduce the noise. The answer has the actual deviation.
         """
 
 
 class PooledOracle:
-    """Tables of codes of owners in this process, summed exactly."""
+    """`CountOracle` over owners' tables of codes in this process."""
 
     def __init__(self, owners: Sequence[IntArray], sizes: Sequence[int]) -> None:
-        """Keep owners' tables, (m_j, c) codes each, whose columns have so many codes.
+        """Keep owners' tables of codes, (m_j, c) each; `sizes` is the number of codes of each column.
 
         Raises:
-            DataError: no rows at all.
+            DataError: the tables have no rows.
         """
         if sum(len(codes) for codes in owners) < 1:
             raise DataError("there are no rows to count", "Leave owners without rows out of the release.")
@@ -59,14 +59,14 @@ class PooledOracle:
 
 
 class TrustedNoise:
-    """A `NoisyOracle` where a trusted curator adds the noise itself, once, to whole numbers."""
+    """`NoisyOracle` of a trusted curator, which adds the noise itself, once, to whole numbers."""
 
     def __init__(self, oracle: CountOracle, noise: NoiseSource) -> None:
         """Take an oracle of exact counts, and the curator's noise."""
         self._oracle, self._noise = oracle, noise
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
-        """Pooled counts with noise that is added here."""
+        """Pooled counts with the curator's noise."""
         if len(cliques) != len(sigmas):
             raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
         exact = await self._oracle.counts(cliques)
@@ -77,5 +77,5 @@ class TrustedNoise:
 
 
 def add_noise(counts: IntArray, sigma: float, noise: NoiseSource) -> FloatArray:
-    """Counts with Gaussian noise; neither rounded nor cut at 0, which is post-processing."""
+    """Add Gaussian noise to counts, without rounding or clipping at 0, which would be post-processing."""
     return counts.astype(np.float64) + noise.gaussian(sigma, counts.size)

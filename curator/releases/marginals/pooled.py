@@ -1,4 +1,4 @@
-"""Noisy pooled marginals and nothing else: one question of a mechanism, and releases of single columns."""
+"""One question for noisy pooled marginals, and the release of independent columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement
 
 PAIR_CELLS = 1 << 22
-"""Noisy counts that a question carries, at most."""
+"""Most noisy counts of one question."""
 ITERATIONS = 1000
 """Iterations of the last fit."""
 
@@ -41,11 +41,11 @@ async def measure(
     sigmas: Sequence[float],
     sizes: Sequence[int],
 ) -> list[Measurement]:
-    """Pay for one question, and ask it.
+    """Pay for one question, then ask it.
 
     Raises:
-        BudgetError: over the budget; nothing is asked.
-        DataError: an answer of another shape.
+        BudgetError: the cost exceeds the budget; nothing is asked.
+        DataError: an answer has another shape.
     """
     budget.measure(sigmas)
     answers = await oracle.noisy(cliques, sigmas)

@@ -1,4 +1,4 @@
-"""Release of marginals: a model to draw rows from, and what it cost."""
+"""Release of marginals: measurements, the model fitted to them, and the privacy cost."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class MarginalRelease:
 
     Attributes:
         sizes: codes of every column.
-        iterations: of fitting the model.
-        start: model that the fit starts from; None: the uniform one.
+        iterations: iterations of the model's fit.
+        start: model that the fit starts from; None: the uniform model.
         measurements: marginals with noise, to which the model is fitted.
-        others: marginals that the model was chosen by and is not fitted to; they are paid for, and answer
-            questions.
+        others: marginals by which the measurements were chosen, and to which the model is not fitted; they
+            are paid for, and answer questions.
         rows: N, public.
-        event: everything that was disclosed, under replace-one.
-        pieces: the same, one by one, for reading: choices depended on answers, so charge `event`.
+        event: event of the whole release, under replace-one.
+        pieces: events one by one, for reading: choices depended on answers, so charge `event`.
     """
 
     sizes: tuple[int, ...]
@@ -46,10 +46,10 @@ class MarginalRelease:
 
     @cached_property
     def model(self) -> Model:
-        """Model that is fitted to the measurements, when it is asked for.
+        """Model fitted to the measurements, on first use.
 
         Raises:
-            ConfigError: it would be too large.
+            ConfigError: the model would be too large.
         """
         return fit(self.sizes, self.measurements, self.rows, self.iterations, self.start)
 
@@ -59,7 +59,7 @@ class MarginalRelease:
         return tuple(measurement.clique for measurement in self.measurements)
 
     def sample(self, binning: Binning, rows: int, seed: int) -> Table:
-        """Synthetic rows in the columns of the schema; post-processing.
+        """Draw synthetic rows in the columns of the schema; post-processing.
 
         Raises:
             ConfigError: the binning has other columns than the model, or no rows are asked for.
@@ -83,6 +83,6 @@ def finished(
     budget: BudgetFilter,
     others: Sequence[Measurement] = (),
 ) -> MarginalRelease:
-    """A release of what was measured under a budget; its model is fitted later."""
-    kept, rest = tuple(measured), tuple(others)
-    return MarginalRelease(tuple(sizes), iterations, start, kept, rest, rows, budget.event, budget.pieces)
+    """Make the release of measurements under a budget; its model is fitted on first use."""
+    fitted, rest = tuple(measured), tuple(others)
+    return MarginalRelease(tuple(sizes), iterations, start, fitted, rest, rows, budget.event, budget.pieces)

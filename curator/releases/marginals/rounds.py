@@ -1,25 +1,26 @@
 """Marginals in rounds, chosen by noisy pooled counts alone (docs/decisions/021, 041).
 
-No exact answer is looked at, so the noise can be added under secure aggregation and the curator need not be
-trusted:
+No step looks at an exact answer, so the noise can be added under secure aggregation and the curator need not
+be trusted:
 
-1. one question: all columns, the tables that are always kept (every column with the label), and all other
-   pairs, roughly;
-2. rounds: fit a model, estimate from the rough tables which pairs it answers worst, measure these with an
-   even part of what is left; rough tables that lie within one table of the junction tree are fitted too.
+1. one question: all columns, the tables that the model always has (every column with the label), and all
+   other pairs, roughly;
+2. rounds: fit a model, estimate from the rough tables which pairs the model answers worst, and measure these
+   pairs with an equal part of the rest of the budget; rough tables within one table of the junction tree are
+   fitted too.
 
 **Privacy.** Relation: replace one row, N public; the unit is a row, or a group by a smaller epsilon. Every
 table is a sum over rows of a one-hot code, which a replaced row moves by L2_STEP = sqrt 2
 (fedkme.features.counts). Table i has Gaussian noise sigma_i in every cell and costs mu^2 = 2 / sigma_i^2 of
-Gaussian DP. Costs add up, also where the tables of a round and their noise follow from noisy answers before
+Gaussian DP. Costs add up, even where the tables of a round and their noise follow from earlier noisy answers
 (the filter of `budget`), and end at the one Gaussian that (epsilon, delta) allows. Estimates, choices and
-fits are functions of noisy tables: post-processing. What a party does follows from these alone: which columns
-the next question names.
+fits are functions of noisy tables: post-processing. The columns that the next question names follow from
+noisy tables alone.
 
 **Error of a model** about a pair, from its rough table y with noise sigma: ||y - e||_2^2 - cells sigma^2 has
-no bias for ||M - e||_2^2, and a deviation of sqrt(2 cells) sigma^2 where the model is right, which is taken
-off too. Over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; k = 1 / sum p^2. A table that is
-in the model is wrong by its noise.
+no bias for ||M - e||_2^2, and a deviation of sqrt(2 cells) sigma^2 where the model is right, which is
+subtracted too. Over k cells of about equal mass ||.||_1 is at most sqrt(k) ||.||_2; k = 1 / sum p^2. The
+error of a table that is in the model is its noise.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curator.releases.marginals.adaptive import Told
+from curator.releases.marginals.adaptive import ReportStage
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
@@ -44,17 +45,19 @@ from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement
 
 COLUMNS_SHARE, KEPT_SHARE, PAIRS_SHARE = 0.1, 0.25, 0.2
-"""Shares of the budget: all columns, the tables that are always kept, all other pairs, by which to choose."""
+"""Shares of the budget: all columns, the tables that the model always has, and rough tables of all other
+pairs."""
 WEAK, WEAK_PART = 0.02, 0.1
-"""Pairs whose rough table would tell nothing of a model's error: those where the deviation of the estimate is
-above this part of N^2. They have this part of what others cost, for answers alone, and are never chosen."""
+"""A pair is weak if the deviation of its estimated model error is above WEAK N^2, so that its rough table
+tells nothing about that error. A weak pair costs WEAK_PART of another pair's cost; it serves answers alone
+and is never chosen."""
 ROUNDS = 5
-"""Rounds that share what is left."""
+"""Rounds that share the rest of the budget."""
 TABLES = 0.5
-"""Tables of a round, at most, for each column."""
+"""Most tables of a round, for each column."""
 CELLS = 1 << 16
-"""Cells of the model, at most."""
-_ITERATIONS = 150  # of fitting in a round
+"""Most cells of the model."""
+_ITERATIONS = 150  # iterations of the fit in a round
 
 
 async def rounds(
@@ -63,64 +66,67 @@ async def rounds(
     rows: int,
     epsilon: float,
     delta: float,
-    kept: Sequence[Clique] = (),
-    told: Told = lambda *_: None,
+    fixed_pairs: Sequence[Clique] = (),
+    report: ReportStage = lambda *_: None,
     cells: int = CELLS,
 ) -> MarginalRelease:
-    """Measure columns and pairs through noisy pooled counts of N public rows, then what the model lacks.
+    """Measure columns and pairs by noisy pooled counts of N public rows, then pairs that the model lacks.
 
     Args:
-        oracle: of noisy counts.
+        oracle: oracle of noisy counts.
         sizes: codes of every column.
         rows: N.
-        epsilon: of everything.
-        delta: of that epsilon.
-        kept: pairs that the model always has.
-        told: hears of what is released alone; what it raises ends the release.
-        cells: of the model, at most.
+        epsilon: epsilon of the whole release.
+        delta: delta of the whole release.
+        fixed_pairs: pairs that the model always has.
+        report: called with released values alone; an error that it raises ends the release.
+        cells: most cells of the model.
 
     Raises:
-        ConfigError: parameters out of range, or a domain too large.
-        DataError: an answer of another shape.
+        ConfigError: a parameter is out of range, or the domain is too large.
+        DataError: an answer has another shape.
     """
     check_domain(sizes, min(2, len(sizes)), PAIR_CELLS)
     if len(sizes) < 2:
         return await independent(oracle, sizes, rows, epsilon, delta)
     budget = BudgetFilter(epsilon, delta)
-    told("measuring", "all columns and pairs", 0.0)
-    fitted, rough, weak = await _first(oracle, budget, sizes, rows, kept)
+    report("measuring", "all columns and pairs", 0.0)
+    fitted, rough, weak = await _first(oracle, budget, sizes, rows, fixed_pairs)
     model = fit(sizes, fitted, rows, _ITERATIONS)
     for number in range(ROUNDS):
         piece = budget.left / (ROUNDS - number) * (1.0 - 1e-12)  # sums are rounded
-        chosen = _chosen(_candidates(model, fitted, rough, rows), piece, fitted, sizes, cells)
-        done = budget.spent / budget.total
+        chosen = _choose_pairs(_candidates(model, fitted, rough, rows), piece, fitted, sizes, cells)
+        spent = budget.spent / budget.total
         tables = "1 table" if len(chosen) == 1 else f"{len(chosen)} tables"
-        told("measuring", f"round {number + 1} of {ROUNDS}: {tables}", done)
+        report("measuring", f"round {number + 1} of {ROUNDS}: {tables}", spent)
         sigma = measurement_sigma(piece / len(chosen))
         fitted += await measure(oracle, budget, chosen, [sigma] * len(chosen), sizes)
-        tree = Model(sizes, {each.clique: np.zeros([sizes[c] for c in each.clique]) for each in fitted})
-        fitted += [each for each in rough if tree.holds(each.clique)]
-        rough = [each for each in rough if not tree.holds(each.clique)]
+        tree = Model(
+            sizes,
+            {measurement.clique: np.zeros([sizes[c] for c in measurement.clique]) for measurement in fitted},
+        )
+        fitted += [measurement for measurement in rough if tree.holds(measurement.clique)]
+        rough = [measurement for measurement in rough if not tree.holds(measurement.clique)]
         model = fit(sizes, fitted, rows, _ITERATIONS, model)
     return finished(sizes, ITERATIONS, model, fitted, rows, budget, [*rough, *weak])
 
 
 async def _first(
-    oracle: NoisyOracle, budget: BudgetFilter, sizes: Sequence[int], rows: int, kept: Sequence[Clique]
+    oracle: NoisyOracle, budget: BudgetFilter, sizes: Sequence[int], rows: int, fixed_pairs: Sequence[Clique]
 ) -> tuple[list[Measurement], list[Measurement], list[Measurement]]:
-    """All columns and kept tables; all other pairs, and those of them that are weak."""
+    """Ask the first question: columns with fixed pairs; other pairs; and weak pairs."""
     columns = [(column,) for column in range(len(sizes))]
-    pairs = [pair for pair in itertools.combinations(range(len(sizes)), 2) if pair not in kept]
+    pairs = [pair for pair in itertools.combinations(range(len(sizes)), 2) if pair not in fixed_pairs]
     cost = PAIRS_SHARE * budget.total / max(1, len(pairs))
     most = (WEAK * rows**2 / measurement_sigma(cost) ** 2) ** 2 / 2.0  # cells
     strong = [pair for pair in pairs if sizes[pair[0]] * sizes[pair[1]] <= most]
     weak = [pair for pair in pairs if pair not in set(strong)]
     costs = [COLUMNS_SHARE * budget.total / len(columns)] * len(columns)
-    costs += [KEPT_SHARE * budget.total / max(1, len(kept))] * len(kept)
+    costs += [KEPT_SHARE * budget.total / max(1, len(fixed_pairs))] * len(fixed_pairs)
     costs += [cost] * len(strong) + [WEAK_PART * cost] * len(weak)
-    sigmas = [measurement_sigma(each) for each in costs]
-    answers = await measure(oracle, budget, [*columns, *kept, *strong, *weak], sigmas, sizes)
-    first, second = len(columns) + len(kept), len(columns) + len(kept) + len(strong)
+    sigmas = [measurement_sigma(table_cost) for table_cost in costs]
+    answers = await measure(oracle, budget, [*columns, *fixed_pairs, *strong, *weak], sigmas, sizes)
+    first, second = len(columns) + len(fixed_pairs), len(columns) + len(fixed_pairs) + len(strong)
     return answers[:first], answers[first:second], answers[second:]
 
 
@@ -129,9 +135,9 @@ class _Candidate:
     """Pair of columns that may be measured.
 
     Attributes:
-        error: of the model about it in L1, as far as it is known.
-        cells: of about equal mass that it has.
-        precision: of what is known of each cell, 1 over a variance.
+        error: estimated L1 error of the model about the pair.
+        cells: effective number of cells, of about equal mass.
+        precision: precision of the estimate of each cell, 1 over a variance.
     """
 
     error: float
@@ -139,55 +145,57 @@ class _Candidate:
     precision: float
 
     def gain(self, sigma: float) -> float:
-        """Error that goes when it is measured with noise sigma."""
+        """Error that a measurement with noise sigma removes."""
         return self.error - _noise(self.cells, self.precision + sigma**-2)
 
 
 def _noise(cells: float, precision: float) -> float:
-    """Error in L1 of a table that is known by its noise alone."""
+    """L1 error of a table whose only error is its noise."""
     return math.sqrt(2.0 / math.pi / precision) * cells
 
 
 def _candidates(
     model: Model, fitted: Iterable[Measurement], rough: Iterable[Measurement], rows: int
 ) -> Mapping[Clique, _Candidate]:
-    """Pairs in the model, which are wrong by their noise, and pairs outside of it."""
-    found: dict[Clique, _Candidate] = {}
-    known: defaultdict[Clique, float] = defaultdict(float)
-    for each in fitted:
-        known[each.clique] += each.sigma**-2
-    for clique, precision in known.items():
+    """Candidates in the model, whose error is their noise, and candidates outside of the model."""
+    candidates: dict[Clique, _Candidate] = {}
+    precisions: defaultdict[Clique, float] = defaultdict(float)
+    for measurement in fitted:
+        precisions[measurement.clique] += measurement.sigma**-2
+    for clique, precision in precisions.items():
         if len(clique) == 2:
             cells = 1.0 / float((model.held(clique) ** 2).sum())
-            found[clique] = _Candidate(_noise(cells, precision), cells, precision)
-    for each in rough:
-        shares = model.probabilities(each.clique).ravel()
+            candidates[clique] = _Candidate(_noise(cells, precision), cells, precision)
+    for measurement in rough:
+        shares = model.probabilities(measurement.clique).ravel()
         cells = 1.0 / float((shares**2).sum())
-        chance = (len(shares) + math.sqrt(2.0 * len(shares))) * each.sigma**2
-        square = float(((each.values - rows * shares) ** 2).sum()) - chance
-        found[each.clique] = _Candidate(math.sqrt(cells * max(square, 0.0)), cells, each.sigma**-2)
-    return found
+        chance = (len(shares) + math.sqrt(2.0 * len(shares))) * measurement.sigma**2
+        square = float(((measurement.values - rows * shares) ** 2).sum()) - chance
+        candidates[measurement.clique] = _Candidate(
+            math.sqrt(cells * max(square, 0.0)), cells, measurement.sigma**-2
+        )
+    return candidates
 
 
-def _chosen(
+def _choose_pairs(
     candidates: Mapping[Clique, _Candidate],
     cost: float,
     fitted: Iterable[Measurement],
     sizes: Sequence[int],
     cells: int,
 ) -> list[Clique]:
-    """Pairs to measure at this cost: as many as gain most in all, and the model stays below its limit.
+    """Choose pairs to measure at this cost: the number that gains most in all, within the model's size limit.
 
-    Columns where nothing gains.
+    Where no pair gains, the columns are measured again.
     """
     most = max(1, round(TABLES * len(sizes)))
 
     def gains(count: int) -> list[tuple[float, Clique]]:
         sigma = measurement_sigma(cost / count)
-        return sorted((-each.gain(sigma), clique) for clique, each in candidates.items())
+        return sorted((-candidate.gain(sigma), clique) for clique, candidate in candidates.items())
 
     count = min(range(1, most + 1), key=lambda count: sum(min(gain, 0.0) for gain, _ in gains(count)[:count]))
-    have, chosen = {each.clique for each in fitted}, list[Clique]()
+    have, chosen = {candidate.clique for candidate in fitted}, list[Clique]()
     for gain, clique in gains(count):
         if len(chosen) == count or gain >= 0.0:
             break

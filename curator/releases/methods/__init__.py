@@ -1,1 +1,1 @@
-"""Methods of releases: a small module for each; the table of protocols has their rows."""
+"""Methods of release, one module each; the table of protocols (fedkme/protocols.py) names them."""

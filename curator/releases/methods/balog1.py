@@ -1,4 +1,4 @@
-"""Balog 2018, Algorithm 1, as a release: public points whose weights carry it."""
+"""Balog 2018, Algorithm 1, as a method of release: public points with released weights."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from fedkme.tables.table import Table
 
 NAME = "Balog 2018, Algorithm 1"
 _FINEST = 1e-8  # tolerance of a basis without noise
-_MANY, _STEPS = 2000, 1000  # of so many points, weights are fitted in so many steps
+_MANY, _STEPS = 2000, 1000  # with more points than _MANY, weights are fitted in at most _STEPS steps
 
 
 class Balog1(EmbeddingMethod[Balog1Settings]):
-    """Coordinates in an orthonormal basis of the span of the k(z, .)."""
+    """Release of coordinates in an orthonormal basis of the span of the k(z, .)."""
 
     def __init__(
         self, settings: Balog1Settings, schema: Schema, seeds: Table | None, public_seed: int
@@ -37,7 +37,7 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
         seed = as_seed(settings, public_seed)
         domain = Domain(schema)
         gain, shift = domain.affine(settings.units, None)
-        # Rows of a table, so that the weights belong to the very points that a consumer receives.
+        # z are rows of a table, so that the weights belong to exactly the points that a consumer receives.
         self._z = _public_rows(settings, schema, seeds, seed)
         scale = domain.encode(self._z if seeds is None or not len(seeds) else seeds.values)
         gamma = settled_gamma(settings.gamma, scale * gain + shift)
@@ -57,7 +57,7 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
             tolerance,
             settings.units,
         )
-        if settings.basis == "cholesky":  # every party finds L^-1 for itself, the matrix need not travel
+        if settings.basis == "cholesky":  # every party computes L^-1 itself, so the matrix need not travel
             spec = PointsSpec.of(spec.matrix(), spec.gamma, None, spec.units)
         features = spec.make(self.schema)
         layout = Layout()
@@ -89,7 +89,7 @@ class Balog1(EmbeddingMethod[Balog1Settings]):
 
 
 def _in_kernel(rows: FloatArray, schema: Schema, settings: Balog1Settings) -> FloatArray:
-    """Rows of the schema in the kernel's units."""
+    """Convert rows of the schema to the kernel's units."""
     domain = Domain(schema)
     gain, shift = domain.affine(settings.units, None)
     return domain.encode(rows) * gain + shift
@@ -106,20 +106,20 @@ def _public_rows(settings: Balog1Settings, schema: Schema, seeds: Table | None, 
                 )
             rows = np.asarray(seeds.values, np.float64)
         case GaussianPoints(scale=scale):
-            return _drawn(schema, settings.points, scale, seed)
+            return _gaussian_rows(schema, settings.points, scale, seed)
         case GivenPoints():
             rows = settings.z.matrix(schema.width)
             schema.check(Table(rows), "public points")
         case _:
             raise ConfigError(
-                "release: 'z' is a file of whoever asks, and was not read",
+                "release: 'z' names a file of the consumer, which was not read",
                 "Put its rows into the settings (read_points).",
             )
     return rows[: settings.points]
 
 
-def _drawn(schema: Schema, count: int, scale: float, seed: int) -> FloatArray:
-    """N(middle, scale^2 I) in model space, folded at the bounds; a category is as likely as any other."""
+def _gaussian_rows(schema: Schema, count: int, scale: float, seed: int) -> FloatArray:
+    """Draw N(middle, scale^2 I) in model space, folded at the bounds; all categories are equally likely."""
     domain = Domain(schema)
     drawn = gaussian_points(count, schema.encoded_width, scale, seed, 0.5)
     numbers = np.mod(drawn[:, domain.numbers], 2.0)

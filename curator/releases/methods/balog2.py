@@ -1,4 +1,4 @@
-"""Balog 2018, Algorithm 2, as a release: random features, and a reduced set for their mean."""
+"""Balog 2018, Algorithm 2, as a method of release: mean random features, and a reduced set of points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "Balog 2018, Algorithm 2"
 
 
 class Balog2(EmbeddingMethod[Balog2Settings]):
-    """The mean of J random features, and M points that have nearly the same."""
+    """Release of the mean of J random features; M points with nearly the same mean follow from it."""
 
     def __init__(
         self, settings: Balog2Settings, schema: Schema, seeds: Table | None, public_seed: int
@@ -30,8 +30,10 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         seed = as_seed(settings, public_seed)
         domain = Domain(schema)
         gain, shift = domain.affine(settings.units, None)
-        known = domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
-        gamma = settled_gamma(settings.gamma, known * gain + shift)
+        public_rows = (
+            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        )
+        gamma = settled_gamma(settings.gamma, public_rows * gain + shift)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
         spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, units=settings.units)
         self._map = spec.make(schema)
@@ -54,8 +56,8 @@ class Balog2(EmbeddingMethod[Balog2Settings]):
         features = released.map_spec.make(self.schema)
 
         def report(step: Step) -> None:
-            done = (step.restart - 1) * step.steps + step.step
-            making.tell("training", str(step), done / (step.restarts * step.steps))
+            fraction = (step.restart - 1) * step.steps + step.step
+            making.tell("training", str(step), fraction / (step.restarts * step.steps))
 
         making.tell("training", "looking for first points", 0.0)
         points = algorithm2(released, features, settings, settings.seed or 0, report)

@@ -1,4 +1,4 @@
-"""Common part of all methods that release pooled embeddings: settle a question, ask it, keep the answer."""
+"""Base of all methods that release pooled embeddings: make a question, ask it, encode the answer."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from fedkme.tables.schema import Schema
 SettingsT = TypeVar("SettingsT", bound=ReleaseSettings)
 
 _LARGEST_SPECS = 7 * 2**20
-"""Characters of all feature maps of a question: they travel in one message of at most 8 MiB."""
+"""Most characters of all feature maps of a question: the maps travel in one message of at most 8 MiB."""
 _EVEN_ROWS = 500
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """All that owners are asked for in a run.
+    """Question to owners about their rows.
 
     Attributes:
-        maps: of the embeddings.
-        layout: columns of each.
-        counts: whether class counts are asked for too.
-        release: calibrated for all of it; None without noise.
-        public: arrays to keep beside the answer.
-        share: part of 1/m^2 of the method's budget that `release` has; other questions have the rest.
+        maps: feature maps of the embeddings.
+        layout: columns of each embedding.
+        counts: True where class counts are asked for too.
+        release: calibration for the whole question; None without noise.
+        public: public arrays to store with the answer.
+        share: share of the method's budget 1/m^2 for `release`; other questions have the rest.
     """
 
     maps: tuple[EmbeddingMap, ...]
@@ -58,17 +58,17 @@ class Question:
 
     @cached_property
     def query(self) -> SumQuery:
-        """Query as it is sent."""
-        return SumQuery(tuple(each.spec for each in self.maps), self.layout, self.counts)
+        """Query that is sent to owners."""
+        return SumQuery(tuple(phi.spec for phi in self.maps), self.layout, self.counts)
 
     def check(self, schema: Schema) -> None:
-        """Refuse what cannot be sent.
+        """Refuse a question that cannot be sent.
 
         Raises:
             ConfigError: the sums or the feature maps are too large for the wire.
         """
         SumVector(self.query, schema, self.maps)
-        size = sum(len(each.spec.model_dump_json()) for each in self.maps)
+        size = sum(len(phi.spec.model_dump_json()) for phi in self.maps)
         if size > _LARGEST_SPECS:
             raise ConfigError(
                 f"the feature maps of this release are {size / 2**20:.1f} MiB and one message holds 8",
@@ -76,7 +76,7 @@ class Question:
             )
 
     def usable_epsilon(self, rows: int, noise_ratio: float = 1.0) -> float:
-        """An epsilon of the whole budget at which no embedding of N rows is mere noise, or 0 for this one."""
+        """Epsilon at which no embedding of N rows is mere noise; 0 if the present epsilon is enough."""
         if self.release is None:
             return 0.0
         usable = partial(
@@ -90,7 +90,7 @@ class Question:
 
 
 class EmbeddingMethod(ABC, Generic[SettingsT]):
-    """Base of the methods; their settings have the seed and gamma filled in."""
+    """Base of the methods that release embeddings; the settings have seed and gamma filled in."""
 
     def __init__(self, settings: SettingsT, schema: Schema) -> None:
         self.settings = settings
@@ -98,44 +98,44 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
 
     @property
     def protocol(self) -> str:
-        """The name that owners' policies and ledgers know."""
+        """Name of the method in owners' policies and ledgers."""
         return self.settings.kind
 
     def planned(self) -> tuple[Event, ...]:
-        """Events that each owner's rows will cost towards the consumer, in all."""
+        """Events of the whole release: what each owner's rows cost towards the consumer."""
         if math.isinf(self.settings.epsilon):
             return (ExactStatistic("sums of features of all rows"),)
         return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
     @abstractmethod
     def question(self, rows: int, epsilon: float) -> Question:
-        """Question to ask about N rows; another epsilon shows whether it would do, inf: without noise."""
+        """Make the question about N rows at an epsilon; inf: without noise."""
 
     @abstractmethod
     def make(self, stored: StoredRelease, making: Making) -> None:
-        """Post-processing of a release of this method; each file is a step of `making`."""
+        """Post-process a release of this method; each file is a step of `making`."""
 
     async def ask(self, oracle: SumOracle) -> bytes:
-        """Ask the question; nothing is asked where the answer would be noise.
+        """Ask the question, unless the answer would be mere noise.
 
         Raises:
-            NotEnoughRowsError: N is too small for epsilon; names one that would do.
+            NotEnoughRowsError: N is too small for epsilon; the remedy names an epsilon that is enough.
             ConfigError: the question does not fit the wire or the schema.
             DataError: the answer is not finite.
         """
         rows = oracle.rows
         if rows < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        question = await in_thread(self._usable, rows, oracle.noise_ratio)
+        question = await in_thread(self._usable_question, rows, oracle.noise_ratio)
         oracle.tell("measuring", "owners add up features of their rows", 0.0)
         released = await oracle.joint(question.query, question.release)
-        return await in_thread(self._kept, question, released, oracle.owners)
+        return await in_thread(self._encoded, question, released, oracle.owners)
 
     def finish(self, release: bytes, tell: Tell) -> Finished:
         """Make the files of a release.
 
         Raises:
-            DataError: the bytes are no release of this method and schema.
+            DataError: the bytes are not a release of this method and schema.
         """
         stored = from_bytes(release)
         if stored.protocol != self.protocol or stored.schema.digest() != self.schema.digest():
@@ -147,12 +147,12 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
         making.step("rows of the release", lambda: self.make(stored, making))
         return making.finished
 
-    def _usable(self, rows: int, noise_ratio: float) -> Question:
+    def _usable_question(self, rows: int, noise_ratio: float) -> Question:
         epsilon, delta = self.settings.of_row, self.settings.delta
         question = self.question(rows, epsilon)
         question.check(self.schema)
         usable, needed = 0.0, question.usable_epsilon(rows, noise_ratio)
-        while needed > usable:  # less noise may ask for a finer basis, which wants less noise
+        while needed > usable:  # with less noise the basis may be finer, and a finer basis needs less noise
             usable = needed
             needed = self.question(rows, usable).usable_epsilon(rows, noise_ratio)
         if usable:
@@ -164,7 +164,7 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
             )
         return question
 
-    def _kept(self, question: Question, released: JointRelease, owners: int) -> bytes:
+    def _encoded(self, question: Question, released: JointRelease, owners: int) -> bytes:
         stored = StoredRelease(
             self.protocol,
             self.settings.model_dump(mode="json"),
@@ -180,19 +180,19 @@ class EmbeddingMethod(ABC, Generic[SettingsT]):
 
 
 def joint_of(stored: StoredRelease) -> JointRelease:
-    """The release as trainings take it."""
+    """Convert a stored release to the release that trainings take."""
     return JointRelease(stored.embeddings, stored.masses, stored.event)
 
 
 def even_rows(schema: Schema, seed: int, count: int = _EVEN_ROWS) -> FloatArray:
-    """Points of model space drawn evenly from the domain, (count, n): what is known of it without a row."""
+    """Draw points of model space uniformly from the public domain, (count, n), without any row."""
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 0xE7])))
     values = schema.decode(generator.random((count, schema.encoded_width)))
     return Domain(schema).encode(values)
 
 
 def settled_gamma(gamma: float | str, rows: FloatArray) -> float:
-    """Gamma as a number; `median` is of public rows in the kernel's units.
+    """Gamma as a number; `median` is computed from public rows in the kernel's units.
 
     Raises:
         ConfigError: the public rows show no scale.
@@ -200,13 +200,13 @@ def settled_gamma(gamma: float | str, rows: FloatArray) -> float:
     if not isinstance(gamma, str):
         return gamma
     if not rows.shape[1]:
-        return 1.0  # no column takes part
+        return 1.0  # there is no column, so gamma has no effect
     try:
         return median_gamma(rows)
     except DataError as error:
-        raise ConfigError(f"release: 'gamma' cannot be settled: {error.cause}", "Give a number.") from None
+        raise ConfigError(f"release: 'gamma' cannot be computed: {error.cause}", "Give a number.") from None
 
 
 def as_seed(settings: Any, public_seed: int) -> int:
-    """The settings' seed, or the one that was drawn."""
+    """Seed of the settings, or else the public seed that was drawn."""
     return public_seed if settings.seed is None else int(settings.seed)

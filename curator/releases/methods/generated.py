@@ -1,4 +1,4 @@
-"""Trained generators as releases: what DP-MERF and DP-HP do alike after the question is answered."""
+"""Common part of DP-MERF and DP-HP: a generator that is trained after the question is answered."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _EARLY_ROWS = 1000
 
 
 class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
-    """Base of the methods whose release trains a generator.
+    """Base of the methods that train a generator on their release.
 
     Attributes:
-        mechanism: name and paper, for the card of what is made.
-        categories: how training goes through them, see `Training`.
+        mechanism: name and paper, for the data card.
+        categories: treatment of categories in training, see `Training`.
     """
 
     mechanism: str
@@ -37,7 +37,7 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
 
     @abstractmethod
     def plan(self, epsilon: float | None) -> JointPlan:
-        """Plan of the settings at an epsilon; None: without noise."""
+        """Make the plan of the settings at an epsilon; None: without noise."""
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
@@ -63,8 +63,10 @@ class GeneratedMethod(EmbeddingMethod[GeneratorSettingsT]):
         )
         plan = self.plan(None)
         making.tell("compiling", "the first steps of training", 0.0)
-        heard = _Heard(making, stored, settings.steps)
-        trained = fit(plan, joint_of(stored), network, training, progress=heard.report, stepped=heard.stepped)
+        report = _TrainingReport(making, stored, settings.steps)
+        trained = fit(
+            plan, joint_of(stored), network, training, progress=report.report, stepped=report.stepped
+        )
         rows = settings.rows or stored.rows
         making.tell("sampling", f"{rows} rows, and comparing them with the release", 1.0)
         table = trained.sample(rows, settings.seed or 0)
@@ -88,19 +90,19 @@ def check_image(settings: MerfSettings | HermiteSettings, schema: Schema) -> Non
         )
 
 
-class _Heard:
-    """Training as lines, each with how good the rows would be had it ended at the last report."""
+class _TrainingReport:
+    """Progress lines of a training, with the quality of rows at the last report."""
 
     def __init__(self, making: Making, stored: StoredRelease, steps: int) -> None:
         self._making, self._stored, self._steps = making, stored, steps
         self._quality = ""
 
     def stepped(self, step: int) -> None:
-        """Tell how many steps are done."""
+        """Report the number of steps done."""
         self._making.tell("training", f"step {step}/{self._steps}{self._quality}", step / self._steps)
 
     def report(self, state: Report) -> None:
-        """Tell how good the rows are."""
+        """Report the quality of the generator's rows."""
 
         def quality() -> str:
             near, noise = distance_to_release(self._stored, state.sample(_EARLY_ROWS)).values()

@@ -1,4 +1,4 @@
-"""DP-HP as a release: Hermite features of all columns and of drawn ones, and a generator for them."""
+"""DP-HP as a method of release: Hermite features of all columns and of drawn columns, and a generator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedkme.tables.table import Table
 
 
 class Hermite(GeneratedMethod[HermiteSettings]):
-    """The sum kernel, a product kernel for each epoch, class counts: all in one question."""
+    """Release of the sum kernel, a product kernel for each epoch and class counts, in one question."""
 
     mechanism = NAME
 

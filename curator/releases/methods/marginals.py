@@ -1,7 +1,7 @@
-"""Marginals as a release: in rounds by noisy counts, AIM at a trusted curator, or columns alone.
+"""Marginals as a method of release: in rounds by noisy counts, AIM at a trusted curator, or columns alone.
 
-Every measurement is a pooled sum (docs/decisions/006): counts by the codes of some columns. Which are
-measured is chosen in curator.releases.marginals, under a budget that ends at exactly (epsilon, delta).
+Every measurement is a pooled sum (docs/decisions/006): counts by the codes of some columns. The algorithms in
+curator.releases.marginals choose the columns, under a budget that ends at exactly (epsilon, delta).
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
-from curator.releases.marginals.copies import redrawn, sampled
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.pooled import PAIR_CELLS, independent
 from curator.releases.marginals.release import MarginalRelease
@@ -38,10 +37,11 @@ from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
 FINE_SHARE, FINE_SHARE_ALONE = 0.02, 0.25
-"""Part of the budget for numbers by fine bins, where pairs are counted and where nothing but columns is."""
-_COPY_ITERATIONS = 300  # from the model that the copies are of
+"""Share of the budget for numbers by fine bins: where pairs are counted, and where columns alone are
+counted."""
+_COPY_ITERATIONS = 300  # iterations of a copy's fit, which starts from the release's model
 CELLS_AT_ONCE = 2**20
-"""Counts of one question: a workload of three columns has more, and goes in parts."""
+"""Most counts of one question: a workload of three columns has more and is asked in parts."""
 NAMES = {
     "aim": "AIM (McKenna 2022), pooled, Gaussian DP filter",
     "rounds": "marginals chosen in rounds by noisy pooled counts alone",
@@ -50,17 +50,17 @@ NAMES = {
 
 
 class MarginalsMethod:
-    """Marginals with noise, and rows that have them."""
+    """Release of marginals with noise, from which rows are drawn."""
 
     protocol = PROTOCOL
 
     def __init__(
         self, settings: MarginalsSettings, schema: Schema, seeds: Table | None, public_seed: int
     ) -> None:
-        """Settle what is public.
+        """Fix the seed and the bins, which are public.
 
         Raises:
-            ConfigError: the domain is too large for the mechanism, or there is no noise.
+            ConfigError: the domain is too large for the mechanism, or the release has no noise.
         """
         if math.isinf(settings.epsilon):
             raise ConfigError("marginals without noise are no release", "Give a finite epsilon.")
@@ -76,7 +76,7 @@ class MarginalsMethod:
             check_domain(self._binning.sizes, min(2, width), PAIR_CELLS)
 
     def planned(self) -> tuple[Event, ...]:
-        """Cost of the whole release as one Gaussian, whatever is chosen in it."""
+        """Cost of the whole release as one Gaussian, whatever marginals are chosen."""
         return (Gaussian(gaussian_sigma(self.settings.of_row, self.settings.delta)),)
 
     async def ask(self, oracle: SumOracle) -> bytes:
@@ -97,22 +97,23 @@ class MarginalsMethod:
         loop = asyncio.get_running_loop()
         share = FINE_SHARE_ALONE if mechanism == "independent" else FINE_SHARE
         fine, epsilon = await self._fine(oracle, loop, share)
-        # Fitting takes seconds between questions: in a thread, with a loop of its own.
-        made = await in_thread(
+        # Fits between questions take seconds, so the mechanism runs in a thread with its own event loop.
+        release = await in_thread(
             asyncio.run, self._run(mechanism, Counts(oracle, self._binning, loop), oracle, epsilon)
         )
-        return self._kept(made, fine, mechanism, oracle)
+        return self._encoded(release, fine, mechanism, oracle)
 
     async def _fine(
         self, oracle: SumOracle, loop: asyncio.AbstractEventLoop, share: float
     ) -> tuple[list[Measurement], float]:
-        """Numbers by fine bins, and the epsilon that is left for the rest.
+        """Count numbers by fine bins; return the tables and the epsilon that is left for the other tables.
 
         Relation, unit and sensitivity are those of every table (`marginals.budget`): mu^2 = 2 / sigma^2 each.
-        With m the multiplier of the Gaussian that (epsilon, delta) allow, m' that of what is left, the fine
-        tables have 1 / m^2 - 1 / m'^2 together, about `share` of it: all adds up to 1 / m^2, however the
-        rest depends on these. Where the noise in one is above the rows of an even bin they tell nothing, and
-        are not asked: this is public.
+        Let m be the multiplier of the Gaussian that (epsilon, delta) allows, and m' that of the epsilon left.
+        The fine tables together have 1 / m^2 - 1 / m'^2, about `share` of 1 / m^2. All costs add up to 1 /
+        m^2, even if the other tables depend on the fine tables. Where the noise of a fine table exceeds the
+        rows of an average bin, the tables tell nothing and are not asked for; this rule reads public numbers
+        alone.
         """
         finer_bins, epsilon, delta = self._finer, self.settings.of_row, self.settings.delta
         places = [
@@ -121,14 +122,14 @@ class MarginalsMethod:
         if not places:
             return [], epsilon
         most = gaussian_sigma(epsilon, delta)
-        left = gaussian_epsilon(most / math.sqrt(1.0 - share), delta)
-        cost = (most**-2 - gaussian_sigma(left, delta) ** -2) * (1.0 - 1e-9)
+        epsilon_left = gaussian_epsilon(most / math.sqrt(1.0 - share), delta)
+        cost = (most**-2 - gaussian_sigma(epsilon_left, delta) ** -2) * (1.0 - 1e-9)
         sigma = measurement_sigma(cost / len(places))
         if sigma * self.settings.bins > oracle.rows:
             return [], epsilon
         oracle.tell("measuring", "each number by fine bins", 0.0)
         cliques, sigmas = [(place,) for place in places], [sigma] * len(places)
-        return await Counts(oracle, finer_bins, loop).noisy(cliques, sigmas), left
+        return await Counts(oracle, finer_bins, loop).noisy(cliques, sigmas), epsilon_left
 
     async def _run(
         self, mechanism: str, counts: Counts, oracle: SumOracle, epsilon: float
@@ -139,27 +140,29 @@ class MarginalsMethod:
             return await aim(counts, sizes, rows, epsilon, delta, oracle.noise, oracle.tell, ways)
         if mechanism == "rounds":
             label, names = len(sizes) - 1, self._binning.names
-            kept = [(column, label) for column in range(label)] if self._schema.label is not None else []
-            # Where a number is empty, so is what it says: a model without this pair would mix them up.
+            fixed_pairs = (
+                [(column, label) for column in range(label)] if self._schema.label is not None else []
+            )
+            # A model without the pair of number and mark would mix gaps' stand-in values with numbers.
             marks = [c for c in self._schema.columns if isinstance(c, Category) and c.gaps_of is not None]
             for mark in marks:
                 number, gap = sorted((names.index(str(mark.gaps_of)), names.index(mark.name)))
-                kept.append((number, gap))
-            return await rounds(counts, sizes, rows, epsilon, delta, kept, told=oracle.tell)
+                fixed_pairs.append((number, gap))
+            return await rounds(counts, sizes, rows, epsilon, delta, fixed_pairs, report=oracle.tell)
         return await independent(counts, sizes, rows, epsilon, delta)
 
-    def _kept(
-        self, made: MarginalRelease, fine: Sequence[Measurement], mechanism: str, oracle: SumOracle
+    def _encoded(
+        self, release: MarginalRelease, fine: Sequence[Measurement], mechanism: str, oracle: SumOracle
     ) -> bytes:
-        pieces = (*(Gaussian(each.sigma / L2_STEP) for each in fine), *made.pieces.events)
+        pieces = (*(Gaussian(measurement.sigma / L2_STEP) for measurement in fine), *release.pieces.events)
         stored = StoredCounts(
             self._schema,
             self.settings.model_dump(mode="json"),
             mechanism,
-            made.rows,
+            release.rows,
             oracle.owners,
-            made.measurements,
-            made.others,
+            release.measurements,
+            release.others,
             self.planned()[0].to_json(),
             Composed(pieces).to_json(),
             tuple(fine),
@@ -170,7 +173,7 @@ class MarginalsMethod:
         """Fit the model, and draw rows from it.
 
         Raises:
-            DataError: the bytes are no release of marginals.
+            DataError: the bytes are not a release of marginals.
         """
         stored, making = counts_from_bytes(release), Making(release, tell)
         making.step("rows of the release", lambda: self._make(stored, making))
@@ -186,7 +189,7 @@ class MarginalsMethod:
             measured,
             rows,
             self.settings.iterations,
-            told=lambda share: making.tell("fitting", words, share),
+            report=lambda share: making.tell("fitting", words, share),
         )
         count = self.settings.rows or rows
         generator = np.random.default_rng(np.random.SeedSequence([self.settings.seed or 0, 5]))
@@ -202,16 +205,16 @@ class MarginalsMethod:
             "replace-one",
             self.settings.delta,
             settings=stored.settings,
-            utility_rows="none; the release answers for itself",
+            utility_rows="none; the answers come from the release itself",
             answers=card_answers(lambda: CountEvidence(stored), making),
-            notes=[f"{len(measured)} marginals were measured: {_spelled(measured, self._binning)}"],
+            notes=[f"{len(measured)} marginals were measured: {_clique_names(measured, self._binning)}"],
         )
         make_synthetic(table, card, making)
 
         def copy() -> bytes:
-            other = redrawn(stored, generator)
+            other = _redrawn(stored, generator)
             again = fit(sizes, other.fitted, rows, _COPY_ITERATIONS, model).sample(rows, generator)
-            copied = sampled(self._rows(other, again, generator), generator)
+            copied = _sampled(self._rows(other, again, generator), generator)
             return csv_bytes(columns_of(copied, self._schema))
 
         for number in range(1, self.settings.copies + 1):
@@ -219,19 +222,19 @@ class MarginalsMethod:
             making.file(f"copy-{number}.csv", copy)
 
     def _rows(self, stored: StoredCounts, codes: IntArray, generator: np.random.Generator) -> Table:
-        """Rows of codes, in fine bins where numbers were counted so."""
+        """Decode rows, by fine bins for the numbers that were counted by fine bins."""
         table, evidence = self._binning.decode(codes, generator), CountEvidence(stored)
-        for each in stored.fine:
-            if (known := evidence.fine(each.clique)) is not None:
-                (place,) = each.clique
-                fine = known.drawn(codes[:, place], generator)
+        for measurement in stored.fine:
+            if (fine_counts := evidence.fine(measurement.clique)) is not None:
+                (place,) = measurement.clique
+                fine = fine_counts.drawn(codes[:, place], generator)
                 table.values[:, place] = stored.finer.numbers(place, fine, generator)
         return table
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Pooled counts as the mechanisms take them, from their own thread."""
+    """Oracle of pooled counts for mechanisms, which run in their own thread."""
 
     oracle: SumOracle
     binning: Binning
@@ -239,29 +242,31 @@ class Counts:
 
     async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
         """Exact pooled counts of every marginal, (cells,) each; one query to the owners."""
-        found = await self._asked(cliques, None)
-        return [np.rint(counts.values).astype(np.int64) for counts in found]
+        measurements = await self._measurements(cliques, None)
+        return [np.rint(counts.values).astype(np.int64) for counts in measurements]
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
         """Pooled counts with independent noise; one query to the owners."""
-        return await self._asked(cliques, sigmas)
+        return await self._measurements(cliques, sigmas)
 
-    async def _asked(self, cliques: Sequence[Clique], sigmas: Sequence[float] | None) -> list[Measurement]:
-        found: list[Measurement] = []
+    async def _measurements(
+        self, cliques: Sequence[Clique], sigmas: Sequence[float] | None
+    ) -> list[Measurement]:
+        measurements: list[Measurement] = []
         for start, end in _parts(cliques, lambda clique: marginal_cells(clique, self.binning.sizes)):
             question = Marginals(self.binning.bins, tuple(cliques[start:end]))
             part = None if sigmas is None else list(sigmas[start:end])
-            asked = asyncio.run_coroutine_threadsafe(self.oracle.marginals(question, part), self.loop)
-            answer: list[NoisyTable] = await asyncio.wrap_future(asked)
-            found += [
+            answer_future = asyncio.run_coroutine_threadsafe(self.oracle.marginals(question, part), self.loop)
+            answer: list[NoisyTable] = await asyncio.wrap_future(answer_future)
+            measurements += [
                 Measurement(clique, table, deviation)
                 for clique, (table, deviation) in zip(question.cliques, answer, strict=True)
             ]
-        return found
+        return measurements
 
 
 def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tuple[int, int]]:
-    """Places that go into one question each."""
+    """Split cliques into questions of at most `CELLS_AT_ONCE` counts; return start and end of each."""
     parts, start, size = [], 0, 0
     for place, clique in enumerate(cliques):
         more = cells(clique)
@@ -272,6 +277,29 @@ def _parts(cliques: Sequence[Clique], cells: Callable[[Clique], int]) -> list[tu
     return [*parts, (start, len(cliques))]
 
 
-def _spelled(measured: Sequence[Measurement], binning: Binning) -> str:
+def _redrawn(stored: StoredCounts, generator: np.random.Generator) -> StoredCounts:
+    """Add further noise to a release, from which a copy follows that shows how uncertain the release is.
+
+    A copy is an independent sample (`_sampled`) of the model that is fitted to the redrawn release, with as
+    many rows as were released. So a copy differs from the release as the release does from the population: by
+    noise of the same law, and by the same number of rows drawn. The rule that combines copies assumes this
+    (`fedkme.releases.combining`, docs/releases.md). A second table drawn from the release's own model would
+    have the same noise, and show none of its uncertainty. Nothing private is read.
+    """
+
+    def with_noise(measurement: Measurement) -> Measurement:
+        values = measurement.values
+        return replace(measurement, values=values + generator.normal(0.0, measurement.sigma, len(values)))
+
+    fitted, fine = tuple(map(with_noise, stored.fitted)), tuple(map(with_noise, stored.fine))
+    return replace(stored, fitted=fitted, others=(), fine=fine)
+
+
+def _sampled(table: Table, generator: np.random.Generator) -> Table:
+    """Draw as many rows from a table as it has, independently."""
+    return table.take(generator.integers(0, len(table), len(table)))
+
+
+def _clique_names(measured: Sequence[Measurement], binning: Binning) -> str:
     names = binning.names
-    return "; ".join(sorted({" x ".join(names[c] for c in each.clique) for each in measured}))
+    return "; ".join(sorted({" x ".join(names[c] for c in measurement.clique) for measurement in measured}))

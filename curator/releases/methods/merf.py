@@ -1,16 +1,15 @@
-"""DP-MERF as a release: one joint embedding of rows and labels, and a generator for it.
+"""DP-MERF as a method of release: one joint embedding of rows and labels, and a generator for it.
 
-A table is embedded as `fourier` (homogeneous: everything through one Gaussian kernel) or as `mixed`
-(numbers through the kernel, categories as scaled one-hot codes through the public schema). With labels
-the embedding has a column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the
-matrix is one Gaussian query of diameter 2 and not C of them. A continuous label is one more numeric
-column: the Gaussian kernel of (x, y) is the product of those of x and of y, so `fourier` without classes
-is the joint embedding that the paper writes down. Images go in as pixels.
+A table is embedded as `fourier` (homogeneous: all columns through one Gaussian kernel) or as `mixed` (numbers
+through the kernel, categories as scaled one-hot codes by the public schema). With labels the embedding has a
+column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the matrix is one Gaussian
+query of diameter 2, not C queries. A continuous label is one more numeric column: the Gaussian kernel of (x,
+y) is the product of the kernels of x and of y, so `fourier` without classes is the joint embedding of the
+paper. Images are embedded as pixels.
 
-Class weights (for imbalance) are the class counts, released together with the embedding; see
-curator.releases.joint for why Fourier features leave room for them at no cost. Training divides each
-column by its weight, so that a rare class counts as much as a frequent one, and rows can be drawn in any
-proportion.
+Class weights (for imbalance) are the class counts, released together with the embedding;
+curator.releases.joint explains why they cost nothing next to Fourier features. Training divides each column
+by its weight, so a rare class counts as much as a frequent class, and rows can be drawn in any proportion.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from fedkme.tables.table import Table
 
 
 class Merf(GeneratedMethod[MerfSettings]):
-    """Random features by class, class counts beside them."""
+    """Release of mean random features by class, with class counts."""
 
     mechanism = "DP-MERF (Harder 2021)"
 
@@ -39,9 +38,11 @@ class Merf(GeneratedMethod[MerfSettings]):
         domain = Domain(schema)
         mixed = settings.embedding == "mixed" or (settings.embedding == "auto" and len(domain.codes) > 0)
         scales = _scales(settings, schema)
-        known = domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
-        known = known * domain.affine("model", scales)[0]
-        gamma = settled_gamma(settings.gamma, known[:, domain.numbers] if mixed else known)
+        public_rows = (
+            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        )
+        public_rows = public_rows * domain.affine("model", scales)[0]
+        gamma = settled_gamma(settings.gamma, public_rows[:, domain.numbers] if mixed else public_rows)
         super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
         self.categories = "gumbel" if not mixed and len(domain.codes) else "expectation"
         self._spec: FourierMapSpec | MixedSpec
@@ -65,7 +66,7 @@ class Merf(GeneratedMethod[MerfSettings]):
 
 
 def _scales(settings: MerfSettings, schema: Schema) -> tuple[float, ...] | None:
-    """A factor for each entry of the schema's columns."""
+    """Factor of each column of the schema; None where all factors are 1."""
     names = [column.name for column in schema.columns]
     for name in settings.scales:
         if name not in names:

@@ -1,15 +1,17 @@
-"""Moments as a release: noisy sums of u u' by class, rows sampled from them, and nothing that is trained.
+"""Moments as a method of release: noisy sums of u u' by class, and rows sampled from them without training.
 
-Relation: replace one row (with its label) of one owner by another, N public. Unit: one row. Two questions of
-one Gaussian release, multiplier m: the first, `SCALE_SHARE` of 1/m^2, asks for mean and variance of all
-public coordinates by shell; the second, the rest, for second moments by class of those that vary most.
+Relation: replace one row (with its label) of one owner by another, N public. Unit: one row. Two questions
+form one Gaussian release with multiplier m. The first, with `SCALE_SHARE` of 1/m^2, asks for mean and
+variance of all public coordinates by shell. The second, with the rest, asks for second moments by class of
+the coordinates that vary most.
 
-Sensitivity of each: sqrt 2 (1 + t), reached (*proof*: fedkme/moments/features.py); labels and counts are
-free. The second is chosen by noisy answers to the first: adaptive composition of Gaussian mechanisms, whose
-1/m^2 add up (Dong, Roth, Su 2019, corollary 3.3). The second question tells owners centre and scales that
-follow from others' rows: they see (epsilon, delta) too, and the ledger says so (fedkme/sums/disclosures.py).
+Sensitivity of each question: sqrt 2 (1 + t), attained (*proof*: fedkme/moments/features.py); labels and
+counts are free. The second question is chosen by noisy answers to the first: adaptive composition of Gaussian
+mechanisms, whose 1/m^2 add up (Dong, Roth, Su 2019, corollary 3.3). The second question tells owners centre
+and scales that follow from others' rows: so owners learn an (epsilon, delta) release too, and the ledger says
+so (fedkme/sums/disclosures.py).
 
-The number of coordinates is public, sqrt(9 N / (m C)): the noise of an eigenvalue, about m sqrt(k) C / N,
+The number of coordinates k is public, sqrt(9 N / (m C)): the noise of an eigenvalue, about m sqrt(k) C / N,
 then stays well below the variance 1/k of an average coordinate. docs/decisions/022.
 """
 
@@ -43,15 +45,15 @@ from fedkme.tables.table import Table
 
 NAME = "noisy second moments by class"
 SCALE_SHARE = 0.1
-"""Part of the budget, of 1/m^2, for the first question."""
+"""Share of the budget 1/m^2 for the first question."""
 _MARGIN = 1.0 + 1e-9
-"""Factor of the multipliers of both questions, so that rounding leaves them within the plan."""
+"""Factor on the multipliers of both questions, so that rounding errors stay within the plan."""
 _LARGEST = 2**20
-"""Numbers of the second question, at most."""
+"""Most numbers of the second question."""
 
 
 class Moments(EmbeddingMethod[MomentsSettings]):
-    """Mean and variance of every coordinate, then second moments by class: rows, and a classifier."""
+    """Release of mean and variance of every coordinate, then of second moments by class."""
 
     def __init__(
         self, settings: MomentsSettings, schema: Schema, seeds: Table | None, public_seed: int
@@ -65,36 +67,36 @@ class Moments(EmbeddingMethod[MomentsSettings]):
 
     @override
     def question(self, rows: int, epsilon: float) -> Question:
-        """Second question about N rows, as large as it will be; what it is centred by comes later."""
+        """Make the second question about N rows in its final size, with placeholder centre and scales."""
         width = self._width(rows, epsilon)
         every = tuple(range(width))
         spec = SecondMomentsSpec(
             edges=self.settings.edges, chosen=every, centre=(0.0,) * width, scale=(1.0,) * width
         )
-        return self._asking(spec, epsilon)
+        return self._second_question(spec, epsilon)
 
     @override
     async def ask(self, oracle: SumOracle) -> bytes:
-        """Ask both questions; the answer to the first is kept before the second follows from it."""
+        """Ask both questions; the first answer is on disk before the second question follows from it."""
         if (rows := oracle.rows) < 1:
             raise NotEnoughRowsError("the owners have no rows", "Start owners that have some.")
-        planned = await in_thread(self._usable, rows, oracle.noise_ratio)
+        planned = await in_thread(self._usable_question, rows, oracle.noise_ratio)
         epsilon = self.settings.of_row
         (features,) = self._first.maps
         assert isinstance(features, ShellMoments)
         first = replace(self._first, release=_part(features, Layout(), epsilon, self._delta, SCALE_SHARE))
         oracle.tell("measuring", "scales of the coordinates", 0.0)
-        told = await oracle.followed(first.query, first.release)
-        (embedding,) = told.embeddings
+        first_answer = await oracle.followed(first.query, first.release)
+        (embedding,) = first_answer.embeddings
         scales = scales_of(embedding.mean[:, 0], embedding.sigma, features)
-        (size,) = (each.spec for each in planned.maps)
+        (size,) = (phi.spec for phi in planned.maps)
         assert isinstance(size, SecondMomentsSpec)
         affordable = self._affordable(rows, epsilon)
         spec = second_question(scales, features, len(size.chosen), affordable)
-        second = await in_thread(self._asking, spec, epsilon)
+        second = await in_thread(self._second_question, spec, epsilon)
         oracle.tell("measuring", f"second moments of {len(size.chosen)} coordinates by class", 0.5)
         released = await oracle.joint(second.query, second.release)
-        return await in_thread(self._both, told, released, scales, oracle.owners)
+        return await in_thread(self._encoded_both, first_answer, released, scales, oracle.owners)
 
     @override
     def make(self, stored: StoredRelease, making: Making) -> None:
@@ -112,7 +114,7 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         return self.settings.delta
 
     def _width(self, rows: int, epsilon: float) -> int:
-        """Coordinates of the second question about N rows."""
+        """Number of coordinates of the second question about N rows."""
         width = coordinate_count(self.schema, self.settings.edges)
         if self.settings.coordinates is not None:
             return min(width, self.settings.coordinates)
@@ -122,19 +124,19 @@ class Moments(EmbeddingMethod[MomentsSettings]):
         return min(width, MOST_COORDINATES, math.isqrt(2 * _LARGEST // columns) - 2)
 
     def _affordable(self, rows: int, epsilon: float) -> float:
-        """Coordinates that the noise allows, sqrt(9 N / (m C)); inf without noise."""
+        """Number of coordinates that the noise allows, sqrt(9 N / (m C)); inf without noise."""
         if math.isinf(epsilon):
             return math.inf
         return affordable_width(rows, gaussian_sigma(epsilon, self._delta), self._layout.columns)
 
-    def _asking(self, spec: SecondMomentsSpec, epsilon: float) -> Question:
+    def _second_question(self, spec: SecondMomentsSpec, epsilon: float) -> Question:
         features = spec.make(self.schema)
         share = 1.0 - SCALE_SHARE
         release = _part(features, self._layout, epsilon, self._delta, share)
         return Question((features,), self._layout, False, release, share=share)
 
-    def _both(self, first: JointRelease, second: JointRelease, scales: Scales, owners: int) -> bytes:
-        """The release: the second answer, and beside it all that was taken from the first."""
+    def _encoded_both(self, first: JointRelease, second: JointRelease, scales: Scales, owners: int) -> bytes:
+        """Encode the release: the second answer, and mean and variance from the first."""
         event = None if first.event is None or second.event is None else _sum(first.event, second.event)
         stored = StoredRelease(
             self.protocol,
@@ -161,7 +163,7 @@ def _part(
 
 
 def _sum(first: Event, second: Event) -> Gaussian:
-    """Both releases as one."""
+    """Event of both releases as one Gaussian."""
     assert isinstance(first, Gaussian)
     assert isinstance(second, Gaussian)
     return Gaussian((first.noise_multiplier**-2 + second.noise_multiplier**-2) ** -0.5)

@@ -1,4 +1,4 @@
-"""Files of a release that is weighted points in a kernel's units (Balog 2018)."""
+"""Files of releases that are weighted points in a kernel's units (Balog 2018)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def make_points(
     settings: Balog1Settings | Balog2Settings,
     making: Making,
 ) -> None:
-    """Make the files of weighted points, and of rows drawn from them where the settings ask for some.
+    """Make the files of weighted points, and of rows drawn from the points where the settings ask for rows.
 
     Args:
         stored: the release.
-        mechanism: for the card.
-        points: in the kernel's units.
-        features: map of the release.
-        settings: of the method.
+        mechanism: name of the mechanism, for the card.
+        points: points in the kernel's units.
+        features: feature map of the release.
+        settings: settings of the method.
         making: takes the files.
     """
     points, table = _on_rows(stored, points, features, settings)
@@ -83,10 +83,10 @@ def _on_rows(
     features: EmbeddingMap,
     settings: Balog1Settings | Balog2Settings,
 ) -> tuple[WeightedPoints, Table]:
-    """Points that are rows of the schema, with the weights that fit them best.
+    """Move points to the nearest rows of the schema, with the weights that fit these rows best.
 
-    Whole numbers and categories lie between what an optimiser finds; where a point moves to the nearest row,
-    all weights are fitted again.
+    An optimiser's point may lie between whole numbers or between categories; if a point moves, all weights
+    are fitted again.
     """
     table, weights = to_table(points, features)
     model = Domain(features.schema).encode(table.values)

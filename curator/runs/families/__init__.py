@@ -1,1 +1,1 @@
-"""Families of summaries: each has its part of a run's plan, and a body."""
+"""Families of summary protocols: each prepares its part of a run's plan and makes the run's body."""

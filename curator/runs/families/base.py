@@ -1,4 +1,4 @@
-"""Families of summaries, as the lifecycle of a run sees them: each has its part of the plan, and a body."""
+"""Interface of a family of summaries, by which the lifecycle of a run plans and carries out any summary."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from fedkme.party import NoiseFor
 from fedkme.privacy.ledger import LedgerSink
 
 RunBody: TypeAlias = Callable[[Sequence[OwnerSession], SummaryRecord, RunObserver], Awaitable[object]]
-"""A protocol over owners, which fills the record."""
+"""Protocol over owners that fills the record."""
 
 
 def no_draw_error(run: str) -> ProtocolError:
-    """Refuse to go on with D_v alone: owners would hear of it by a draw that its consumer did not make."""
+    """Error for a run with D_v alone: owners would learn of D_v by a draw that its consumer did not make."""
     return ProtocolError(f"{run} was begun with D_v alone, by an earlier release", "Ask again.")
 
 
 class Family(Protocol):
-    """One family of summaries, at one curator."""
+    """Family of summaries at one curator."""
 
-    async def agree(self, run: Run, here: Sequence[str]) -> None:
-        """Fill in the family's part of a run's plan, once, with the owners that came for it.
+    async def agree(self, run: Run, owners: Sequence[str]) -> None:
+        """Fill in the family's part of a run's plan, once, with the owners that came for the run.
 
         Raises:
-            FedkmeError: it cannot be made.
+            FedkmeError: the plan cannot be made.
         """
 
     def forget(self, run: Run) -> None:
-        """Drop what is kept of a plan that could not be made."""
+        """Drop the state of a plan that could not be made."""
 
     def check(self, document: RunDocument, offer: Offer) -> None:
         """Refuse an offer that does not fit the plan.
 
         Raises:
-            ProtocolError: it does not.
+            ProtocolError: the offer does not fit.
         """
 
     def prunes(self, document: RunDocument) -> bool:
-        """Check whether the consumer gets more rows than it asked for, to keep the best."""
+        """Check whether the consumer gets more rows than it asked for and keeps the best."""
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
         """Public parameters for record.json, under `cells`."""
 
     def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
-        """Make the body of a run whose offer was accepted; what comes of D_v is written down here."""
+        """Make the body of a run whose offer was accepted, and write D_v's disclosures to the ledger."""

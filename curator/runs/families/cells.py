@@ -1,4 +1,4 @@
-"""Summaries by cells: their part of preparing a run, and its body."""
+"""Family of summaries by cells: the agreement on public cells, checks of offers, and the run's body."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from fedkme.privacy.ledger import LedgerSink
 
 
 class CellsFamily:
-    """The `Family` of summaries by cells.
+    """`Family` of summaries by cells.
 
     Attributes:
-        agreement: makes public cells with the owners, before the plan.
+        agreement: makes the public cells with the owners, before the plan.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self.agreement = Agreement(context)
 
-    async def agree(self, run: Run, here: Sequence[str]) -> None:
+    async def agree(self, run: Run, owners: Sequence[str]) -> None:
         """Fill in the run's cells, once; see `Agreement`."""
-        await self.agreement.agree(run, here)
+        await self.agreement.agree(run, owners)
 
     def forget(self, run: Run) -> None:
-        """Drop the attempt: the run is over, and its consumer knows why."""
+        """Drop the agreement: the run is over, and its consumer knows why."""
         self.agreement.forget(run)
 
     def check(self, document: RunDocument, offer: Offer) -> None:
-        """Refuse a histogram of other cells, and directions that the menu does not have.
+        """Refuse a histogram of other cells, or directions that the menu does not have.
 
         Raises:
-            ProtocolError: it has another number of cells, or picks something else.
+            ProtocolError: the histogram has another number of cells, or the offer picks unknown directions.
         """
         cells = self._book(_cells(document), offer).cells
         if offer.histogram is not None and len(offer.histogram) != cells:
@@ -54,7 +54,7 @@ class CellsFamily:
             )
 
     def prunes(self, document: RunDocument) -> bool:
-        """Say that the consumer chooses among the rows: they are more than p, with D_v at the curator too."""
+        """Return True: the consumer gets more than p rows and keeps the best, wherever D_v is."""
         return True
 
     def facts(self, document: RunDocument) -> dict[str, Any] | None:
@@ -99,13 +99,13 @@ class CellsFamily:
         )
 
     def _book(self, cells: CellsPlan, offer: Offer) -> CodeBook:
-        """The code book that all count by: a function of plan and offer, also after a restart."""
+        """Code book by which all parties count: a function of plan and offer, also after a restart."""
         menu = None if cells.menu is None else menu_from_json(cells.menu)
         return chosen_book(code_book_from_json(cells.code_book, self._context.schema), menu, offer.picks)
 
 
 def declared_noise(offer: Offer) -> CountNoise | None:
-    """Noise of D_v's histogram, as its consumer declared it; another would harm its own summary alone."""
+    """Noise of D_v's histogram as the consumer declared it; a false one harms its own summary alone."""
     laws = (noise_of_event(line.event) for line in offer.disclosures)
     return next((law for law in laws if law is not None), None)
 

@@ -1,1 +1,1 @@
-"""Auctions: who is asked for a row. A file for each; the table of protocols has their rows."""
+"""Auctions, which decide the owners to ask for a row; one module each, named by fedkme/protocols.py."""

@@ -1,4 +1,4 @@
-"""Ask every bidder: owners learn nothing from being asked, and the curator sees K rows a round."""
+"""Auction that asks every bidder: being asked tells owners nothing, and the curator sees K rows a round."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from fedkme.protocol import Bid
 
 
 class AskEveryoneSettings(AuctionSettings):
-    """Ask everyone has no parameters."""
+    """Settings of ask-everyone, which has no parameters."""
 
     kind: Literal["ask-everyone"] = "ask-everyone"
 
     def make(self, owners: int, noise: NoiseSource) -> AskEveryone:
-        """The auction of one run."""
+        """Make the auction of one run."""
         return AskEveryone()
 
     def event(self, rows: int, owners: int) -> ExactStatistic:
         """Event that leaves the whole protocol without a figure.
 
-        Being asked says nothing: whoever bids is asked. But no proof bounds how far one row changes the
-        pool, hence the summary, so that no figure for the broadcasts would hold.
+        Being asked says nothing, as every bidder is asked. But no proof bounds how far one row changes the
+        pool and hence the summary, so no figure for the broadcasts would hold.
         """
         return ExactStatistic("what the pool holds when everyone is asked")
 
     def access_bound(self, rows: int, owners: int) -> float:
-        """K rows a round."""
+        """Bound of K rows a round."""
         return float(rows * owners)
 
 
 class AskEveryone(RankAuction):
-    """All ranks."""
+    """Auction that asks every rank."""
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Every owner that bid."""
+        """Choose every owner that bid."""
         return ranked(bids)

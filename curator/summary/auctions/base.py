@@ -1,8 +1,8 @@
-"""The interface of an auction: which rows are asked for in a round.
+"""Interface of an auction, which decides the rows that are asked for in a round.
 
-An auction is a settings class (its parameters, and how to make it for K owners) and the object that it
-makes. To add one, write one file beside this one and its row in fedkme/protocols.py; another package does the
-same by an entry point (docs/extending.md).
+An auction is a settings class (its parameters, and how to make it for K owners) and the object that the class
+makes. To add an auction, write one module in this folder and a row in fedkme/protocols.py; another package
+does the same by an entry point (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -24,65 +24,66 @@ from fedkme.protocols import configured
 
 
 class Auction(Protocol):
-    """One run's auction; it may remember earlier rounds."""
+    """Auction of one run; it may remember earlier rounds."""
 
     public_rounds: ClassVar[bool]
-    """True for exactly p rounds whatever rows there are, of which one that finds no row left adds a zero row;
-    else the run ends when nothing is left."""
+    """True where a run always has p rounds, and a round with an empty pool adds a zero row; otherwise the run
+    ends when no row is left."""
 
     async def hold(self, market: Market) -> None:
-        """Steps 6, 7 and 11 to 14 of one round: fill the pool."""
+        """Fill the pool: steps 6, 7 and 11 to 14 of one round."""
 
 
 class AuctionSettings(Settings):
     """Parameters of an auction."""
 
     kind: str = ""
-    """Name in settings, and in what owners are told."""
+    """Name in settings and in invitations to owners."""
     exchanged_rows: ClassVar[int] = 1
-    """Rows of the summary that replacing one row of an owner may replace, all said to owners being fixed. An
-    auction without a proof has an event without a finite epsilon, and broadcasts are entered as published."""
+    """Rows of the summary that may change when one row of an owner is replaced and all messages to owners are
+    fixed. An auction without a proof has an event without a finite epsilon, and its broadcasts are accounted
+    for as published."""
 
     @abstractmethod
     def make(self, owners: int, noise: NoiseSource) -> Auction:
-        """The auction of a run over `owners` owners; coins come from `noise`."""
+        """Make the auction of a run over `owners` owners; coins come from `noise`."""
 
     @abstractmethod
     def event(self, rows: int, owners: int) -> Event:
-        """Event of what owners learn of others' rows from being asked, or not, in a run of `rows` rounds.
+        """Event of what owners learn about others' rows from being asked, or not, in a run of `rows` rounds.
 
-        It is written once for every round in which owners are asked.
+        The event is written once for every round in which owners are asked.
         """
 
     @abstractmethod
     def access_bound(self, rows: int, owners: int) -> float | None:
-        """Bound on the expected points accessed for a summary of `rows` rows, if there is one (Lemma 5)."""
+        """Bound on the expected points accessed for a summary of `rows` rows (Lemma 5), or None."""
 
 
 AUCTIONS: Registry[AuctionSettings] = Registry(
     AuctionSettings, "auction", "kind", partial(configured, "auction")
 )
-"""Settings of every auction by its kind."""
+"""Registry of auctions' settings, by kind."""
 AnyAuction = Annotated[SerializeAsAny[AuctionSettings], AUCTIONS]
 
 
 class RankAuction(ABC):
-    """An auction by the order of bids: some of the owners are asked for the row that they bid."""
+    """Auction by the order of bids: some bidders are asked for the row that they bid."""
 
     public_rounds: ClassVar[bool] = False
 
     def open_round(self, bids: Mapping[str, Bid]) -> None:  # noqa: B027  # most have nothing to remember
-        """Learn the bids of a new round, once a round."""
+        """Take in the bids of a new round, once a round."""
 
     @abstractmethod
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Owners whose row is asked for now, of those that made a bid; there is at least one.
+        """Choose the bidders whose row is asked for now; there is at least one bidder.
 
-        Called again within a round, without the owners that failed, when nothing usable came back.
+        The method is called again within a round, without the owners that failed, when no usable row came.
         """
 
     async def hold(self, market: Market) -> None:
-        """Ask, and ask the rest in turn when everybody who was asked fails and the pool is empty."""
+        """Ask the chosen bidders; if all of them fail and the pool is empty, choose among the others."""
         bids = await market.bids()
         if bids:
             self.open_round(bids)
@@ -95,5 +96,5 @@ class RankAuction(ABC):
 
 
 def ranked(bids: Mapping[str, Bid]) -> list[str]:
-    """Owners by decreasing bid (Algorithm 3, step 12); equal bids in the order of names."""
+    """Sort owners by decreasing bid (Algorithm 3, step 12); equal bids in the order of names."""
     return sorted(bids, key=lambda name: (-bids[name].value, name))

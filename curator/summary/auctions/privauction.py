@@ -1,9 +1,9 @@
 """PRIVAUCTION as published (Sarpatwar 2019, Algorithm 3, steps 11 to 16).
 
-NOT differentially private, whatever the paper's Theorem 6 says: rank 1 is asked with probability 1, so an
-owner that holds the best row and is *not* asked learns with certainty that another owner holds a better
-one. The proof bounds the ratio of being asked and forgets the event of not being asked. Its epsilon is
-infinite under sound accounting; it is here to reproduce the paper. See docs/errata.md.
+PRIVAUCTION is NOT differentially private, contrary to the paper's Theorem 6: rank 1 is asked with probability
+1, so an owner that is *not* asked learns with certainty that another owner holds a better row. The proof
+bounds the ratio for being asked and forgets the event of not being asked. Under sound accounting
+PRIVAUCTION's epsilon is infinite; the module exists to reproduce the paper. See docs/errata.md.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ class PrivAuctionSettings(AuctionSettings):
     rate: float | None = Field(None, gt=0)
     """eps_auc; by default epsilon / (3 sqrt 2 log(1/delta)) K^(-1/3)."""
     patience: float | None = Field(None, ge=1)
-    """tau: a row that was its owner's best this often is asked for; by default K^(2/3)."""
+    """tau: a row is asked for once it was its owner's best row this often; by default K^(2/3)."""
 
     def parameters(self, owners: int) -> tuple[float, float]:
-        """(eps_auc, tau) for K owners."""
+        """Compute (eps_auc, tau) for K owners."""
         rate = self.rate if self.rate is not None else privauction_rate(self.epsilon, self.delta, owners)
         return rate, self.patience if self.patience is not None else privauction_patience(owners)
 
     def make(self, owners: int, noise: NoiseSource) -> PrivAuction:
-        """The auction of one run."""
+        """Make the auction of one run."""
         return PrivAuction(*self.parameters(owners), noise)
 
     def event(self, rows: int, owners: int) -> events.PrivAuction:
-        """The claim of Theorem 6, which does not hold."""
+        """Event with the claim of Theorem 6, which does not hold."""
         rate, patience = self.parameters(owners)
         return events.PrivAuction(rate, patience, rows, self.epsilon, self.delta)
 
     def access_bound(self, rows: int, owners: int) -> float:
-        """Lemma 5, corrected: p (K / tau + 1 + 1 / eps_auc)."""
+        """Bound of Lemma 5, corrected: p (K / tau + 1 + 1 / eps_auc)."""
         rate, patience = self.parameters(owners)
         return lemma5_bound(rows, owners, rate, patience)
 
 
 class PrivAuction(RankAuction):
-    """Rank coins and the tau rule."""
+    """Auction by rank coins and the tau rule."""
 
     def __init__(self, rate: float, patience: float, noise: NoiseSource) -> None:
         self._rate = rate
@@ -69,7 +69,7 @@ class PrivAuction(RankAuction):
         self._times_best.update((name, bid.token) for name, bid in bids.items())
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Steps 12 to 14: rank r is asked with probability exp(-eps_auc (r - 1)), or after tau times best."""
+        """Choose by steps 12 to 14: rank r with probability exp(-eps_auc (r - 1)), or after tau times."""
         order = ranked(bids)
         coins = self._noise.uniform(len(order))
         return [

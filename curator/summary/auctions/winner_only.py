@@ -1,6 +1,7 @@
-"""Ask the best bidder alone: as parsimonious as can be, and not private at all.
+"""Auction that asks the best bidder alone: the fewest rows accessed, and no privacy.
 
-Being asked tells an owner that it holds the best row of all, not being asked that it does not.
+An owner that is asked learns that it holds the best row of all; an owner that is not asked learns that it
+does not.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from fedkme.protocol import Bid
 
 
 class WinnerOnlySettings(AuctionSettings):
-    """Winner only has no parameters."""
+    """Settings of winner-only, which has no parameters."""
 
     kind: Literal["winner-only"] = "winner-only"
 
     def make(self, owners: int, noise: NoiseSource) -> WinnerOnly:
-        """The auction of one run."""
+        """Make the auction of one run."""
         return WinnerOnly()
 
     def event(self, rows: int, owners: int) -> ExactStatistic:
@@ -28,13 +29,13 @@ class WinnerOnlySettings(AuctionSettings):
         return ExactStatistic("the winner of a round")
 
     def access_bound(self, rows: int, owners: int) -> float:
-        """One row per row used."""
+        """Bound of one accessed row per selected row."""
         return float(rows)
 
 
 class WinnerOnly(RankAuction):
-    """The first in rank."""
+    """Auction that asks the first in rank."""
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """The owner with the highest bid."""
+        """Choose the owner with the highest bid."""
         return ranked(bids)[:1]

@@ -1,4 +1,4 @@
-"""Issue 13, item 9: a coalition's order is split over its members, rows and cells alike."""
+"""Split of a coalition's order over its members: both its rows and its cells."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def orders(rows: list[int], uniform: list[int]) -> Orders:
 def test_members_orders_add_up_to_their_coalitions(rows: list[int], drawn: float) -> None:
     uniform = [int(drawn * count) for count in rows]
     whole = orders(rows, uniform)
-    found = split(whole, TWO, SIZES)
+    member_orders = split(whole, TWO, SIZES)
     for members, at in ((slice(0, 3), 0), (slice(3, 5), 1)):
-        assert found.rows[members].sum() == rows[at]
-        assert found.uniform[members].sum() == uniform[at]
-        ordered = (found.rows - found.uniform)[members]
-        cells = ordered @ found.cells[members]
+        assert member_orders.rows[members].sum() == rows[at]
+        assert member_orders.uniform[members].sum() == uniform[at]
+        ordered = (member_orders.rows - member_orders.uniform)[members]
+        cells = ordered @ member_orders.cells[members]
         assert cells == pytest.approx(ordered.sum() * whole.cells[at])
-    assert (found.rows <= list(SIZES.values())).all()
-    assert (found.uniform <= found.rows).all()
-    assert found.weights.sum() == pytest.approx(1.0)
-    assert found.weights[:3].sum() == pytest.approx(0.6)
-    assert found.weights[0] / found.weights[1] == pytest.approx(30 / 40)
+    assert (member_orders.rows <= list(SIZES.values())).all()
+    assert (member_orders.uniform <= member_orders.rows).all()
+    assert member_orders.weights.sum() == pytest.approx(1.0)
+    assert member_orders.weights[:3].sum() == pytest.approx(0.6)
+    assert member_orders.weights[0] / member_orders.weights[1] == pytest.approx(30 / 40)
 
 
-def test_a_member_is_asked_for_few_cells_and_named_the_others_faintly() -> None:
+def test_a_member_is_asked_for_few_cells_and_others_get_small_weights() -> None:
     rows = np.array([4, 4, 4])
     shares = shares_of(rows, np.array([0.25, 0.25, 0.25, 0.25]))
     assert shares[0] == pytest.approx(np.array([3, 1, 0, 0]) / 4, abs=2 * ELSEWHERE)
@@ -46,7 +46,7 @@ def test_a_member_is_asked_for_few_cells_and_named_the_others_faintly() -> None:
     assert shares.sum(axis=1) == pytest.approx(np.ones(3))
 
 
-def test_members_are_asked_for_a_few_rows_each_and_none_for_more_than_it_has() -> None:
+def test_no_member_is_asked_for_more_rows_than_it_has() -> None:
     sizes = np.full(50, 40)
     few = pieces(40, sizes)
     assert few.sum() == 40
@@ -56,24 +56,24 @@ def test_members_are_asked_for_a_few_rows_each_and_none_for_more_than_it_has() -
     assert pieces(0, sizes).sum() == 0
 
 
-def test_owners_that_left_take_their_rows_along() -> None:
-    here = {name: SIZES[name] for name in ("a", "b", "d", "e")}
-    found = pooled(TWO, here)
-    assert found.rows.tolist() == [70, 50]
-    assert found.counts.tolist() == [[42, 14, 14, 0], [0, 0, 10, 40]]
-    assert found.variance == pytest.approx((2.8**2 + 4.0**2) / 2)
-    left = split(orders([20, 11], [0, 0]), TWO, here)
-    assert left.rows.sum() == 31
-    assert left.rows[:2].sum() == 20
+def test_counts_shrink_with_the_rows_of_owners_that_left() -> None:
+    sizes = {name: SIZES[name] for name in ("a", "b", "d", "e")}
+    counts = pooled(TWO, sizes)
+    assert counts.rows.tolist() == [70, 50]
+    assert counts.counts.tolist() == [[42, 14, 14, 0], [0, 0, 10, 40]]
+    assert counts.variance == pytest.approx((2.8**2 + 4.0**2) / 2)
+    member_orders = split(orders([20, 11], [0, 0]), TWO, sizes)
+    assert member_orders.rows.sum() == 31
+    assert member_orders.rows[:2].sum() == 20
 
 
-def test_whoever_counted_with_nobody_gets_no_order() -> None:
-    found = split(orders([20, 11], [2, 0]), TWO, {**SIZES, "late": 500})
-    assert found.rows[-1] == 0
-    assert not found.cells[-1].any()
+def test_an_owner_outside_of_all_coalitions_gets_no_order() -> None:
+    member_orders = split(orders([20, 11], [2, 0]), TWO, {**SIZES, "late": 500})
+    assert member_orders.rows[-1] == 0
+    assert not member_orders.cells[-1].any()
 
 
-def test_a_coalition_that_is_gone_has_no_part() -> None:
-    found = pooled(TWO, {"d": 20, "e": 30})
-    assert found.rows.tolist() == [0, 50]
-    assert not found.counts[0].any()
+def test_a_coalition_without_owners_has_no_rows() -> None:
+    counts = pooled(TWO, {"d": 20, "e": 30})
+    assert counts.rows.tolist() == [0, 50]
+    assert not counts.counts[0].any()

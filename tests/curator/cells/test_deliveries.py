@@ -1,4 +1,4 @@
-"""Deliveries for orders that follow noise: as many rows as were ordered, or as there are (issue 13)."""
+"""Deliveries for orders that follow noise: an owner sends all rows of its order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Port(OwnerSession):
 
 
 class Short(Port):
-    """Port to an owner that keeps one row back."""
+    """Port to an owner that withholds one row."""
 
     async def fill_order(self, *order: Any) -> Sequence[AnyRow]:
         return (await super().fill_order(*order))[1:]
@@ -66,7 +66,7 @@ async def run(
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_orders_of_cells_that_an_owner_has_no_row_of_are_filled(seed: int) -> None:
-    # Issue 13, item 6: rho 1 delivers p rows, whatever noise the orders follow.
+    # With rho 1 the run gets p rows, whatever noise the orders follow.
     record = await run(*(Port(name, cell, seed) for cell, name in enumerate("abcd")))
     assert not record.faults
     assert len(record.selected) == len(record.accesses) == P
@@ -84,8 +84,8 @@ async def test_an_owner_that_sends_fewer_rows_than_it_has_is_out_of_the_run() ->
 async def test_a_share_of_uniform_rows_bounds_the_error_whatever_the_histograms_say(
     target: tuple[int, ...],
 ) -> None:
-    # Decision 008: with weights, MMD^2 is at most that of uniform at a rho p rows, for every draw; the whole
-    # protocol, at epsilon .1, for a D_v that is where the histogram says or not.
+    # Decision 008: with weights, MMD^2 is at most that of a rho p uniform rows, for every draw. The test runs
+    # the whole protocol at epsilon .1, with histograms that fit D_v or do not.
     def ports() -> list[OwnerSession]:
         return [Port(name, None, seed) for seed, name in enumerate("abcd", 1)]
 
@@ -96,8 +96,8 @@ async def test_a_share_of_uniform_rows_bounds_the_error_whatever_the_histograms_
     assert rows_of(alone) < rows_of(both)  # the same draws, of the owners' own randomness
     validation = np.random.default_rng(5).random((20, 3)) * [0.3, 1.0, 1.0]
     least = [
-        received(np.array(sorted(rows_of(each))), ReferenceRows(validation, 1.0)).least
-        for each in (both, alone)
+        received(np.array(sorted(rows_of(record))), ReferenceRows(validation, 1.0)).least
+        for record in (both, alone)
     ]
     assert least[0] <= least[1]
 

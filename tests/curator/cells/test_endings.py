@@ -1,4 +1,4 @@
-"""The end of a run by cells: an owner hears it after its own answer, and of nothing else (issue 12, A7)."""
+"""End of a run by cells: an owner learns of the end right after its own answer, and learns nothing else."""
 
 from __future__ import annotations
 
@@ -52,32 +52,32 @@ async def run(*ports: OwnerSession, classes: NDArray[np.int64] | None = None) ->
     return record
 
 
-async def test_owners_are_let_go_before_anybody_prunes(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
+async def test_owners_are_dismissed_before_rows_are_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
     answer = RunManager.answer
 
     def tapped(runs: RunManager, directive: Directive) -> Any:
         if isinstance(directive.body, Close | Dismiss):
-            done.append(directive.question or "dismiss")
+            steps.append(directive.question or "dismiss")
         return answer(runs, directive)
 
     def pruned(*arguments: Any) -> Any:
-        done.append("prune")
+        steps.append("prune")
         return in_some_form(*arguments)
 
     monkeypatch.setattr(RunManager, "answer", tapped)
     monkeypatch.setattr(curator.cells.run, "in_some_form", pruned)
     port = Port("a", 1)
     record = await run(port, Port("b", 2))
-    await port.dismiss()  # as at the end of every run: it is not told twice
-    assert done == ["close", "dismiss"] * 2 + ["prune"]
+    await port.dismiss()  # called again, as at the end of every run: the owner is not told twice
+    assert steps == ["close", "dismiss"] * 2 + ["prune"]
     assert sum(record.closings.values()) == len(record.accesses)
     assert record.status == "complete"
 
 
 @pytest.mark.parametrize("of_d_v", [0, 1])
-async def test_rows_are_chosen_by_the_classes_of_d_v_too(of_d_v: int) -> None:
-    # Issue 13, item 3: where a curator prunes it does what the consumer would.
+async def test_pruning_uses_the_classes_of_d_v(of_d_v: int) -> None:
+    # A curator that prunes chooses the same rows as the consumer would.
     came: list[int] = []
 
     class Told(Port):
@@ -94,7 +94,7 @@ async def test_rows_are_chosen_by_the_classes_of_d_v_too(of_d_v: int) -> None:
 
 
 async def test_an_owner_does_not_wait_for_the_answer_of_another() -> None:
-    # One has not answered when the other is let go: times of its work say nothing to others.
+    # b is dismissed before a has answered: the time that one owner takes tells the other nothing.
     gone = asyncio.Event()
 
     class Slow(Port):

@@ -1,4 +1,4 @@
-"""The mixture of owners: found without noise, and even among owners that are alike (issue 13, item 8)."""
+"""Mixture of owners: exact without noise, and even among owners with the same rows."""
 
 import tracemalloc
 
@@ -24,7 +24,7 @@ def exact(shares: NDArray[np.float64], mass: NDArray[np.float64]) -> Parts:
     return Parts(shares, mass, np.zeros(owners, np.int64), np.zeros(owners))
 
 
-def test_the_mixture_is_found() -> None:
+def test_the_mixture_is_exact_without_noise() -> None:
     q = np.array([[0.7, 0.3, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.1, 0.9]])
     truth = np.array([0.6, 0.0, 0.4])
     mass = np.full(3, 1 / 3)
@@ -38,7 +38,7 @@ def test_the_mixture_is_found() -> None:
 
 
 def dense(parts: Parts, nu: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mixture by rows of squares, as the head of its module has them: (B + 1 + 2 P, P)."""
+    """Reference fit of the mixture by the dense squares of the module's docstring, (B + 1 + 2 P, P)."""
     q, s, g = parts.shares, np.where(parts.shares.any(axis=1), parts.mass, 0.0), parts.kinds
     alike = (g[:, None] == g).astype(np.float64)
     f = s / (alike @ s)
@@ -58,8 +58,8 @@ def dense(parts: Parts, nu: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.3])
 @pytest.mark.parametrize("seed", range(8))
-def test_it_is_the_least_sum_of_its_squares(seed: int, noise: float) -> None:
-    """Work that is linear in owners finds what the squares say, also where owners have no rows of a class."""
+def test_the_fit_equals_a_dense_least_squares_fit(seed: int, noise: float) -> None:
+    """The linear-time fit equals the dense reference fit, also where owners have no rows of a class."""
     rng = np.random.default_rng(seed)
     kinds = np.tile(np.arange((1, 2, 5)[seed % 3]), 12)
     size = len(kinds)
@@ -71,7 +71,7 @@ def test_it_is_the_least_sum_of_its_squares(seed: int, noise: float) -> None:
 
 
 def test_memory_is_linear_in_owners() -> None:
-    """A square of owners by owners took 5 GiB and hours for 10,000 of them: issue 15, item 5."""
+    """A matrix of owners by owners would take 5 GiB and hours for 10,000 owners."""
     most = []
     for owners in (1000, 2000):
         rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def pool(rows: int, cells: int, seed: int, concentration: float = 0.5) -> Counts
 
 @pytest.mark.parametrize(("rows", "cells", "labels"), [(1200, 32, 1), (300, 16, 1), (2400, 20, 5)])
 def test_equal_owners_are_treated_alike_within_the_noise(rows: int, cells: int, labels: int) -> None:
-    """Two owners with the same rows: one had .885 of the orders and all of the pay."""
+    """Two owners with the same rows; an earlier fit gave one .885 of the orders and all of the pay."""
     twin, other = pool(rows, cells * labels, 3), pool(rows, cells * labels, 4)
     gaps = []
     for seed in range(20):
@@ -118,7 +118,7 @@ def test_equal_owners_are_treated_alike_within_the_noise(rows: int, cells: int, 
     assert abs(np.mean(gaps)) < 4 * np.std(gaps) / np.sqrt(len(gaps))  # neither is preferred
 
 
-def test_what_noise_does_not_explain_is_followed() -> None:
+def test_the_owner_that_d_v_resembles_gets_the_orders() -> None:
     """The owner that D_v looks like gets the orders."""
     law = np.random.default_rng(1).dirichlet(np.full(32, 0.4))
     right = np.random.default_rng(5).multinomial(1200, law)
@@ -130,7 +130,7 @@ RARE = np.array([0.01, 0.02, 0.03, 0.04, 0.02])
 
 
 def test_a_rare_cell_that_all_owners_have_is_ordered_from_all_of_them() -> None:
-    """All was ordered from the owner of the largest share, which had 40 of the 120 rows of the cell."""
+    """An earlier fit ordered all rows from the owner of the largest share, which has 40 of the 120 rows."""
     rows = np.full(len(RARE), 1000)
     owners = np.stack([np.array([1000 * own, *np.full(10, 100 - 100 * own)]) for own in RARE]).round()
     wanted = np.array([M, *np.zeros(10)]).astype(np.int64)
@@ -143,10 +143,10 @@ def test_a_rare_cell_that_all_owners_have_is_ordered_from_all_of_them() -> None:
             variances = (NOISE.variance, NOISE_V.variance)
         orders = make_orders(Histograms(counts, rows, nu, M, 1, *variances), 80, least=1)
         most_rare = orders.cells[:, 0] * orders.rows
-        assert (most_rare >= 4).all()  # the fit alone: 1, 1, 1, 32 and 1
+        assert (most_rare >= 4).all()  # the fit without shares by rows gives 1, 1, 1, 32 and 1
 
 
-def test_a_mixture_of_owners_that_noise_blurs_is_still_followed() -> None:
+def test_orders_follow_a_mixture_of_owners_under_noise() -> None:
     """Orders go to the two owners of the mixture; what noise alone leaves is not shared by rows."""
     laws = np.random.default_rng(1).dirichlet(np.full(32, 0.3), 4)
     owners = np.stack([np.random.default_rng(own).multinomial(2000, law) for own, law in enumerate(laws)])

@@ -1,4 +1,4 @@
-"""Orders: totals, caps, what nobody has, and noise that vanishes."""
+"""Orders: totals, caps, cells that no owner has, and noise."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def histograms(owners: list[list[int]], validation: list[int]) -> Histograms:
     return Histograms(counts, counts.sum(axis=1), np.array(validation), sum(validation))
 
 
-def test_an_order_goes_to_who_has_the_rows() -> None:
+def test_an_order_goes_to_the_owner_that_has_the_rows() -> None:
     orders = make_orders(histograms([[90, 10, 0, 0], [0, 0, 50, 50]], [0, 0, 20, 60]), 40)
     assert orders.rows.tolist() == [0, 40]
     assert np.allclose(orders.cells, np.array([[0, 0, 0, 0], [0, 0, 0.25, 0.75]]))
@@ -27,19 +27,19 @@ def test_an_order_goes_to_who_has_the_rows() -> None:
     assert orders.dropped == 0
 
 
-def test_a_share_of_uniform_rows_is_by_what_owners_have() -> None:
+def test_uniform_rows_are_split_in_proportion_to_owners_rows() -> None:
     # Decision 008: a rho p rows are a sample of the pool, and the histograms say where the others come from.
     received = histograms([[90, 10, 0, 0], [0, 0, 50, 50]], [0, 0, 20, 60])
     orders = make_orders(received, 40, uniform=0.5)
     assert orders.uniform.tolist() == [10, 10]
     assert orders.rows.tolist() == [10, 30]
     assert np.allclose(orders.cells, make_orders(received, 20).cells)
-    asked = [(said.count, said.uniform) for said in orders.directives()]
-    assert asked == [(10, 10), (30, 10)]
+    counts = [(directive.count, directive.uniform) for directive in orders.directives()]
+    assert counts == [(10, 10), (30, 10)]
 
 
 def test_a_d_v_that_looks_like_the_pool_gets_half_of_its_rows_uniformly() -> None:
-    """Issue 13, item 5: where a histogram of D_v says no more than the pool, orders by it follow noise."""
+    """Orders by a histogram of D_v that says no more than the pool's would follow noise."""
     pool = np.full((3, 32), 40)
     noise, rng = histogram_noise(1.0), np.random.default_rng(0)
     laws = {"alike": np.full(32, 1 / 32), "other": rng.dirichlet(np.full(32, 0.1))}
@@ -51,15 +51,16 @@ def test_a_d_v_that_looks_like_the_pool_gets_half_of_its_rows_uniformly() -> Non
             )
             nu = simulated(seed, "consumer", "cells").discrete_laplace(noise.scale, 32)
             nu = nu + rng.multinomial(100, law)
-            said = Histograms(owners, pool.sum(axis=1), nu, 100, 1, noise.variance, noise.variance)
-            chosen[name].append(uniform_share(said))
-            assert uniform_share(replace(said, validation_variance=0.0)) == 0.0  # its consumer did not say
+            histograms = Histograms(owners, pool.sum(axis=1), nu, 100, 1, noise.variance, noise.variance)
+            chosen[name].append(uniform_share(histograms))
+            undeclared = replace(histograms, validation_variance=0.0)
+            assert uniform_share(undeclared) == 0.0
     assert chosen["alike"].count(0.5) >= 18
     assert chosen["other"] == [0.0] * 20
 
 
 def test_d_v_that_no_owner_has_gets_uniform_rows_in_place_of_orders_by_noise() -> None:
-    """Decision 008. A few rows in each of D_v's cells, a fiftieth of the pool, are seen, and ordered."""
+    """Decision 008: a few rows in each of D_v's cells, a fiftieth of the pool, are detected and ordered."""
     noise, law = histogram_noise(1.0), np.repeat([1 / 8, 0.0], [8, 24])
     shares: dict[int, list[float]] = {0: [], 24: []}
     for held in shares:
@@ -68,20 +69,20 @@ def test_d_v_that_no_owner_has_gets_uniform_rows_in_place_of_orders_by_noise() -
             drawn = simulated(seed, "owners", "cells").discrete_laplace(noise.scale, pool.size)
             nu = simulated(seed, "consumer", "cells").discrete_laplace(noise.scale, 32) + np.rint(250 * law)
             counts = pool + drawn.reshape(pool.shape)
-            said = Histograms(counts, pool.sum(axis=1), nu, 250, 1, noise.variance, noise.variance)
-            shares[held].append(uniform_share(said))
+            received = Histograms(counts, pool.sum(axis=1), nu, 250, 1, noise.variance, noise.variance)
+            shares[held].append(uniform_share(received))
     assert sum(share > 0.6 for share in shares[0]) >= 18
     assert shares[24].count(0.0) >= 18
 
 
 def test_a_small_d_v_gets_a_quarter_of_its_rows_uniformly() -> None:
-    """Decision 008: nine layouts with 30 to 60 rows of D_v were nowhere behind uniform rows so."""
+    """Decision 008: nine layouts with 30 to 60 rows of D_v were then nowhere worse than uniform rows."""
     noise = histogram_noise(1.0)
     owners = np.tile([200, 10, 10, 10], (3, 1))
     shares = {}
     for m in (40, 60):
-        said = np.array([0, 0, 0, m])
-        of_pool = Histograms(owners, owners.sum(axis=1), said, m, 1, noise.variance, noise.variance)
+        validation = np.array([0, 0, 0, m])
+        of_pool = Histograms(owners, owners.sum(axis=1), validation, m, 1, noise.variance, noise.variance)
         shares[m] = uniform_share(of_pool)
     assert shares == {40: QUARTER, 60: 0.0}
     alike = Histograms(
@@ -90,14 +91,14 @@ def test_a_small_d_v_gets_a_quarter_of_its_rows_uniformly() -> None:
     assert uniform_share(alike) == QUARTER  # half of the rows was no better
 
 
-def test_mass_that_nobody_has_is_reported_and_goes_elsewhere() -> None:
+def test_cells_that_no_owner_has_are_reported_and_ordered_elsewhere() -> None:
     orders = make_orders(histograms([[50, 50, 0], [40, 60, 0]], [10, 10, 20]), 10)
     assert orders.dropped == pytest.approx(0.5)
     assert orders.rows.sum() == 10
 
 
 def test_a_cell_over_its_cap_moves_to_the_other_owner_of_the_cell() -> None:
-    # 30 rows of cell 0 wanted, at most 8 of owner 0: the rest is owner 1's, in the same cell.
+    # 30 rows of cell 0 are wanted and owner 0 gives at most 8: owner 1 gives the rest, in the same cell.
     orders = make_orders(histograms([[10, 0], [50, 940]], [30, 0]), 30)
     by_cell = orders.rows[:, None] * orders.cells
     assert by_cell[0, 0] == pytest.approx(8.0, abs=0.01)
@@ -129,8 +130,8 @@ def test_orders_respect_totals_limits_and_caps(data: st.DataObject) -> None:
     assert (by_cells >= 0).all()
     assert np.isfinite(orders.cells).all()
     assert (orders.cells >= -1e-12).all()
-    asked = orders.cells.sum(axis=1)
-    assert np.allclose(asked[by_cells > 0], 1.0)
+    cell_sums = orders.cells.sum(axis=1)
+    assert np.allclose(cell_sums[by_cells > 0], 1.0)
     assert not orders.cells[by_cells == 0].any()
     most = USABLE * rows[:, None] * received.shares
     if not share and total <= 0.999 * most.sum():  # caps can be met, up to the rounding of an owner's rows
@@ -139,16 +140,16 @@ def test_orders_respect_totals_limits_and_caps(data: st.DataObject) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 1.0))
-def test_caps_hold_where_they_can(seed: int, fill: float) -> None:
+def test_caps_hold_if_their_sum_allows(seed: int, fill: float) -> None:
     rng = np.random.default_rng(seed)
     most = rng.random((4, 6)) * (rng.random((4, 6)) > 0.3)
     held = most * rng.random((4, 1))
     wanted = rng.random((4, 6)) ** 4
     wanted *= fill * most.sum() / wanted.sum()
-    asked = capped(wanted, most, held)
-    assert asked.sum() == pytest.approx(wanted.sum(), rel=1e-6)
+    allotted = capped(wanted, most, held)
+    assert allotted.sum() == pytest.approx(wanted.sum(), rel=1e-6)
     if fill <= 0.99:
-        assert (asked <= most + 1e-6).all()
+        assert (allotted <= most + 1e-6).all()
 
 
 def test_wrong_arguments_are_refused() -> None:

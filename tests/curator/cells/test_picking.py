@@ -22,7 +22,7 @@ def picked(
     return picking(settings, request, schema)
 
 
-def test_two_are_picked_where_rows_have_columns_and_are_enough() -> None:
+def test_two_directions_are_picked_where_d_v_has_enough_rows() -> None:
     epsilon = SummarySettings(protocol="cells").privacy.of_row
     count, share = picked()
     assert count == 2

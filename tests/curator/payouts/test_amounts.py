@@ -1,4 +1,4 @@
-"""Amounts: they add up, and what they tell is said."""
+"""Amounts of payouts: they add up, and the payout states what they reveal."""
 
 import math
 
@@ -20,7 +20,7 @@ VALUES = st.dictionaries(NAMES, st.floats(-1e6, 1e6), min_size=1)
 
 @given(VALUES, st.integers(0, 10**12))
 def test_amounts_add_up_and_are_within_a_unit_of_their_quota(values: dict[str, float], total: int) -> None:
-    """Issue 6, payouts: largest remainder; nothing is lost, added, or paid to a negative value."""
+    """Largest remainder: amounts add up to the total, and a negative value is paid nothing."""
     amounts, shares = divide(total, values)
     assert sum(amounts.values()) == total
     assert math.isclose(sum(shares.values()), 1.0)
@@ -39,12 +39,12 @@ def test_largest_remainder_by_hand() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"a": math.nan}, {"a": math.inf}])
-def test_what_cannot_be_divided_is_refused(values: dict[str, float]) -> None:
+def test_values_that_cannot_be_divided_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
         divide(10, values)
 
 
-def test_a_price_tells_an_owner_nothing_and_a_total_tells_the_sum() -> None:
+def test_a_price_reveals_nothing_and_a_divided_total_reveals_the_sum() -> None:
     """An owner's amount by price is the same whatever others sent; a total divided by counts is not."""
     few, many = {"a": 10, "b": 5}, {"a": 10, "b": 90}
     assert by_price(few, 7).statement("a") == by_price(many, 7).statement("a")
@@ -55,8 +55,8 @@ def test_a_price_tells_an_owner_nothing_and_a_total_tells_the_sum() -> None:
         assert math.isinf(Sound().epsilon([payout.event], 1e-5).epsilon)
         with pytest.raises(PolicyError):
             payout.statement("a")
-    told = by_rows(few, 1000, public=True).statement("a")
-    assert told == {"owner": "a", "method": "rows", "amount": 667}
+    statement = by_rows(few, 1000, public=True).statement("a")
+    assert statement == {"owner": "a", "method": "rows", "amount": 667}
 
 
 def test_exact_gains_are_for_the_curator_alone() -> None:

@@ -1,4 +1,4 @@
-"""The sensitivity of winners, by replaying both worlds; and the noise, by its law."""
+"""Sensitivity of winners, by a replay of both neighbouring worlds, and the law of the noise."""
 
 import math
 from collections.abc import Sequence
@@ -59,14 +59,16 @@ def worlds(seed: int, jump: float) -> tuple[list[float], list[float], float]:
         other[row] = rng.standard_normal(5)
         other[row] /= np.linalg.norm(other[row])
         after = winners(other, means, target, prices)
-        for wins, found in ((True, by_wins), (False, by_gains)):
-            found.append(float(np.abs(credited(before, owners, wins) - credited(after, owners, wins)).sum()))
+        for wins, distances in ((True, by_wins), (False, by_gains)):
+            distances.append(
+                float(np.abs(credited(before, owners, wins) - credited(after, owners, wins)).sum())
+            )
     return by_wins, by_gains, gain_sensitivity(CLIP, ROUNDS, steps)
 
 
 @pytest.mark.parametrize("jump", [0.0, 0.02, 0.5])
 def test_replacing_a_row_moves_wins_and_gains_by_no_more_than_is_claimed(jump: float) -> None:
-    """The proof at the head of curator/payouts/gains.py, on 1200 pairs of neighbours for each path."""
+    """The proof in curator/payouts/gains.py, on 1200 pairs of neighbours for each path."""
     most_wins, nearest = 0.0, 0.0
     for seed in range(30):
         by_wins, by_gains, bound = worlds(seed, jump)
@@ -97,9 +99,8 @@ def test_noise_of_wins_has_the_law_that_is_charged() -> None:
     release = WinRelease(epsilon)
     assert Sound().epsilon([release.event], 1e-12).epsilon == pytest.approx(epsilon, rel=1e-2)
     noise = simulated(1, "curator", "payout")
-    here, there = {"a": 11, "b": 9}, {"a": 10, "b": 10}
     counts = []
-    for wins in (here, there):
+    for wins in ({"a": 11, "b": 9}, {"a": 10, "b": 10}):
         hits = 0
         for _ in range(draws):
             amounts = by_noised_wins(wins, 10**6, release, noise).amounts

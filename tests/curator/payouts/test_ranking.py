@@ -1,4 +1,4 @@
-"""Owners ranked from private histograms: the distance, its noise, and what does not fit."""
+"""Ranking of owners by private histograms: the distance, its noise, and histograms that do not fit."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,11 @@ def test_owners_stand_in_the_order_of_their_squared_distance() -> None:
     """The head of the module: ||c_j / m_j - v||^2; an owner without rows has no distribution to compare."""
     histograms = {"a": [10, 0, 0], "b": [0, 5, 5], "c": [0, 40, 0], "nobody": [0, 0, 0]}
     sizes = {"a": 10, "b": 10, "c": 40, "nobody": 0}
-    found = rank_owners(histograms, sizes, [0, 3, 1], 4, ALMOST_NONE)
-    assert [standing.owner for standing in found] == ["b", "c", "a"]
-    assert [standing.distance for standing in found] == pytest.approx([2 / 16, 2 / 16, 1 + 9 / 16 + 1 / 16])
+    standings = rank_owners(histograms, sizes, [0, 3, 1], 4, ALMOST_NONE)
+    assert [standing.owner for standing in standings] == ["b", "c", "a"]
+    assert [standing.distance for standing in standings] == pytest.approx(
+        [2 / 16, 2 / 16, 1 + 9 / 16 + 1 / 16]
+    )
 
 
 def test_counts_by_class_and_cell_are_summed_over_classes() -> None:
@@ -36,12 +38,12 @@ def test_noise_is_taken_out_and_its_margin_holds() -> None:
     how = HistogramNoise(3.0)
     noise = simulated(0, "owner", "ranking")
     true = float(np.square(exact / rows - 0.25).sum())
-    found = []
+    standings = []
     for draw in noise.discrete_laplace(how.scale, 4 * 2000).reshape(2000, 4):
-        found += rank_owners({"a": (exact + draw).tolist()}, {"a": rows}, target, 100, how.scale)
-    distances = np.array([standing.distance for standing in found])
+        standings += rank_owners({"a": (exact + draw).tolist()}, {"a": rows}, target, 100, how.scale)
+    distances = np.array([standing.distance for standing in standings])
     assert abs(distances.mean() - true) < 4 * distances.std() / np.sqrt(2000)
-    inside = [abs(standing.distance - true) <= standing.margin for standing in found]
+    inside = [abs(standing.distance - true) <= standing.margin for standing in standings]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
 
 

@@ -1,4 +1,4 @@
-"""Choices of a protocol: what `auto` takes, what a named one is told, and in which words."""
+"""Choice of a protocol: what `auto` takes, what a named protocol is told, and in which words."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def taken(**facts: Any) -> tuple[str, float]:
     return choice.protocol, choice.ratio
 
 
-def test_cells_with_rho_2_in_words() -> None:
-    # Issue 13, 1: "plan: cells, rho 2 (about .15x uniform, 200 rows accessed); Algorithm 3 would be no better
+def test_the_plan_says_cells_with_rho_2() -> None:
+    # "plan: cells, rho 2 (about .15x uniform, 200 rows accessed); Algorithm 3 would be no better
     # than uniform", of what the consumer gets: weights, and the range that nine of ten are in.
     choice = chosen()
     assert choice == SummaryChoice("cells", 2.0, choice.relative_mmd2, 200, choice.line)
@@ -51,7 +51,7 @@ def test_cells_with_rho_2_in_words() -> None:
     assert float(low) < float(middle) < float(high) < 1
 
 
-def test_what_public_facts_change() -> None:
+def test_public_facts_change_the_choice() -> None:
     assert taken(p=1100, sizes={"a": 1200, "b": 1200}) == ("cells", 1.5)
     assert taken(validation=20) == ("cells", 2.0)
     assert taken(validation=9)[0] == "uniform"
@@ -62,7 +62,7 @@ def test_what_public_facts_change() -> None:
     assert taken(sizes=dict.fromkeys("abc", 40)) == ("uniform", 1.0)
 
 
-def test_counts_that_are_noisier_for_later_requests() -> None:
+def test_noisier_counts_change_the_choice() -> None:
     # `asks = 20` of a consumer at (1, 1e-5): deviation 5.28 in place of 2.8, so 18 rows of D_v are as good as
     # 9.6, of which the plan takes no cells.
     assert [taken(validation=18, deviation=noise)[0] for noise in (0.0, 5.28)] == ["cells", "uniform"]
@@ -79,7 +79,7 @@ def test_algorithm3_is_never_taken_where_it_is_no_better(epsilon: float, validat
         assert taken(settings=settings, sizes=sizes, validation=validation)[0] in ("cells", "uniform")
 
 
-def test_who_names_a_protocol_gets_it_with_a_line_where_the_plan_disagrees() -> None:
+def test_a_named_protocol_is_taken_and_the_plan_says_that_it_disagrees() -> None:
     clock = chosen(SummarySettings(protocol="algorithm3"))
     assert clock.protocol == "algorithm3"
     assert "no better than uniform; it would take cells, rho 2 (with weights about " in clock.disagrees
@@ -92,7 +92,7 @@ def test_who_names_a_protocol_gets_it_with_a_line_where_the_plan_disagrees() -> 
     assert (five.ratio, five.accessed, five.disagrees) == (2.5, 250, "")
 
 
-def test_parts_of_algorithm3_name_it() -> None:
+def test_settings_of_algorithm3_choose_algorithm3() -> None:
     for values in ({"preset": "published"}, {"auction": {"kind": "winner-only"}}):
         assert SummarySettings.model_validate(values).protocol == "algorithm3"
     published = SummarySettings.model_validate({"preset": "published", "protocol": "auto"})
@@ -103,23 +103,23 @@ def test_parts_of_algorithm3_name_it() -> None:
     assert again == SummarySettings(), "settings that were written down are read as they were"
 
 
-def test_owners_that_say_nothing_are_taken_for_the_median_and_the_plan_says_so() -> None:
+def test_owners_without_a_size_count_as_the_median_and_the_plan_says_so() -> None:
     some = chosen(sizes={"a": 1000, "b": 2000, "c": 9000}, silent=2)
-    told = chosen(sizes={"a": 1000, "b": 2000, "c": 9000, "d": 2000, "e": 2000})
-    assert some.relative_mmd2 == told.relative_mmd2
-    assert some.line == f"{told.line}; 2 of 5 owners do not say how many rows they have"
+    with_sizes = chosen(sizes={"a": 1000, "b": 2000, "c": 9000, "d": 2000, "e": 2000})
+    assert some.relative_mmd2 == with_sizes.relative_mmd2
+    assert some.line == f"{with_sizes.line}; 2 of 5 owners do not say how many rows they have"
     assert chosen(sizes={}, silent=4).protocol == "cells"
 
 
-def test_too_few_rows_are_refused_before_anybody_offers_anything() -> None:
+def test_too_few_rows_are_refused_before_an_offer() -> None:
     with pytest.raises(
         NotEnoughRowsError, match=r"11 rows are asked for and the 2 owners have 10\. Ask for p <= 10"
     ):
         chosen(sizes={"a": 6, "b": 4}, p=11)
 
 
-def test_settings_of_no_run_have_no_protocol() -> None:
-    # Issue 13: `settings.summary.row` of an unresolved "auto" is impossible.
+def test_unresolved_settings_have_no_protocol() -> None:
+    # `settings.summary.row` of an unresolved "auto" is impossible.
     settings = SummarySettings()
     for read in (lambda: settings.row, lambda: settings.drawn(5), lambda: settings.between_owners(5, 5)):
         with pytest.raises(ValueError, match="resolve these settings first"):

@@ -80,9 +80,9 @@ def test_the_error_of_moments_is_about_that_of_the_release() -> None:
     method = make_method(release_settings({"kind": "moments"}), SIGNAL, None, 3)
     (embedding,) = from_bytes(asyncio.run(method.ask(owners))).embeddings
     noise = embedding.sigma * math.sqrt(0.5 * 2)  # of z_i z_j, both classes together
-    found = noise / float(np.diagonal(gaussians_of(embedding).pooled).mean())
+    error = noise / float(np.diagonal(gaussians_of(embedding).pooled).mean())
     expected = plan_release(ReleaseFacts(SIGNAL, count, 1.0, 1e-5)).errors["moments"]
-    assert expected == pytest.approx(found, rel=0.5)
+    assert expected == pytest.approx(error, rel=0.5)
 
 
 @pytest.mark.parametrize("facts", [(0, 1.0, 1e-5), (10, 0.0, 1e-5), (10, 1.0, 0.0)])

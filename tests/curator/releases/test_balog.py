@@ -1,4 +1,4 @@
-"""Balog 2018, Algorithms 1 and 2, as services over pooled embeddings (issue 5, items 3 and 4)."""
+"""Balog 2018, Algorithms 1 and 2, over pooled embeddings."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_algorithm_1_without_noise_is_the_projection(method: Method) -> None:
     distances = []
     for M in (2, 5, 12, 40):
         features = points_map(z[:M], method, 1e-9)
-        found = algorithm1(released(features, x), features)
-        distances.append(distance_to_rows(found, x, GAMMA))
+        points = algorithm1(released(features, x), features)
+        distances.append(distance_to_rows(points, x, GAMMA))
         assert distances[-1] == pytest.approx(best_distance(z[:M], x), abs=2e-5)
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < 0.3 * distances[0]
@@ -92,8 +92,8 @@ def test_a_basis_is_orthonormal_whatever_the_points(method: Method) -> None:
         assert same_class_distance(features) <= math.sqrt(2.0) * features.norm_bound
     assert doubled.dimension <= 30
     x = rows(200)
-    found = [distance_to_rows(algorithm1(released(f, x), f), x, GAMMA) for f in (once, doubled)]
-    assert found[0] == pytest.approx(found[1], abs=3e-3)  # the truncation's tolerance
+    distances = [distance_to_rows(algorithm1(released(f, x), f), x, GAMMA) for f in (once, doubled)]
+    assert distances[0] == pytest.approx(distances[1], abs=3e-3)  # the truncation's tolerance
 
 
 def test_the_truncation_keeps_every_point_within_its_tolerance() -> None:
@@ -120,7 +120,7 @@ def test_a_tolerance_matched_to_the_noise() -> None:
 
 
 def test_noise_is_calibrated_to_the_coordinates() -> None:
-    # Issue 5, item 1: "the sensitivity is computed from the feature map's norm bound". MATH.md has
+    # "The sensitivity is computed from the feature map's norm bound". MATH.md has
     # 4.2247 per unit at (1, 1e-6), and kernel functions are at most sqrt(2) apart.
     features, x = points_map(gaussian_points(25, 2, 2.0, seed=4)), rows(500)
     sigma = released(features, x, 1.0).sigma
@@ -186,9 +186,9 @@ def test_a_public_prior_helps_where_noise_is_large_and_does_no_harm_where_it_is_
         errors: list[list[float]] = [[], []]
         for seed in range(4):
             noisy = released(features, x, epsilon, seed)
-            for found, prior in zip(errors, (None, public), strict=True):
-                found.append(distance_to_rows(algorithm1(noisy, features, prior=prior), x, GAMMA, own))
-        free, shrunk = (float(np.mean(found)) for found in errors)
+            for distances, prior in zip(errors, (None, public), strict=True):
+                distances.append(distance_to_rows(algorithm1(noisy, features, prior=prior), x, GAMMA, own))
+        free, shrunk = (float(np.mean(distances)) for distances in errors)
         assert shrunk <= 1.25 * min(free, baseline)
 
 
@@ -202,17 +202,20 @@ def test_pooling_over_owners_gives_the_release_of_one_owner() -> None:
     points: list[WeightedPoints] = []
     for count in (1, 5, 20, 100):
         parts = [Table(part) for part in np.array_split(x, count)]
-        found = []
+        releases = []
         for features in maps:
             total = pool((pooled_sum(part, features, Layout()) for part in parts), features, Layout())
             noise = simulated(3, "curator", "release")
-            found.append(release_embedding(total, features, Layout(), 30.0, noise))
-        expected = expected or found
-        for one, many in zip(expected, found, strict=True):
+            releases.append(release_embedding(total, features, Layout(), 30.0, noise))
+        expected = expected or releases
+        for one, many in zip(expected, releases, strict=True):
             np.testing.assert_array_equal(one.mean, many.mean)
         if count in (1, 20):
             assert isinstance(maps[0], PointsMap)
-            points += [algorithm1(found[0], maps[0], "l1"), algorithm2(found[1], fourier, settings, seed=2)]
+            points += [
+                algorithm1(releases[0], maps[0], "l1"),
+                algorithm2(releases[1], fourier, settings, seed=2),
+            ]
     for first, again in zip(points[:2], points[2:], strict=True):
         np.testing.assert_array_equal(first.points, again.points)
         np.testing.assert_array_equal(first.weights, again.weights)
@@ -231,42 +234,42 @@ def test_algorithm_2_finds_the_rows_distribution(weights: Any) -> None:
     exact = released(features, x)
     distances = []
     for M in (2, 24):
-        found = algorithm2(
+        fitted = algorithm2(
             exact,
             features,
             Balog2Settings(points=M, weights=weights, steps=150, restarts=1, candidates=64, climbs=40),
             seed=1,
         )
-        assert len(found) == M
-        assert found.l1 <= 1.0 + 1e-12
-        assert np.abs(found.points).max() <= 4.0 + 1e-9  # inside the public bounds
-        distances.append(distance_to_rows(found, x, GAMMA))
+        assert len(fitted) == M
+        assert fitted.l1 <= 1.0 + 1e-12
+        assert np.abs(fitted.points).max() <= 4.0 + 1e-9  # inside the public bounds
+        distances.append(distance_to_rows(fitted, x, GAMMA))
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < 0.5 * distance_to_rows(uniform_points(x[:24]), x, GAMMA)
     if weights == "uniform":
-        np.testing.assert_array_equal(found.weights, np.full(24, 1 / 24))
+        np.testing.assert_array_equal(fitted.weights, np.full(24, 1 / 24))
 
 
 def test_many_points_are_no_further_than_the_noise() -> None:
-    # Issue 16, item 9: with 10^4 points Figure 2 was missed by far, all of them being at a few modes.
+    # An earlier search put all of 10^4 points at a few modes, far from Figure 2.
     features = fourier()
     noisy = released(features, rows(3000), 1.0)
-    told: list[Step] = []
+    steps: list[Step] = []
     settings = Balog2Settings(points=10_000, steps=1, restarts=1, candidates=64)
-    found = algorithm2(noisy, features, settings, 1, told.append)
-    assert told[-1].objective < 1.1 * told[-1].floor
-    assert len(found) <= 10_000
-    assert found.l1 == pytest.approx(1.0)
+    fitted = algorithm2(noisy, features, settings, 1, steps.append)
+    assert steps[-1].objective < 1.1 * steps[-1].floor
+    assert len(fitted) <= 10_000
+    assert fitted.l1 == pytest.approx(1.0)
 
 
 def test_algorithm_2_takes_noise_away() -> None:
     # The data's own embedding is feasible: the answer is closer to it than the noisy mean is.
     x, features = rows(3000), fourier()
     noisy = released(features, x, 0.05)
-    found = algorithm2(
+    fitted = algorithm2(
         noisy, features, Balog2Settings(points=20, steps=150, restarts=1, candidates=64), seed=1
     )
-    assert distance_to_rows(found, x, GAMMA) < 0.3 * noisy.sigma * math.sqrt(features.dimension)
+    assert distance_to_rows(fitted, x, GAMMA) < 0.3 * noisy.sigma * math.sqrt(features.dimension)
 
 
 def test_algorithm_2_repeats_itself_and_tells_of_its_progress() -> None:
@@ -274,28 +277,28 @@ def test_algorithm_2_repeats_itself_and_tells_of_its_progress() -> None:
     x, features = rows(500), fourier(64)
     noisy = released(features, x, 1.0)
     settings = Balog2Settings(points=6, steps=30, restarts=2, candidates=32, climbs=10)
-    told: list[Step] = []
-    first = algorithm2(noisy, features, settings, 1, told.append)
+    steps: list[Step] = []
+    first = algorithm2(noisy, features, settings, 1, steps.append)
     again = algorithm2(noisy, features, settings, 1)
     other = algorithm2(noisy, features, settings, 2)
     np.testing.assert_array_equal(first.points, again.points)
     np.testing.assert_array_equal(first.weights, again.weights)
     assert not np.array_equal(first.points, other.points)
-    assert [step.restart for step in told] == [1] * 10 + [2] * 10
-    assert told[-1].step == 30
-    assert told[9].objective < told[0].objective
-    assert told[0].floor == pytest.approx(64 * noisy.sigma**2)
-    assert "restart 1/2" in str(told[0])
+    assert [step.restart for step in steps] == [1] * 10 + [2] * 10
+    assert steps[-1].step == 30
+    assert steps[9].objective < steps[0].objective
+    assert steps[0].floor == pytest.approx(64 * noisy.sigma**2)
+    assert "restart 1/2" in str(steps[0])
 
 
 def test_points_go_back_to_the_columns_and_units_of_the_schema() -> None:
     features = points_map(gaussian_points(20, 2, 3.0, seed=1))
-    found = algorithm1(released(features, rows(100)), features)
-    table, weights = to_table(found, features)
+    weighted = algorithm1(released(features, rows(100)), features)
+    table, weights = to_table(weighted, features)
     SCHEMA.check(table, "release")
-    inside = (np.abs(found.points) <= 4.0).all(axis=1)
-    np.testing.assert_allclose(table.values[inside], found.points[inside], atol=1e-12)
-    np.testing.assert_array_equal(weights, found.weights)
+    inside = (np.abs(weighted.points) <= 4.0).all(axis=1)
+    np.testing.assert_allclose(table.values[inside], weighted.points[inside], atol=1e-12)
+    np.testing.assert_array_equal(weights, weighted.weights)
 
 
 def test_public_points_are_drawn_alike_by_every_party() -> None:
@@ -309,7 +312,7 @@ def test_public_points_are_drawn_alike_by_every_party() -> None:
     np.testing.assert_array_equal(drawn[:5], gaussian_points(20_000, 3, 500.0, seed=1)[:5])
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_settings_are_refused() -> None:
     features, x = points_map(rows(10)), rows(50)
     exact = released(features, x)
     other = points_map(rows(10, 3))

@@ -1,4 +1,4 @@
-"""Copies of a release of marginals: further tables that differ by as much as the release is in doubt."""
+"""Copies of a release of marginals: further tables that differ as much as the release is uncertain."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ def test_copies_have_as_many_rows_as_the_release_and_differ_by_its_noise_and_sam
     # fedkme.releases.combining: b has the noise of a release and the drawing of as many rows. Its deviation
     # over 16 copies is a third of it, so that a third and three times are two and six away.
     release = released(**SETTINGS)
-    made = files(release, copies=COPIES, rows=100)
+    contents = files(release, copies=COPIES, rows=100)
     (answer,) = ask(evidence_of(release), "share(sex = 'male')")
     shares = [
         np.mean(
-            [line["sex"] == "male" for line in csv.DictReader(io.StringIO(made[f"copy-{i}.csv"].decode()))]
+            [
+                line["sex"] == "male"
+                for line in csv.DictReader(io.StringIO(contents[f"copy-{i}.csv"].decode()))
+            ]
         )
         for i in range(1, COPIES + 1)
     ]
     doubt = float(np.var(shares, ddof=1))
-    assert [made[name].count(b"\n") for name in ("synthetic.csv", "copy-1.csv")] == [101, 4001]
-    known = answer.noise**2 + answer.sampling**2
-    assert 0.3 * known < doubt < 3.0 * known
-    assert abs(np.mean(shares) - answer.estimate) < 3.0 * np.sqrt(known / COPIES) + 0.01
+    assert [contents[name].count(b"\n") for name in ("synthetic.csv", "copy-1.csv")] == [101, 4001]
+    expected = answer.noise**2 + answer.sampling**2
+    assert 0.3 * expected < doubt < 3.0 * expected
+    assert abs(np.mean(shares) - answer.estimate) < 3.0 * np.sqrt(expected / COPIES) + 0.01
 
 
-def test_copies_change_nothing_of_the_table_and_are_the_same_again() -> None:
+def test_copies_leave_the_table_unchanged_and_are_repeatable() -> None:
     release = released(**SETTINGS)
     plain, one, again = files(release), files(release, copies=2), files(release, copies=2)
     assert one == again

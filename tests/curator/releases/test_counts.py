@@ -96,7 +96,7 @@ def test_rows_outside_the_domain_are_refused() -> None:
     ("clique", "cause"),
     [((), "ascending"), ((1, 0), "ascending"), ((0, 0), "ascending"), ((0, 3), "not in the schema")],
 )
-def test_a_marginal_that_is_none_is_refused(clique: tuple[int, ...], cause: str) -> None:
+def test_an_invalid_marginal_is_refused(clique: tuple[int, ...], cause: str) -> None:
     with pytest.raises(ConfigError, match=cause):
         marginal_counts(np.zeros((1, 3), dtype=np.int64), clique, SIZES)
 

@@ -59,19 +59,19 @@ def trained() -> tuple[generators.Trained, list[Report]]:
 def test_a_training_tells_its_steps_between_reports_and_can_be_stopped_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Issue 16, item 10. A tenth of a long training took minutes: nothing was told, and a curator that was
-    # stopped could not end.
+    # A tenth of a long training may take minutes. Without calls in between there is no progress report, and a
+    # curator that is told to stop cannot end.
     monkeypatch.setattr(generators, "_TELL_S", 0.0)
-    told: list[int] = []
+    steps: list[int] = []
 
     def stepped(step: int) -> None:
-        told.append(step)
+        steps.append(step)
         if step == 7:
             raise DataError("it is not carried out any more", "Ask again.")
 
     with pytest.raises(DataError, match="not carried out"):
         train(NETWORK, [target(rows(400))], None, TRAINING, stepped=stepped)
-    assert told == [1, 2, 3, 4, 5, 6, 7]
+    assert steps == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_training_decreases_the_objective_and_reports_it(
@@ -117,9 +117,7 @@ def test_training_and_sampling_are_the_same_for_the_same_seed(
     assert not np.array_equal(one.values, again.sample(50, seed=9).values)
 
 
-def test_training_that_comes_off_ends_with_the_best_that_was_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_diverged_training_returns_the_best_reported_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     # Steps of a hundred times the length after the first half: the end is far worse than the middle.
     def schedule(rate: float, *_: float) -> optax.Schedule:
         return lambda step: jnp.where(step < 60, rate, 100.0 * rate)
@@ -127,15 +125,15 @@ def test_training_that_comes_off_ends_with_the_best_that_was_reported(
     monkeypatch.setattr(optax, "cosine_decay_schedule", schedule)
     samples: list[Table] = []
     settings = Training(steps=120, batch=128, learning_rate=0.01, reports=2)
-    found = train(
+    trained = train(
         NETWORK,
         [target(rows(4000))],
         np.array([0.75, 0.25]),
         settings,
         lambda report: samples.append(report.sample(40)),
     )
-    assert found.objectives[-1] > 2.0 * found.objectives[1]
-    np.testing.assert_array_equal(found.sample(40, seed=0).values, samples[0].values)
+    assert trained.objectives[-1] > 2.0 * trained.objectives[1]
+    np.testing.assert_array_equal(trained.sample(40, seed=0).values, samples[0].values)
 
 
 def test_a_longer_sample_starts_with_rows_of_other_shares_only_where_asked(
@@ -173,9 +171,9 @@ def test_the_objective_has_no_bias_from_the_batch() -> None:
     start = network.initial(jax.random.key(0))
     level = [*start[:-1], {**start[-1], "w": start[-1]["w"] * 0}]  # probabilities 1/2 whatever the noise
     parameters = {"network": level, "mass": jnp.zeros(1)}
-    found = [float(objective(parameters, jax.random.key(seed))) for seed in range(400)]
-    error = np.std(found) / len(found) ** 0.5
-    assert abs(np.mean(found)) < 4 * error  # error rate 1e-4
+    objectives = [float(objective(parameters, jax.random.key(seed))) for seed in range(400)]
+    error = np.std(objectives) / len(objectives) ** 0.5
+    assert abs(np.mean(objectives)) < 4 * error  # error rate 1e-4
     assert error < 0.01  # the variance of a half batch of 4 rows is 1/16
 
 
@@ -218,8 +216,8 @@ def test_an_image_generator_learns_a_picture_per_class() -> None:
     table = result.sample(40, seed=0)
     schema.check(table, "images")
     assert table.labels is not None
-    left = table.values.reshape(-1, 8, 8)[:, :, :4].mean(axis=(1, 2)) > 127
-    np.testing.assert_array_equal(left, table.labels == 0)
+    bright_left = table.values.reshape(-1, 8, 8)[:, :, :4].mean(axis=(1, 2)) > 127
+    np.testing.assert_array_equal(bright_left, table.labels == 0)
 
 
 def test_what_does_not_fit_is_refused_with_a_typed_error() -> None:

@@ -1,4 +1,4 @@
-"""DP-HP over pooled sums (issue 5, item 6)."""
+"""DP-HP over pooled sums."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def test_the_product_embedding_is_class_conditional() -> None:
     plan = plan_of(None)
     table = rows()
     released = plan.release(totals(plan, table), 400, simulated(0, "curator", "hermite"))
-    for phi, each in zip(plan.maps, released.embeddings, strict=True):
+    for phi, embedding in zip(plan.maps, released.embeddings, strict=True):
         of_class = phi.features(table.values[table.labels == 1]).sum(axis=0) / 400
-        np.testing.assert_allclose(each.mean[:, 1], of_class, atol=1e-7)
+        np.testing.assert_allclose(embedding.mean[:, 1], of_class, atol=1e-7)
 
 
 def test_pooling_over_owners_gives_the_release_of_one_that_holds_everything() -> None:
@@ -137,7 +137,7 @@ def test_pooling_over_owners_gives_the_release_of_one_that_holds_everything() ->
         np.testing.assert_array_equal(one.mean, two.mean)
 
 
-def test_a_plan_that_cannot_be_is_refused() -> None:
+def test_an_impossible_plan_is_refused() -> None:
     plan = plan_of(1.0)
     with pytest.raises(ConfigError, match="shape"):
         plan.release(totals(plan, rows())[:-1], 400, simulated(0, "curator", "hermite"))
@@ -165,5 +165,5 @@ def test_the_product_kernel_teaches_what_columns_have_in_common() -> None:
 
 @pytest.mark.parametrize(("epochs", "called"), [(0, "DP-HP (Vinaroz 2022), sum kernel only"), (2, NAME)])
 def test_a_release_without_a_product_kernel_is_called_so(epochs: int, called: str) -> None:
-    # Issue 16, item 6: where the product kernel does not run, "sum kernel only" is said.
+    # Without a product kernel the card says "sum kernel only".
     assert Hermite(HermiteSettings(seed=1, epochs=epochs), SCHEMA, None, 1).mechanism == called

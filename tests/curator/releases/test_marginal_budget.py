@@ -80,8 +80,8 @@ def test_a_choice_between_marginals_has_the_range_that_is_entered() -> None:
     entered = next(iter(leaves([budget.pieces])))
     assert isinstance(entered, BoundedRange)
     assert entered.epsilon == pytest.approx(span)
-    found = np.bincount(drawn, minlength=3) / 4000
-    assert np.abs(found - before).max() < 4 * 0.5 / math.sqrt(4000)  # 4 standard deviations
+    frequencies = np.bincount(drawn, minlength=3) / 4000
+    assert np.abs(frequencies - before).max() < 4 * 0.5 / math.sqrt(4000)  # 4 standard deviations
 
 
 @given(
@@ -99,7 +99,7 @@ def test_a_choice_keeps_to_its_range_whatever_the_size_of_tables(
 ) -> None:
     # Issue 33, item 7: AIM's scores were held to nothing. Errors near each other, or near their constants,
     # are sums over many cells, which rounding moves by some 2^-50 of themselves.
-    exact, near, steps, weights = (np.array(each, np.float64) for each in zip(*rows, strict=True))
+    exact, near, steps, weights = (np.array(column, np.float64) for column in zip(*rows, strict=True))
     constants = least + exact - near
     rounding = 1.0 + 2.0**-50 * np.random.default_rng(seed).uniform(-1, 1, (2, len(rows)))
     before = choice_weights(selection_logits((least + exact) * rounding[0], constants, weights, span))

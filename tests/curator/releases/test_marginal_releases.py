@@ -66,22 +66,22 @@ def released(method: str) -> MarginalRelease:
 
 def _distance(release: MarginalRelease) -> float:
     """Mean total variation of all pairs."""
-    found = []
+    distances = []
     for pair in itertools.combinations(range(4), 2):
         truth = marginal_counts(CODES, pair, SIZES) / ROWS
-        found.append(0.5 * np.abs(release.model.probabilities(pair).ravel() - truth).sum())
-    return float(np.mean(found))
+        distances.append(0.5 * np.abs(release.model.probabilities(pair).ravel() - truth).sum())
+    return float(np.mean(distances))
 
 
 @pytest.mark.parametrize("method", ["aim", "rounds"])
 def test_correlated_columns_come_out_correlated(method: str) -> None:
-    # Issue 6, item 4: marginals chosen privately recover what independent columns cannot.
+    # Marginals chosen privately recover relations that independent columns cannot.
     assert _distance(released(method)) < 0.3 * _distance(released("independent"))
     assert {(0, 1), (2, 3)} <= set(released(method).cliques)
 
 
 class Impatient:
-    """Hears how far a method is, and at some report that nobody waits for it any more."""
+    """Progress callback that raises an error at some report, like that of a cancelled run."""
 
     def __init__(self, most: int) -> None:
         self.heard: list[float] = []
@@ -99,18 +99,18 @@ class Impatient:
 
 @pytest.mark.parametrize(("method", "most"), [("aim", 3), ("rounds", 3)])
 def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, most: int) -> None:
-    # Issue 16, item 10: AIM printed nothing for minutes; a cancelled run went on fitting to its end.
-    oracle, noise, told = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method), Impatient(most)
-    asked = (
-        small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, told.stage)
+    # Fits take minutes: they report progress, and a cancelled run ends its fit.
+    oracle, noise, listener = PooledOracle(OWNERS, SIZES), simulated(1, "curator", method), Impatient(most)
+    measuring = (
+        small_aim(oracle, SIZES, ROWS, 1.0, 1e-5, noise, listener.stage)
         if method == "aim"
-        else rounds(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, KEPT, told=told.stage)
+        else rounds(TrustedNoise(oracle, noise), SIZES, ROWS, 1.0, 1e-5, KEPT, report=listener.stage)
     )
     with pytest.raises(CancelledRunError):
-        asyncio.run(asked)
-    assert len(told.heard) == most
-    assert told.heard == sorted(told.heard)
-    assert all(0 <= share <= 1 for share in told.heard)
+        asyncio.run(measuring)
+    assert len(listener.heard) == most
+    assert listener.heard == sorted(listener.heard)
+    assert all(0 <= share <= 1 for share in listener.heard)
 
 
 def test_a_fit_says_how_far_it_is_and_ends_where_nobody_waits() -> None:
@@ -150,7 +150,7 @@ def test_synthetic_rows_fit_the_schema_and_follow_the_model() -> None:
 
 
 class _Spy(TrustedNoise):
-    """Notes what is asked."""
+    """Oracle that records the questions."""
 
     def __init__(self) -> None:
         super().__init__(PooledOracle(OWNERS, SIZES), simulated(0, "curator", "spy"))
@@ -172,8 +172,8 @@ async def test_rounds_see_noisy_sums_only_and_keep_the_tables_of_the_label() -> 
     )
     assert set(KEPT) < set(release.cliques)
     assert all(1 <= len(cliques) <= 2 for cliques in spy.asked[1:])
-    asked = sum(len(cliques) for cliques in spy.asked)
-    assert len(release.measurements) + len(release.others) == asked
+    count = sum(len(cliques) for cliques in spy.asked)
+    assert len(release.measurements) + len(release.others) == count
     # The pairs that are strongly related, and not those that are not, are worth their noise.
     assert {(0, 1), (2, 3)} <= {c for cliques in spy.asked[1:] for c in cliques}
     assert (0, 2) not in {c for cliques in spy.asked[1:] for c in cliques}
@@ -230,8 +230,8 @@ def test_answers_of_a_model_are_mbis_own() -> None:
         pairs = [mbi.LinearMeasurement(m.values, m.clique, m.sigma) for m in measured]
         theirs = mbi.estimation.MirrorDescent().estimate(domain, pairs, known_total=float(ROWS), iters=400)
         for clique in cliques:
-            found = np.asarray(theirs.project(clique).values) / ROWS
-            assert model.probabilities(clique) == pytest.approx(found, abs=2e-3)
+            reference = np.asarray(theirs.project(clique).values) / ROWS
+            assert model.probabilities(clique) == pytest.approx(reference, abs=2e-3)
 
 
 async def test_wrong_totals_and_domains_too_large_are_refused_in_one_line() -> None:
@@ -255,13 +255,17 @@ def test_pairs_whose_rough_tables_tell_nothing_are_answered_and_not_chosen() -> 
     rng = np.random.default_rng(5)
     codes = np.stack([rng.integers(0, size, rows) for size in sizes], axis=1)
     noisy = TrustedNoise(PooledOracle([codes], sizes), simulated(2, "curator", "weak"))
-    made = asyncio.run(rounds(noisy, sizes, rows, 0.5, 1e-5))
-    others = {each.clique: each.sigma for each in made.others}
+    release = asyncio.run(rounds(noisy, sizes, rows, 0.5, 1e-5))
+    others = {measurement.clique: measurement.sigma for measurement in release.others}
     assert (0, 1) in others
-    assert (0, 1) not in made.cliques
-    small = [each.sigma for each in (*made.measurements, *made.others) if each.clique == (2, 3)]
+    assert (0, 1) not in release.cliques
+    small = [
+        measurement.sigma
+        for measurement in (*release.measurements, *release.others)
+        if measurement.clique == (2, 3)
+    ]
     assert others[0, 1] == pytest.approx(max(small) * 10**0.5)
-    assert Sound().epsilon([made.event], 1e-5).epsilon == pytest.approx(0.5, rel=1e-6)
+    assert Sound().epsilon([release.event], 1e-5).epsilon == pytest.approx(0.5, rel=1e-6)
 
 
 def test_a_number_and_its_gaps_are_counted_together_whatever_else_is() -> None:
@@ -274,6 +278,6 @@ def test_a_number_and_its_gaps_are_counted_together_whatever_else_is() -> None:
     a, b, c = rng.random((3, 300))
     table = Table(np.column_stack([a, np.where(gaps > 0, np.nan, b), gaps, c]))
     method = make_method(release_settings({"kind": "marginals", "epsilon": 0.3, "seed": 1}), schema, None, 1)
-    made = counts_from_bytes(asyncio.run(method.ask(FreshNoise(table, schema, 1))))
-    assert (1, 2) in {each.clique for each in made.fitted}
-    assert {(0, 1), (1, 3), (0, 3)} <= {each.clique for each in made.others}
+    release = counts_from_bytes(asyncio.run(method.ask(FreshNoise(table, schema, 1))))
+    assert (1, 2) in {measurement.clique for measurement in release.fitted}
+    assert {(0, 1), (1, 3), (0, 3)} <= {measurement.clique for measurement in release.others}

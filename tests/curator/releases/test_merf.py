@@ -1,4 +1,4 @@
-"""DP-MERF over pooled sums (issue 5, item 5)."""
+"""DP-MERF over pooled sums."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def test_rows_left_out_at_a_public_rate_leave_no_trace_in_the_divisor() -> None:
     plan = JointPlan(SCHEMA, (FOURIER,), None)
     total = pooled_sum(rows(200), plan.maps[0], plan.layout)
     noise = simulated(0, "curator", "merf")
-    kept, public = plan.release([total], 200, noise), plan.release([total], 400, noise)
-    np.testing.assert_allclose(public.embeddings[0].mean, kept.embeddings[0].mean / 2.0, atol=1e-12)
+    sampled, public = plan.release([total], 200, noise), plan.release([total], 400, noise)
+    np.testing.assert_allclose(public.embeddings[0].mean, sampled.embeddings[0].mean / 2.0, atol=1e-12)
     assert public.embeddings[0].rows == 400
     assert public.masses is not None
     assert public.masses.sum() == pytest.approx(0.5)
@@ -131,12 +131,12 @@ def test_columns_are_divided_by_the_class_weights() -> None:
     released = plan.release(
         [pooled_sum(rows(), plan.maps[0], plan.layout)], 300, simulated(0, "curator", "merf")
     )
-    (found,) = targets(SCHEMA, released.embeddings, released.masses)
-    assert found.column_scale is not None
+    (target,) = targets(SCHEMA, released.embeddings, released.masses)
+    assert target.column_scale is not None
     assert released.masses is not None
-    np.testing.assert_array_equal(found.column_scale, released.masses)
+    np.testing.assert_array_equal(target.column_scale, released.masses)
     sigma = released.embeddings[0].sigma
-    assert found.floor == pytest.approx(40 * sigma**2 * (1 / released.masses**2).sum())
+    assert target.floor == pytest.approx(40 * sigma**2 * (1 / released.masses**2).sum())
     with pytest.raises(ConfigError, match="weight"):
         targets(SCHEMA, released.embeddings, None, [1.0, 2.0])
 

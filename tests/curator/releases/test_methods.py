@@ -92,9 +92,9 @@ def released(name: str, owners: int = 5) -> bytes:
 
 @cache
 def finished(name: str) -> tuple[Finished, tuple[tuple[str, str, float], ...]]:
-    told: list[tuple[str, str, float]] = []
+    reports: list[tuple[str, str, float]] = []
     method, _ = method_of(name)
-    return method.finish(released(name), lambda *said: told.append(said)), tuple(told)
+    return method.finish(released(name), lambda *report: reports.append(report)), tuple(reports)
 
 
 def saved(name: str, folder: Path) -> Path:
@@ -121,14 +121,14 @@ class TestEveryMethod(ReleaseContract):
 def test_a_release_ends_in_files_of_the_schema_with_a_card(name: str, tmp_path: Path) -> None:
     # "gets a data set in the original columns and units"; "with a data card".
     schema, values = SETTINGS[name]
-    found, told = finished(name)
-    files = found.files
+    release_files, reports = finished(name)
+    files = release_files.files
     folder = saved(name, tmp_path)
     assert files["release.npz"] == released(name)
     if "rows" in values:
         for suffix in ("npz", "csv", "parquet"):
             table = load_table(folder / f"synthetic.{suffix}", schema, "reader")
-            assert len(table) == values["rows"] == found.rows
+            assert len(table) == values["rows"] == release_files.rows
             assert (table.labels is not None) == (
                 not values["kind"].startswith("balog") and bool(schema.label)
             )
@@ -142,12 +142,12 @@ def test_a_release_ends_in_files_of_the_schema_with_a_card(name: str, tmp_path: 
     assert card["utility"]["distance to the released embedding"] >= 0
     assert card["utility"]["length of the noise in it"] > 0
     trained = values["kind"] in ("merf", "hermite")  # whose last stage begins once training is over
-    fractions = [fraction for _, _, fraction in (told[:-1] if trained else told)]
+    fractions = [fraction for _, _, fraction in (reports[:-1] if trained else reports)]
     assert fractions[-1] == 1.0
     assert fractions == sorted(fractions)
     if trained:
-        assert list(dict.fromkeys(stage for stage, _, _ in told)) == ["compiling", "training", "sampling"]
-        early = [line for stage, line, _ in told if stage == "training" and "from the release" in line]
+        assert list(dict.fromkeys(stage for stage, _, _ in reports)) == ["compiling", "training", "sampling"]
+        early = [line for stage, line, _ in reports if stage == "training" and "from the release" in line]
         assert len(early) > 4
         assert all("objective" in line for line in early)
 
@@ -190,10 +190,10 @@ def test_an_embedding_that_is_not_finite_is_refused(value: float) -> None:
 
     class Broken(OwnersInMemory):
         async def joint(self, query: SumQuery, release: PooledRelease | None) -> JointRelease:
-            found = await super().joint(query, release)
-            mean = found.embeddings[0].mean.copy()
+            answer = await super().joint(query, release)
+            mean = answer.embeddings[0].mean.copy()
             mean[3, 1] = value
-            return replace(found, embeddings=(replace(found.embeddings[0], mean=mean),))
+            return replace(answer, embeddings=(replace(answer.embeddings[0], mean=mean),))
 
     with pytest.raises(DataError, match="not finite"):
         asyncio.run(method.ask(Broken(rows(schema), schema)))
@@ -235,7 +235,7 @@ def test_seed_points_need_seed_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ["balog2", "merf", "hermite"])
-def test_a_missing_package_is_said_before_an_owner_is_asked(
+def test_a_missing_package_is_reported_before_an_owner_is_asked(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("curator.releases.method.importlib.util.find_spec", lambda name: None)
@@ -243,7 +243,7 @@ def test_a_missing_package_is_said_before_an_owner_is_asked(
         method_of(name)
 
 
-def test_a_seed_that_nobody_named_is_the_curators() -> None:
+def test_the_curator_draws_a_seed_that_settings_leave_out() -> None:
     method, schema = method_of("merf")
     stored = from_bytes(released("merf"))
     assert stored.settings["seed"] == 7
@@ -287,7 +287,7 @@ _FAR: Mapping[str, Mapping[str, Any]] = {
 )
 @pytest.mark.parametrize("name", _FAR)
 def test_a_table_far_from_0_moves_sums_by_what_is_declared(name: str, bounds: tuple[float, float]) -> None:
-    # Issue 33, item 7: balog1 in the table's units had 6.5 times its sensitivity. By brute force: all pairs
+    # balog1 in the table's units once had 6.5 times its sensitivity. By brute force: all pairs
     # of rows at corners, at the public points and next to them, of either class.
     schema = Schema(
         columns=(Numeric(name="x", bounds=bounds, count=2),), label=Label(name="y", classes=("no", "yes"))
@@ -304,7 +304,7 @@ def test_a_table_far_from_0_moves_sums_by_what_is_declared(name: str, bounds: tu
     assert question.release is not None
     query = weighted(_checked(question.query), schema, question.release)
     vector = SumVector(query, schema, question.maps)
-    each = [
+    vectors = [
         vector.of(Table(values[i : i + 1], labels[i : i + 1])).astype(np.float64) for i in range(len(values))
     ]
-    assert max(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(each, 2)) <= vector.diameter
+    assert max(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(vectors, 2)) <= vector.diameter

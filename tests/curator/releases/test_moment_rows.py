@@ -32,21 +32,21 @@ def drawn() -> tuple[Table, Table]:
 
 
 def test_names_have_the_released_shares() -> None:
-    made, real = drawn()
+    synthetic, real = drawn()
     for name in range(3):
-        assert (made.values[:, 1] == name).mean() == pytest.approx(
+        assert (synthetic.values[:, 1] == name).mean() == pytest.approx(
             (real.values[:, 1] == name).mean(), abs=0.03
         )
 
 
 def test_classes_and_columns_have_their_moments() -> None:
-    made, real = drawn()
-    assert made.labels is not None
+    synthetic, real = drawn()
+    assert synthetic.labels is not None
     assert real.labels is not None
-    assert made.labels.mean() == pytest.approx(real.labels.mean(), abs=0.03)
+    assert synthetic.labels.mean() == pytest.approx(real.labels.mean(), abs=0.03)
     for column in (0, 2):
         for label in (0, 1):
-            mine, theirs = (t.values[t.labels == label, column] for t in (made, real))
+            mine, theirs = (t.values[t.labels == label, column] for t in (synthetic, real))
             assert mine.mean() == pytest.approx(theirs.mean(), abs=0.15 * theirs.std())
             assert mine.std() == pytest.approx(theirs.std(), rel=0.4)  # shrunk to the pooled
 
@@ -61,8 +61,8 @@ def test_rows_of_a_class_are_spread_as_the_release_says() -> None:
     values = np.clip((0.5 + labels[:, None]) * generator.standard_normal((4000, 40)), -10, 10)
     method = make_method(release_settings({"kind": "moments"}), schema, None, 3)
     release = asyncio.run(method.ask(OwnersInMemory(Table(values, labels), schema, 2)))
-    made = rows_of(from_bytes(release)).sample(2000, 1)
-    deviations = [made.values[made.labels == label].std() for label in (0, 1)]
+    synthetic = rows_of(from_bytes(release)).sample(2000, 1)
+    deviations = [synthetic.values[synthetic.labels == label].std() for label in (0, 1)]
     assert deviations == pytest.approx([0.5, 1.5], rel=0.35)
 
 
@@ -90,8 +90,8 @@ def test_moments_of_a_cut_number_are_those_of_its_quantiles() -> None:
 
 
 def test_another_release_has_no_such_rows() -> None:
-    made = stored()
-    bare = StoredRelease("moments", {}, made.schema, made.embeddings, None, None, 1e-5, 1)
+    release = stored()
+    bare = StoredRelease("moments", {}, release.schema, release.embeddings, None, None, 1e-5, 1)
     with pytest.raises(DataError, match="no moments"):
         rows_of(bare)
 
@@ -114,9 +114,9 @@ def test_numbers_beside_an_atom_are_those_of_the_rows_without_it() -> None:
     real = Table(np.column_stack([gains, rng.random(8000)]))
     method = make_method(release_settings({"kind": "moments", "epsilon": 3.0}), schema, None, 0)
     release = asyncio.run(method.ask(OwnersInMemory(real, schema, 3)))
-    made = rows_of(from_bytes(release)).sample(8000, 1).values[:, 0]
-    assert (made == 0).mean() == pytest.approx(0.9, abs=0.02)
-    ours, theirs = (np.log(each[each > 0]) for each in (made, gains))
+    synthetic = rows_of(from_bytes(release)).sample(8000, 1).values[:, 0]
+    assert (synthetic == 0).mean() == pytest.approx(0.9, abs=0.02)
+    ours, theirs = (np.log(numbers[numbers > 0]) for numbers in (synthetic, gains))
     assert np.median(ours) == pytest.approx(np.median(theirs), abs=0.15)
     assert ours.std() == pytest.approx(theirs.std(), rel=0.5)
 
@@ -138,8 +138,8 @@ def waves() -> tuple[Table, Table]:
 
 def test_the_leading_variance_of_a_class_is_not_lost_to_clipping_and_floors() -> None:
     for label in (0, 1):
-        real, made = (np.cov(table.values[table.labels == label].T) for table in waves())
-        assert np.linalg.eigvalsh(made)[-1] == pytest.approx(np.linalg.eigvalsh(real)[-1], rel=0.2)
+        real, synthetic = (np.cov(table.values[table.labels == label].T) for table in waves())
+        assert np.linalg.eigvalsh(synthetic)[-1] == pytest.approx(np.linalg.eigvalsh(real)[-1], rel=0.2)
 
 
 def test_a_constant_pixel_varies_by_what_noise_hides_and_no_more() -> None:
@@ -156,6 +156,6 @@ def test_the_mean_before_clipping_follows_from_that_after(mean: float) -> None:
 
 def test_a_root_has_the_trace_and_leads_where_the_covariance_does() -> None:
     covariance = np.diag([1.0, 2.0, 6.0])
-    for trace, kept in ((9.0, [1, 2, 6]), (6.0, [0, 1, 5]), (3.0, [0, 0, 3]), (12.0, [2, 3, 7])):
+    for trace, eigenvalues in ((9.0, [1, 2, 6]), (6.0, [0, 1, 5]), (3.0, [0, 0, 3]), (12.0, [2, 3, 7])):
         root = _root(covariance, trace)
-        assert np.diag(root.T @ root) == pytest.approx(kept)
+        assert np.diag(root.T @ root) == pytest.approx(eigenvalues)

@@ -110,8 +110,8 @@ def noisy(release: bytes, generator: np.random.Generator) -> bytes:
     if protocol_of(release, "drawn") == PROTOCOL:
         counts = counts_from_bytes(release)
 
-        def drawn(each: Measurement) -> Measurement:
-            return replace(each, values=absurd(each.values, generator), sigma=each.sigma * stretch)
+        def drawn(part: Measurement) -> Measurement:
+            return replace(part, values=absurd(part.values, generator), sigma=part.sigma * stretch)
 
         fitted = tuple(map(drawn, counts.fitted))
         others = tuple(map(drawn, counts.others)) if generator.random() < 0.5 else ()
@@ -119,8 +119,8 @@ def noisy(release: bytes, generator: np.random.Generator) -> bytes:
         return replace(counts, rows=rows, fitted=fitted, others=others, fine=fine).to_bytes()
     stored = from_bytes(release)
     embeddings = tuple(
-        replace(each, mean=absurd(each.mean, generator), sigma=each.sigma * stretch, rows=rows)
-        for each in stored.embeddings
+        replace(part, mean=absurd(part.mean, generator), sigma=part.sigma * stretch, rows=rows)
+        for part in stored.embeddings
     )
     masses = stored.masses
     if masses is not None:  # `curator.releases.joint`: at least one row each
@@ -145,39 +145,39 @@ class Questions:
 
     def draw(self, call: str) -> str:
         """A question that begins with a word of CALLS."""
-        number = self._one(self._numbers)
+        number = self._pick(self._numbers)
         arguments = {
             "count": self._condition(2) if self._chance(0.7) else "",
             "share": self._condition(2),
-            "quantile": f"{number}, {self._one([0.001, 0.1, 0.5, 0.9, 0.999])}",
-            "histogram": f"{number}, {self._one([1, 3, 10, 50])}" if self._chance(0.7) else number,
-            "corr": f"{number}, {self._one(self._numbers)}",
+            "quantile": f"{number}, {self._pick([0.001, 0.1, 0.5, 0.9, 0.999])}",
+            "histogram": f"{number}, {self._pick([1, 3, 10, 50])}" if self._chance(0.7) else number,
+            "corr": f"{number}, {self._pick(self._numbers)}",
         }.get(call, number)
         text = f"{call}({arguments})"
         if self._chance(0.4):
             text += f" where {self._condition(1)}"
         if self._names and self._chance(0.3):
-            text += f" by {self._one(list(self._names))}"
+            text += f" by {self._pick(list(self._names))}"
         return text
 
     def _condition(self, depth: int) -> str:
         if depth and self._chance(0.5):
-            form = self._one(["not ({0})", "({0} and {1})", "({0} or {1})"])
+            form = self._pick(["not ({0})", "({0} and {1})", "({0} or {1})"])
             return str(form).format(self._condition(depth - 1), self._condition(depth - 1))
         if self._names and self._chance(0.5):
-            name = self._one(list(self._names))
-            values = [f"'{each}'" for each in self._names[name]]
+            name = self._pick(list(self._names))
+            values = [f"'{value}'" for value in self._names[name]]
             listed = ", ".join(values[: 1 + int(self._generator.integers(0, len(values)))])
             forms = [f"{name} = {values[0]}", f"{name} != {values[-1]}", f"{name} in ({listed})"]
-            return str(self._one(forms))
-        name = self._one(self._numbers)
+            return str(self._pick(forms))
+        name = self._pick(self._numbers)
         low, high = self._bounds[name]
         value = self._generator.uniform(low - 1.0, high + 1.0)
-        value = self._one([value, low, high, math.floor(value)])
-        sign = self._one(["=", "!=", "<", "<=", ">", ">=", "not in"])
+        value = self._pick([value, low, high, math.floor(value)])
+        sign = self._pick(["=", "!=", "<", "<=", ">", ">=", "not in"])
         return f"{name} {sign} ({value})" if sign == "not in" else f"{name} {sign} {value}"
 
-    def _one(self, choices: list[Any]) -> Any:
+    def _pick(self, choices: list[Any]) -> Any:
         return choices[self._generator.integers(0, len(choices))]
 
     def _chance(self, share: float) -> bool:
@@ -190,16 +190,18 @@ def answered(evidence: Evidence, question: str) -> bool:
         answers = ask(evidence, question)
     except FedkmeError:
         return False
-    for each in answers:
-        rounding = 1e-9 * abs(each.estimate)
-        assert math.isnan(each.low) or each.low - rounding <= each.estimate <= each.high + rounding, each
+    for answer in answers:
+        rounding = 1e-9 * abs(answer.estimate)
+        assert math.isnan(answer.low) or answer.low - rounding <= answer.estimate <= answer.high + rounding, (
+            answer
+        )
     return True
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_released_number_leaves_a_question_without_an_answer(name: str) -> None:
     """About 300 releases, 12 questions of all forms each, in seconds."""
-    count, asked = math.ceil(RELEASES / len(METHODS)), 0
+    count, answer_count = math.ceil(RELEASES / len(METHODS)), 0
     for seed in range(count):
         generator = np.random.default_rng([seed, list(METHODS).index(name)])
         evidence = evidence_of(noisy(released(name)[1], generator))
@@ -208,51 +210,51 @@ def test_no_released_number_leaves_a_question_without_an_answer(name: str) -> No
             question = questions.draw(call)
             parse(question)
             try:
-                asked += answered(evidence, question)
+                answer_count += answered(evidence, question)
             except Exception as error:
                 raise AssertionError(f"{name}, seed {seed}: {question}") from error
-    assert asked > count  # most are about columns that there are
+    assert answer_count > count  # most are about columns that there are
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_released_number_leaves_a_release_without_rows_or_card(name: str) -> None:
-    """A generator is compiled for each release, so that of these fewer are tried."""
+    """A generator is compiled for each release, so fewer releases are tried for methods with a generator."""
     if METHODS[name][2] and not _JAX:
         pytest.skip("rows of this method need jax")
     count = max(1, RELEASES // (1000 if METHODS[name][2] else 50))
     method, release = released(name)
     for seed in range(count):
         drawn = noisy(release, np.random.default_rng([seed, 99]))
-        made = finished(method, drawn, lambda *_: None)
-        assert not made.losses, f"{name}, seed {seed}: {[str(loss) for loss in made.losses]}"
-        assert made.rows > 0
-        assert {"npz", "csv", "card.md", "card.json"} <= {each.partition(".")[2] for each in made.files}
+        derived = finished(method, drawn, lambda *_: None)
+        assert not derived.losses, f"{name}, seed {seed}: {[str(loss) for loss in derived.losses]}"
+        assert derived.rows > 0
+        assert {"npz", "csv", "card.md", "card.json"} <= {file.partition(".")[2] for file in derived.files}
 
 
 @pytest.mark.parametrize("name", [name for name, (_, _, needs_jax) in METHODS.items() if not needs_jax])
 def test_each_step_of_a_method_may_raise_and_the_others_are_taken(name: str) -> None:
-    """The numbers are there whatever raises; the next time, all files are those of a quiet run."""
+    """The released numbers are kept whatever step raises; a second attempt makes all files."""
     method, release = released(name)
     quiet = finished(method, release, lambda *_: None)
     assert not quiet.losses
     number = 0
     while True:
         number += 1
-        left = [number]
+        countdown = [number]
         with pytest.MonkeyPatch.context() as patch:
             step = Derivation.step
 
             def failing(
-                self: Derivation, what: str, make: Any, left: list[int] = left, step: Any = step
+                self: Derivation, what: str, make: Any, countdown: list[int] = countdown, step: Any = step
             ) -> Any:
-                left[0] -= 1
-                return step(self, what, make if left[0] else lambda: 1 // 0)
+                countdown[0] -= 1
+                return step(self, what, make if countdown[0] else lambda: 1 // 0)
 
             patch.setattr(Derivation, "step", failing)
-            made = finished(method, release, lambda *_: None)
-        if left[0] > 0:
+            release_files = finished(method, release, lambda *_: None)
+        if countdown[0] > 0:
             break
-        assert made.files["release.npz"] == release
-        assert [type(loss) for loss in made.losses] == [NotMadeError]
+        assert release_files.files["release.npz"] == release
+        assert [type(loss) for loss in release_files.losses] == [NotMadeError]
         assert dict(finished(method, release, lambda *_: None).files) == dict(quiet.files)
     assert number > 10

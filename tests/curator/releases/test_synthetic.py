@@ -73,7 +73,7 @@ def test_a_written_table_is_read_back_through_the_schema(suffix: str, tmp_path: 
     np.testing.assert_array_equal(back.labels, [0, 1, 1])
 
 
-def test_a_file_holds_what_people_write(tmp_path: Path) -> None:
+def test_a_file_has_names_and_whole_numbers_in_place_of_codes(tmp_path: Path) -> None:
     write(tmp_path, TABLE, card())
     lines = (tmp_path / "synthetic.csv").read_text().splitlines()
     assert lines[0] == "age,share,work,pixel0,pixel1,income"
@@ -110,19 +110,19 @@ def test_rows_without_a_label_have_no_such_column() -> None:
 
 def test_the_card_says_mechanism_epsilon_schema_and_utility(tmp_path: Path) -> None:
     write(tmp_path, TABLE, card())
-    said = json.loads((tmp_path / "synthetic.card.json").read_text())
-    assert said["mechanism"] == "DP-MERF (Harder 2021)"
-    assert said["rows"] == 3
-    assert said["owners"] == 5
-    assert said["source_rows"] == 43_958
-    epsilon = said["privacy"]["epsilon"]
+    card_json = json.loads((tmp_path / "synthetic.card.json").read_text())
+    assert card_json["mechanism"] == "DP-MERF (Harder 2021)"
+    assert card_json["rows"] == 3
+    assert card_json["owners"] == 5
+    assert card_json["source_rows"] == 43_958
+    epsilon = card_json["privacy"]["epsilon"]
     assert epsilon["sound"]["epsilon"] == pytest.approx(1.0, rel=1e-6)
     assert epsilon["sound"]["delta"] == 1e-5
     assert set(epsilon) == {"sound"}  # Sarpatwar's arithmetic is of its own two mechanisms
-    assert said["privacy"]["relation"] == "replace-one"
-    assert Schema.model_validate(said["schema"]) == SCHEMA
-    assert said["schema_sha256"] == SCHEMA.digest()
-    assert said["utility"] == {"measured_on": "the consumer's test rows", "ROC": 0.75}
+    assert card_json["privacy"]["relation"] == "replace-one"
+    assert Schema.model_validate(card_json["schema"]) == SCHEMA
+    assert card_json["schema_sha256"] == SCHEMA.digest()
+    assert card_json["utility"] == {"measured_on": "the consumer's test rows", "ROC": 0.75}
     text = (tmp_path / "synthetic.card.md").read_text()
     for part in ("| sound | 1 | 1e-05 |", "state \\| federal", "17 to 90", "| ROC | 0.75 |"):
         assert part in text
@@ -135,7 +135,7 @@ def test_a_release_without_noise_says_epsilon_is_infinite() -> None:
     assert nothing.to_json()["privacy"]["epsilon"]["sound"]["epsilon"] == "inf"
 
 
-def test_what_does_not_fit_is_not_written() -> None:
+def test_rows_that_do_not_fit_the_schema_are_not_written() -> None:
     outside = Table(TABLE.values + 100.0, TABLE.labels)
     for table, about, message in ((outside, card(), "public bounds"), (TABLE, card(4), "other rows")):
         with pytest.raises(DataError, match=message):
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_not_written() -> None:
 
 
 def test_dates_are_written_as_dates_and_read_again(tmp_path: Path) -> None:
-    # Issue 14, item 2: `kind = "date"`; a table holds days.
+    # `kind = "date"`: a table holds days.
     schema = schema_from({"columns": [{"kind": "date", "name": "d", "bounds": ["2020-01-01", "2021-01-01"]}]})
     days = Table(np.array([[18262.0], [18628.0]]))
     assert columns_of(days, schema) == {"d": ["2020-01-01", "2021-01-01"]}

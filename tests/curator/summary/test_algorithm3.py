@@ -97,7 +97,7 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=150)
 @given(cases())
 def test_the_books_balance(case: Case) -> None:
-    # Issue 2, Done: properties of the auction's bookkeeping; DESIGN.md, Words: points accessed are counted at
+    # Properties of the auction's bookkeeping; DESIGN.md, Words: points accessed are counted at
     # the owner's gate and at the curator, and the two agree. p may be all rows there are: owners run dry.
     tables = owners(*case.sizes)
     record = case.record(ports(tables))
@@ -130,7 +130,7 @@ def test_the_books_balance(case: Case) -> None:
 @settings(max_examples=20)
 @given(cases())
 def test_the_summary_is_rows_of_the_owners_as_they_are(case: Case) -> None:
-    # Issue 2, "real rows": each selected row is one of its owner's, with its label, and none comes twice.
+    # Each selected row is one of its owner's, with its label, and none comes twice.
     tables = owners(*case.sizes)
     record = case.record(ports(tables))
     chosen = Counter((row.owner, tuple(row.values), row.label) for row in record.selected)
@@ -153,7 +153,7 @@ def test_neither_the_order_of_owners_nor_of_answers_matters(case: Case, random: 
 
 
 def test_owners_with_the_same_rows_are_credited_alike() -> None:
-    # Issue 13, item 8: of equal rows the first owner's was taken first, with the larger gain, in every round.
+    # An earlier rule took the first owner's of equal rows first, with the larger gain, in every round.
     credited: Counter[str] = Counter()
     for seed in range(6):
         rows = table(12, seed)
@@ -189,7 +189,7 @@ def brute_force(tables: dict[str, Table], target: FloatArray, p: int) -> list[tu
 
 
 @pytest.mark.parametrize("auction", AUCTIONS)
-def test_exact_means_pick_what_brute_force_picks(auction: str) -> None:
+def test_exact_means_select_the_rows_that_brute_force_selects(auction: str) -> None:
     # Issue 2, item 4, "non-private greedy": the argmax of J (eq. 3) over all rows of all owners.
     # SARPATWAR.md, section 6: no auction that always asks rank 1 loses anything, thanks to the pool.
     tables, p = owners(12, 7, 1, 9, seed=3), 14
@@ -275,20 +275,20 @@ def test_d_v_is_released_by_one_call() -> None:
 
 
 @pytest.mark.parametrize("count_seeds", [True, False])
-def test_what_is_broadcast_is_the_mean_of_what_counts(count_seeds: bool) -> None:
+def test_the_broadcast_is_the_mean_of_the_rows_that_count(count_seeds: bool) -> None:
     # Step 5, q = l - 1 + |D_init| (errata 2), averages (errata 3). SummarySettings.seed_set: `subtracted`
     # takes the seeds out again (errata 23).
     task = make_task(6, seeds=4, count_seeds=count_seeds)
     listener = Listener(bidder("a", table(8, 1)))
     record = run(task, make_settings(), [listener])
     counted = task.seeds if count_seeds else task.seeds[:0]
-    for said in listener.broadcasts:
-        before = [row.values for row in record.selected[: said.round - 1]]
+    for broadcast in listener.broadcasts:
+        before = [row.values for row in record.selected[: broadcast.round - 1]]
         rows = [*counted, *task.h1.fixed_point(SCHEMA.encode(np.array(before)))] if before else [*counted]
-        assert said.size == len(rows)
+        assert broadcast.size == len(rows)
         if rows:
             mean = normalised_features(np.array(rows)).mean(axis=0)
-            np.testing.assert_allclose(normalised_mean(said.mean), mean, atol=0.51 * MEAN_UNIT, rtol=0)
+            np.testing.assert_allclose(normalised_mean(broadcast.mean), mean, atol=0.51 * MEAN_UNIT, rtol=0)
 
 
 def test_the_estimate_of_mmd_is_that_of_the_rows_so_far() -> None:
@@ -303,9 +303,9 @@ def test_the_estimate_of_mmd_is_that_of_the_rows_so_far() -> None:
 
 def in_process(settings: SummarySettings, **request: object) -> tuple[SummaryRecord, dict[str, object]]:
     """A run of two rows by the engine `inprocess`: three seeds, |D_v| = 6."""
-    asked = RequestSettings.model_validate({"p": 2, "target": {"mechanism": "exact"}, **request})
+    request_settings = RequestSettings.model_validate({"p": 2, "target": {"mechanism": "exact"}, **request})
     records = KeptRecords()
-    asyncio.run(run_in_process(small_market(owners(4, 4)), table(6, 8), settings, asked, records))
+    asyncio.run(run_in_process(small_market(owners(4, 4)), table(6, 8), settings, request_settings, records))
     assert records.summary is not None
     assert records.summary.status == "complete"
     return records.summary, records.facts

@@ -64,12 +64,12 @@ def test_the_law_of_ranks() -> None:
     rate, rounds = 0.4, 20_000
     auction = PrivAuctionSettings(rate=rate, patience=NEVER).make(6, coins())
     bids = {name: Bid(-rank, 0) for rank, name in enumerate("fbdace")}
-    asked = np.array([[name in auction.asked(bids) for name in bids] for _ in range(rounds)])
-    assert asked[:, 0].all()
+    chosen = np.array([[name in auction.asked(bids) for name in bids] for _ in range(rounds)])
+    assert chosen[:, 0].all()
     expected = np.exp(-rate * np.arange(1, 6))
-    scores = (asked[:, 1:].sum(axis=0) - rounds * expected) / np.sqrt(rounds * expected * (1 - expected))
+    scores = (chosen[:, 1:].sum(axis=0) - rounds * expected) / np.sqrt(rounds * expected * (1 - expected))
     assert stats.chi2.sf((scores**2).sum(), 5) > 1e-6
-    correlations = np.corrcoef(asked[:, 1:], rowvar=False)[np.triu_indices(5, 1)]
+    correlations = np.corrcoef(chosen[:, 1:], rowvar=False)[np.triu_indices(5, 1)]
     assert stats.chi2.sf(rounds * (correlations**2).sum(), len(correlations)) > 1e-6
 
 
@@ -97,7 +97,7 @@ def test_parameters_are_those_that_theorem_6_states() -> None:
     )
 
 
-def test_at_the_papers_parameters_nearly_everybody_is_asked() -> None:
+def test_at_the_papers_parameters_nearly_all_owners_are_asked() -> None:
     # MATH.md: eps 1, delta 1e-3: 4.8 of 5, 23 of 27, 49 of 64, 84 of 125 owners a pick.
     for owners, expected in [(5, 4.8), (27, 23.4), (64, 49.5), (125, 84.4)]:
         rate, _ = PrivAuctionSettings().parameters(owners)

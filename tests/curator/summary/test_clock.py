@@ -1,4 +1,4 @@
-"""The descending clock: its law, its proof in numbers, its bookkeeping (issue 3, item 4a)."""
+"""Descending clock: its law, its proof in numbers, its bookkeeping."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_one_row_changes_no_stop_by_more_than_e_to_the_epsilon(
     # above it, and everything after it was sent, is equal in both worlds and costs nothing.
     settings = ClockSettings(epsilon=epsilon, block=block)
     with_row = counts + (np.arange(len(counts)) >= first)
-    here, there = law(settings, counts), law(settings, with_row)
-    assert (here <= np.exp(epsilon) * there + 1e-9).all()
-    assert (there <= np.exp(epsilon) * here + 1e-9).all()
-    np.testing.assert_allclose(here[:first], there[:first], rtol=1e-9, atol=1e-12)
+    without_row, stops_with_row = law(settings, counts), law(settings, with_row)
+    assert (without_row <= np.exp(epsilon) * stops_with_row + 1e-9).all()
+    assert (stops_with_row <= np.exp(epsilon) * without_row + 1e-9).all()
+    np.testing.assert_allclose(without_row[:first], stops_with_row[:first], rtol=1e-9, atol=1e-12)
 
 
 class Scripted(Clock):
-    """A clock whose stops are given: the transcript is fixed, as the proof fixes it."""
+    """Clock with given stops: the transcript is fixed, as in the proof."""
 
     def __init__(self, settings: ClockSettings, stops: Sequence[int]) -> None:
         super().__init__(settings, noise_for(0, "curator")("auction"))
@@ -112,7 +112,7 @@ class Scripted(Clock):
 
 
 class PublicMean:
-    """A broadcast that depends on nobody's rows."""
+    """Broadcast that depends on no row."""
 
     size = 0
     cost = Cost(ExactStatistic("nothing"), None)
@@ -135,8 +135,8 @@ def follow(tables: dict[str, Any], means: NDArray[np.float64], stops: Sequence[i
     roster: Roster[OwnerSession] = Roster(ports(tables), 1, SilentObserver().owner_left, record.faults)
 
     async def go() -> None:
-        said = dict.fromkeys(roster.names, invitation(task))
-        record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), said)
+        invitations = dict.fromkeys(roster.names, invitation(task))
+        record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), invitations)
         await algorithm3(
             task, roster, PublicMean(means), auction, record, SilentObserver(), SummaryDisclosures("run-1")
         )
@@ -236,7 +236,7 @@ class Swindler(DirectPort):
     [("fewer prices", 24), ("counts more", 24), ("twice the same", 25), ("below the price", 25)],
 )
 def test_an_owner_that_does_not_sell_what_it_counted_is_out(lie: str, code: int) -> None:
-    # Issue 2, item 5, for the clock: what comes is checked against what was said; the run goes on.
+    # Sold rows are checked against the owner's own count; the run goes on without the liar.
     tables = owners(20, 20, 20)
     honest = ports({name: rows for name, rows in tables.items() if name != "b"})
     settings = make_settings(ClockSettings(block=5, epsilon=0.5))

@@ -1,4 +1,4 @@
-"""`uniform_ratio`: rows drawn at random, of which the consumer keeps the best; nobody hears which."""
+"""`uniform_ratio`: rows are drawn at random and the consumer keeps the best; no owner learns which."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_five_times_the_rows_are_drawn_and_the_best_kept(tmp_path: Path, engine:
     assert [s["epsilon"] for s in towards_owners] == [0.0]
 
 
-def test_no_more_rows_are_drawn_than_there_are(tmp_path: Path) -> None:
+def test_uniform_draws_stop_at_the_owners_rows(tmp_path: Path) -> None:
     more = ("uniform_ratio=20", "p=100", "downstream=false", "engine=inprocess")
     settings = load_simulation("digits", [*SMALL, *more])
     _, metrics = simulate(settings, tmp_path / "run", Progress(io.StringIO()))

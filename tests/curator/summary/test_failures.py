@@ -1,4 +1,4 @@
-"""Owners that are lost: issue 2, Bad input ("the run continues without it and says so"), and the quorum."""
+"""Lost owners: the run goes on without them and says so, and below the quorum the run stops."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_a_lost_owner_revealed_stays_usable() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["algorithm3", "uniform"])
-def test_a_run_that_loses_rows_it_needs_stops_and_keeps_what_it_has(protocol: str) -> None:
+def test_a_run_that_loses_needed_rows_stops_and_keeps_its_rows(protocol: str) -> None:
     # 4 of 6 rows are left after a is gone: not known before round 1, so no error, and nothing is lost.
     last = "bid" if protocol == "algorithm3" else "draw"
     settings = make_settings().model_copy(update={"protocol": protocol})
@@ -82,14 +82,14 @@ def test_a_run_that_loses_rows_it_needs_stops_and_keeps_what_it_has(protocol: st
     assert record.closings == {"b": 4}
 
 
-@pytest.mark.parametrize(("last", "kept"), [("invite", 0), ("bid", 2), ("reveal", 3)])
-def test_below_the_quorum_the_run_stops_and_keeps_what_it_has(last: str, kept: int) -> None:
+@pytest.mark.parametrize(("last", "rounds"), [("invite", 0), ("bid", 2), ("reveal", 3)])
+def test_below_the_quorum_the_run_stops_and_keeps_its_rows(last: str, rounds: int) -> None:
     # Lost in round 3. If only the answer to an ask is lost, that round still ends with the other's row.
-    record = run(make_task(6), make_settings(quorum=2), with_mortal((9, 9), last, 3 if kept else 1))
+    record = run(make_task(6), make_settings(quorum=2), with_mortal((9, 9), last, 3 if rounds else 1))
     assert record.status == "stopped"
     assert record.reason is not None
     assert "error 21 (quorum): 1 owners are left and the quorum is 2" in record.reason
-    assert len(record.selected) == len(record.rounds) >= min(kept, 2)
+    assert len(record.selected) == len(record.rounds) >= min(rounds, 2)
     assert record.closings.keys() == {"b"}
 
 
@@ -124,7 +124,7 @@ class Diary:
 
 
 def test_an_observer_sees_rounds_and_losses_as_they_happen() -> None:
-    # Issue 2, item 10: live progress. The loss in round 2 comes before the end of round 2.
+    # Live progress: the loss in round 2 comes before the end of round 2.
     diary, record = Diary(), SummaryRecord()
     settings, task = make_settings(), make_task(3)
     owner_ports = with_mortal((9, 9), "bid", 2)
@@ -160,21 +160,26 @@ def test_answers_come_in_the_order_of_names() -> None:
             await port.invite(invitation(task))
         broadcast = Broadcast(1, 0, 0 * task.target)
         return list(
-            await everybody.ask(1, lambda owner, said: owner.bid(said), dict.fromkeys("dbca", broadcast))
+            await everybody.ask(
+                1, lambda owner, broadcast: owner.bid(broadcast), dict.fromkeys("dbca", broadcast)
+            )
         )
 
     assert asyncio.run(prepare_and_bid()) == ["a", "b", "c", "d"]
 
 
-async def test_a_run_stopped_before_anybody_was_asked_leaves_nothing_unheard() -> None:
+async def test_a_run_stopped_before_its_first_question_leaves_no_unawaited_call() -> None:
     # A call that was made and never awaited is a warning on the operator's terminal.
     everybody, _ = roster([Tardy(bidder(name, rows), 0) for name, rows in owners(3, 3).items()])
     asking = asyncio.create_task(everybody.ask(1, lambda owner, n: owner.reveal(1, n), {"a": 0, "b": 0}))
     await asyncio.sleep(0)  # the round has begun; the question to each owner has not
     asking.cancel()
-    with warnings.catch_warnings(record=True, action="always") as said, pytest.raises(asyncio.CancelledError):
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        pytest.raises(asyncio.CancelledError),
+    ):
         await asking
-    assert not said
+    assert not caught
 
 
 def test_only_expected_failures_take_an_owner_out() -> None:

@@ -1,4 +1,4 @@
-"""Issue 6, item 2: "the curator handles only h1 hashes", "selected rows go end-to-end encrypted"."""
+"""Hashed rows: the curator handles hashes of h1 alone, and selected rows are end-to-end encrypted."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_consumer_finds_an_owner_whose_hash_is_not_its_rows() -> None:
 
 
 def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> None:
-    # Issue 6: "a test shows that the curator's whole state and traffic do not contain rows or draw".
+    # "A test shows that the curator's whole state and traffic do not contain rows or draw".
     giver = SecretGiver(PartyKeys.fresh("consumer", "run-1"), None, taken_at_their_word, None)
     consumer = PartyKeys.fresh("consumer", "run-1")
     view: list[bytes] = []
@@ -125,8 +125,8 @@ def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> No
         sent += hashed
     content = HashedContent(spec(secret=giver.secret), WIDTH)
     target = quantize_mean(normalised_features(content.features_of(sent)).mean(axis=0))
-    kept = content.prune(sent, target, 10)
-    view += [kept.tobytes(), target.tobytes(), repr(content).encode()]
+    chosen = content.prune(sent, target, 10)
+    view += [chosen.tobytes(), target.tobytes(), repr(content).encode()]
     seen = Seen(b"|".join(view))
 
     draw = secret_map(secret=giver.secret)
@@ -138,8 +138,8 @@ def test_what_the_curator_sees_contains_neither_rows_nor_secret_nor_draw() -> No
         assert not seen.secret(key)
     # The search finds what is there: the hashes, and what the consumer opens.
     assert seen.holds(content.features_of(sent)[3].tobytes())
-    opened = open_rows([sent[i] for i in kept], consumer.opener, giver.secret)
-    assert Seen(b"|".join(row.values.tobytes() for row in opened)).rows([ROWS]) == len(kept)
+    opened = open_rows([sent[i] for i in chosen], consumer.opener, giver.secret)
+    assert Seen(b"|".join(row.values.tobytes() for row in opened)).rows([ROWS]) == len(chosen)
 
 
 @pytest.mark.parametrize("kind", ["paired", "offset"])
@@ -167,11 +167,11 @@ def altered(place: tuple[int, int], value: int) -> NDArray[Any]:
         np.zeros_like(HASHES),
     ],
 )
-def test_what_is_no_hash_of_any_row_is_refused(features: NDArray[Any]) -> None:
+def test_features_that_are_no_hash_of_any_row_are_refused(features: NDArray[Any]) -> None:
     assert fault_of_hashes(features, spec())
 
 
-def test_the_curator_checks_what_it_can_check() -> None:
+def test_the_curator_checks_hashes_and_boxes() -> None:
     content = HashedContent(spec(), WIDTH)
     assert content.fault("a", SEALED) is None
     assert content.fault("a", []) is None

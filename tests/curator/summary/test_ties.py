@@ -1,4 +1,4 @@
-"""The clock on rows of equal gain: as parsimonious as on rows that differ (issue 13, item 7)."""
+"""Clock on rows of equal gain: it accesses few more rows than on rows that differ."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def accessed(seed: int, levels: int | None, content: str = "rows") -> int:
     settings = SummarySettings.model_validate({"protocol": "algorithm3", "content": content})
     records = KeptRecords()
     market = open_market(SCHEMA, owners, None, seed)
-    asked = RequestSettings.model_validate({"p": 20, "kernel": {"gamma": 1.0}})
-    asyncio.run(run_in_process(market, rows(seed, 0.7, 250, levels), settings, asked, records))
+    request = RequestSettings.model_validate({"p": 20, "kernel": {"gamma": 1.0}})
+    asyncio.run(run_in_process(market, rows(seed, 0.7, 250, levels), settings, request, records))
     assert records.summary is not None
     assert records.summary.status == "complete"
     assert not records.summary.faults
@@ -40,7 +40,7 @@ def accessed(seed: int, levels: int | None, content: str = "rows") -> int:
 def test_a_clock_on_discrete_rows_accesses_few_more_than_on_rows_that_differ(levels: int) -> None:
     # "At most 1.5x the rows that the same run accesses on continuous data": 2 columns^3 had 20x. Sums of
     # three seeds: one clock's own coins move what it accesses by a quarter.
-    discrete, continuous = (sum(accessed(seed, each) for seed in range(3)) for each in (levels, None))
+    discrete, continuous = (sum(accessed(seed, values) for seed in range(3)) for values in (levels, None))
     assert discrete <= 1.5 * continuous
 
 

@@ -95,7 +95,7 @@ def too_wide(row: Row) -> Row:
 
 
 def test_a_draw_outside_the_schema_is_refused_as_a_whole() -> None:
-    # Issue 2, Bad input. All three rows reached the curator: accessed and wasted.
+    # All three rows reached the curator: accessed and wasted.
     tables = owners(9, 9, 9)
     liar = Forger(bidder("b", tables.pop("b")), row=too_wide)
     record = run(make_task(9), UNIFORM, [*ports(tables), liar])

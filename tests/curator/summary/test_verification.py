@@ -1,4 +1,4 @@
-"""The curator checks every revealed row against its bid: issue 2, item 5 (Algorithm 3, step 8)."""
+"""Check of every revealed row against its bid (Algorithm 3, step 8)."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def run_with(lie: Lie, auction: AnyAuction, p: int = 6) -> SummaryRecord:
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_costs_the_liar_the_run_and_nobody_else(name: str) -> None:
-    # Item 5: the mismatch is recorded, the row refused, the owner quarantined; the run goes on. The row did
+def test_a_liar_leaves_the_run_and_no_other_owner_does(name: str) -> None:
+    # The mismatch is recorded, the row refused, the owner quarantined; the run goes on. The row did
     # reach the curator, so it counts as accessed and wasted (DESIGN.md, Words).
     lie = LIES[name]
     record = run_with(lie, AskEveryoneSettings())
@@ -100,7 +100,7 @@ def test_a_fault_never_says_a_private_value() -> None:
         assert "nan" not in fault.line
 
 
-def test_when_everybody_asked_fails_the_rest_are_asked_in_the_same_round() -> None:
+def test_if_all_asked_owners_fail_the_others_are_asked_in_the_same_round() -> None:
     # RankAuction.hold: a liar at rank 1 does not cost the run a round.
     record = run_with(LIES["an inflated bid"], WinnerOnlySettings())
     first = record.rounds[0]
@@ -109,7 +109,7 @@ def test_when_everybody_asked_fails_the_rest_are_asked_in_the_same_round() -> No
     assert [r.asked for r in record.rounds[1:]] == [1] * 5
 
 
-def test_rows_in_the_pool_make_up_for_a_round_in_which_everybody_fails() -> None:
+def test_the_pool_supplies_a_row_in_a_round_where_all_owners_fail() -> None:
     # Round 1 asks everybody; from then on b is gone whenever it is asked, and a has no row left. What b
     # revealed in time was verified then and stays usable.
     tables = owners(1, 3)

@@ -1,4 +1,4 @@
-"""Owners in the curator's own process, which may be lost or lie at any phase."""
+"""Fake owners in the curator's process, which may be lost or lie in any phase."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def dealt(whole: Table, owners: int, seed: int = 1) -> list[Table]:
 
 
 class FakeOwner(SumSession):
-    """A session that asks no connection and does what it is asked, but for what a test makes of it.
+    """Session without a connection, whose owner is honest except for the changes of a test.
 
     Attributes:
-        lost_at: before which phase of which question it is lost; question 0 for any.
-        changes: what it makes of its own message of a phase.
-        words: masked vectors that it sent, by question.
-        parameters: of every aggregation that was proposed.
-        vector: of the last one.
-        heard: what it was invited by.
-        opened: questions whose masks it was asked to open.
-        told: of each question, what a lie of one owner moves.
+        lost_at: phase and question before which the owner is lost; question 0 for any question.
+        changes: changes to the owner's own message of a phase, by phase.
+        words: masked vectors that the owner sent, by question.
+        parameters: parameters of every proposed aggregation.
+        vector: vector of the last question.
+        heard: the invitation.
+        opened: questions whose masks the owner was asked to open.
+        told: for each question, the rows by which a lie of one owner moves a sum.
     """
 
     at_once = False
@@ -103,7 +103,7 @@ class FakeOwner(SumSession):
         self._party: OwnerAggregator | None = None
 
     def _changed(self, phase: str, number: int, answer: Any) -> Any:
-        return self.changes.get(phase, lambda said: said)(answer)
+        return self.changes.get(phase, lambda message: message)(answer)
 
     def _be_there(self, phase: str, number: int) -> None:
         if self.lost_at.get(phase, -1) in (0, number):
@@ -141,38 +141,38 @@ class FakeOwner(SumSession):
         self._be_there("advertise", number)
         assert self._key is not None
         self._party = OwnerAggregator(self.parameters[-1], self.name, self._key, self._peers(keys))
-        said: Advertisement = self._changed("advertise", number, self._party.advertise())
-        return said
+        message: Advertisement = self._changed("advertise", number, self._party.advertise())
+        return message
 
     async def share(self, number: int, roster: KeyRoster) -> SealedShares:
         self._be_there("share", number)
-        said: SealedShares = self._changed(
+        message: SealedShares = self._changed(
             "share", number, self._there.share(roster, self._peers(roster.keys))
         )
-        return said
+        return message
 
     async def mask(self, number: int, delivery: Delivery, length: int) -> MaskedInput:
         self._be_there("mask", number)
         assert self.vector is not None
         masked = self._there.mask(delivery, self.vector.of(self.table), self._noise)
         self.words[number] = masked.words
-        said: MaskedInput = self._changed("mask", number, masked)
-        return said
+        message: MaskedInput = self._changed("mask", number, masked)
+        return message
 
     async def endorse(self, number: int, survivors: Survivors) -> Endorsement:
         self._be_there("endorse", number)
-        said: Endorsement = self._changed("endorse", number, self._there.endorse(survivors))
-        return said
+        message: Endorsement = self._changed("endorse", number, self._there.endorse(survivors))
+        return message
 
     async def unmask(self, number: int, endorsements: Endorsements) -> Unmasking:
         self._be_there("unmask", number)
         self.opened.append(number)
-        said: Unmasking = self._changed("unmask", number, self._there.unmask(endorsements))
-        return said
+        message: Unmasking = self._changed("unmask", number, self._there.unmask(endorsements))
+        return message
 
     def _peers(self, keys: Sequence[KeyBinding]) -> dict[str, Ed25519PublicKey]:
         if self._identity is None:
-            return {each.owner: Ed25519PublicKey.from_public_bytes(each.key) for each in keys}
+            return {binding.owner: Ed25519PublicKey.from_public_bytes(binding.key) for binding in keys}
         return verify_all(keys, self._identity.authority, self.parameters[-1].run)
 
     @property
@@ -183,7 +183,7 @@ class FakeOwner(SumSession):
 
 def changed(**fields: Any) -> Change:
     """Make the message with other fields."""
-    return lambda said: dataclasses.replace(said, **fields)
+    return lambda message: dataclasses.replace(message, **fields)
 
 
 def fakes(owners: int, rows: int = 0, seed: int = 0, noise: NoiseSource | None = None) -> list[FakeOwner]:
@@ -215,7 +215,7 @@ class At:
 
     Attributes:
         faults: owners that left.
-        begun: how often masks were about to be asked for.
+        begun: how often masked vectors were about to be asked for.
     """
 
     def __init__(
@@ -227,20 +227,20 @@ class At:
         seed: int = 0,
         **more: Any,
     ) -> None:
-        said = invitation(security, **more)
+        invited = invitation(security, **more)
         self.security = security
         self.faults: list[Fault] = []
         self.observed: list[Fault] = []
         self.begun: list[int] = []
         self.owners = {owner.name: owner for owner in owners}
-        self.gate = SumDisclosures(said)
+        self.gate = SumDisclosures(invited)
 
         def begin() -> None:
             self.begun.append(sum(len(owner.words) for owner in owners))
 
         self.round = SumRound(
             owners,
-            said,
+            invited,
             self.gate,
             quorum=quorum,
             observe=self.observed.append,
@@ -250,7 +250,7 @@ class At:
         )
         self.pool = OwnerSums(
             owners,
-            said,
+            invited,
             SCHEMA,
             self.gate,
             noise_for=lambda purpose: simulated(seed, "curator", purpose),

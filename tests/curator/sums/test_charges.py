@@ -1,4 +1,4 @@
-"""Charges of a run of sums where a disk refuses them, and where a run ends before anybody goes on with it."""
+"""Charges of a run of sums whose disk fails, and of a run that ends before a later process continues it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Asked:
         return SumCharges(invitation(), self.ledger, self.store, self.lines())
 
     def lines(self) -> list[Disclosure]:
-        return disclosures_in(kept.line for kept in self.store.ledger())
+        return disclosures_in(entry.line for entry in self.store.ledger())
 
     def certain(self) -> list[tuple[str, bool]]:
         """Owners of vectors' lines, and whether they surely left."""
         return [(line.protected, line.certain) for line in self.lines() if line.observer == CURATOR]
 
 
-def test_what_a_disk_refused_is_charged_when_it_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_charge_that_a_disk_refused_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     at = Asked()
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Issue 5 at the curator's oracle: one release of all owners' rows, whoever adds the noise.
+"""The curator's oracle: one release of all owners' rows, with noise by the curator or by owners.
 
 Statistics are of fixed seeds, with bounds that chance exceeds about once in a million.
 """
@@ -83,9 +83,9 @@ async def test_pooling_over_owners_is_one_owner_to_the_last_bit(query: SumQuery)
     )
     for count in (5, 20, 100):
         owners = [FakeOwner(f"o{n:03d}", part) for n, part in enumerate(dealt(whole, count))]
-        found = await released(At(owners), query, release)
-        assert same(found, alone)
-        assert found.event == alone.event == Gaussian(release.multiplier)
+        answer = await released(At(owners), query, release)
+        assert same(answer, alone)
+        assert answer.event == alone.event == Gaussian(release.multiplier)
     single = At([FakeOwner("o", whole)])
     assert same(await released(single, query, release), alone)
     assert single.pool.rows == 700
@@ -106,7 +106,7 @@ async def shared_noise(
     lose(owners)
     at = At(owners, security)
     release = plan(query)
-    found = await released(at, query, release)
+    answer = await released(at, query, release)
     names = [owner.name for owner in owners if 1 in owner.words]
     vector = SumVector(weighted(query, SCHEMA, release), SCHEMA)
     exact = np.zeros(vector.length, dtype=np.int64)
@@ -116,14 +116,14 @@ async def shared_noise(
     honest = security.honest(7)
     rows = sum(len(owner.table) for owner in owners if owner.name in names)
     sums, _ = vector.parts(exact)
-    for each, block, sigma in zip(found.embeddings, sums, release.sigmas, strict=False):
-        noise = each.mean * rows - block
-        assert each.rows == rows
+    for embedding, block, sigma in zip(answer.embeddings, sums, release.sigmas, strict=False):
+        noise = embedding.mean * rows - block
+        assert embedding.rows == rows
         # As it says, and by the root of survivors over honest more than a trusted curator's.
-        assert abs(chi_of(noise, each.sigma * rows)) < 5.0
-        assert each.sigma * rows == pytest.approx(sigma * math.sqrt(len(names) / honest), rel=0.01)
-    assert found.masses is not None
-    return at, found
+        assert abs(chi_of(noise, embedding.sigma * rows)) < 5.0
+        assert embedding.sigma * rows == pytest.approx(sigma * math.sqrt(len(names) / honest), rel=0.01)
+    assert answer.masses is not None
+    return at, answer
 
 
 @pytest.mark.parametrize("security", [Security(0, 0), Security(1, 1), Security(2, 0)])
@@ -138,9 +138,9 @@ async def test_distributed_noise_after_drop_outs() -> None:
     def lose(owners: list[FakeOwner]) -> None:
         owners[3].lost_at["mask"] = owners[5].lost_at["advertise"] = 0
 
-    at, found = await shared_noise(Security(2, 0), lose)
+    at, answer = await shared_noise(Security(2, 0), lose)
     assert len(at.faults) == 2
-    assert found.event is not None
+    assert answer.event is not None
 
 
 @pytest.mark.parametrize("query", [QUERY, SumQuery((FOURIER,), Layout()), SumQuery((MIXED,), BY_CLASS, True)])
@@ -151,12 +151,12 @@ async def test_weights_move_the_split_and_never_the_total(query: SumQuery, epsil
     release = plan(query, epsilon)
     owners = fakes(6)
     at = At(owners, SHARED, planned=(release.event,))
-    found = await released(at, query, release)
-    event = found.event
+    answer = await released(at, query, release)
+    event = answer.event
     assert isinstance(event, Gaussian)
     assert event.noise_multiplier >= release.multiplier
     assert event.noise_multiplier == pytest.approx(release.multiplier, rel=1e-12)
-    spent, planned = (Sound().epsilon([each], 1e-5).epsilon for each in (event, release.event))
+    spent, planned = (Sound().epsilon([charged], 1e-5).epsilon for charged in (event, release.event))
     assert planned == pytest.approx(epsilon, rel=1e-3)
     assert spent <= planned * (1.0 + 1e-12)  # the accountant's own rounding; the multipliers are in order
     lines = at.gate.came()
@@ -175,31 +175,31 @@ async def test_shares_of_small_noise_are_taken_in_finer_steps() -> None:
     release = plan(query, 5000.0)
     assert release.sigmas[0] / ROW_UNIT / math.sqrt(4) < 2.0**24
     owners = fakes(6)
-    found = await released(At(owners, SHARED), query, release)
+    answer = await released(At(owners, SHARED), query, release)
     assert owners[0].parameters[0].noise >= 2.0**24
-    assert isinstance(found.event, Gaussian)
-    assert found.event.noise_multiplier == pytest.approx(release.multiplier, rel=1e-9)
+    assert isinstance(answer.event, Gaussian)
+    assert answer.event.noise_multiplier == pytest.approx(release.multiplier, rel=1e-9)
     alone = await released(At(fakes(6)), query, None)
-    noise = found.embeddings[0].mean - alone.embeddings[0].mean
-    assert np.abs(noise).max() < 6 * found.embeddings[0].sigma
+    noise = answer.embeddings[0].mean - alone.embeddings[0].mean
+    assert np.abs(noise).max() < 6 * answer.embeddings[0].sigma
 
 
-@pytest.mark.parametrize("said", [False, True])
-def test_a_configuration_with_the_mode_that_is_withdrawn_is_told_why(said: bool) -> None:
+@pytest.mark.parametrize("value", [False, True])
+def test_the_withdrawn_noise_setting_is_refused_with_a_reason(value: bool) -> None:
     words = "'security' is wrong: 'distributed_noise' is withdrawn: .* exact sums .*; remove it"
     with pytest.raises(ConfigError, match=words):
-        validate(SumSettings, {"security": {"dropouts": 1, "distributed_noise": said}}, "curator.toml")
+        validate(SumSettings, {"security": {"dropouts": 1, "distributed_noise": value}}, "curator.toml")
 
 
-async def test_what_the_curator_may_see() -> None:
+async def test_only_a_trusted_curator_gets_exact_sums() -> None:
     # "with distributed noise not even the exact sum": no method gets one, whatever it asks.
     trusted, secure = At(fakes(5)), At(fakes(5), SHARED)
     for at in (trusted, secure):
         await at.pool.invite()
         assert at.pool.exact_sums is (at is trusted)
-    found = await trusted.pool.exact(QUERY)
-    assert found.event is None
-    assert all(each.sigma == 0.0 for each in found.embeddings)
+    answer = await trusted.pool.exact(QUERY)
+    assert answer.event is None
+    assert all(embedding.sigma == 0.0 for embedding in answer.embeddings)
     for ask in (secure.pool.exact(QUERY), secure.pool.joint(QUERY, None)):
         with pytest.raises(ConfigError, match="exact sums are asked for"):
             await ask
@@ -207,16 +207,16 @@ async def test_what_the_curator_may_see() -> None:
 
 
 @pytest.mark.parametrize("security", [None, SHARED])
-async def test_class_counts_alone(security: Security | None) -> None:
+async def test_class_counts_can_be_released_alone(security: Security | None) -> None:
     query = SumQuery((), BY_CLASS, counts=True)
     release = PooledRelease((count_query(),), 1.0, 1e-5)
     owners = fakes(5, rows=3000)
-    found = await released(At(owners, security), query, release)
+    answer = await released(At(owners, security), query, release)
     labels = [owner.table.labels for owner in owners if owner.table.labels is not None]
     counts = np.bincount(np.concatenate(labels), minlength=3)
-    assert found.embeddings == ()
-    assert found.masses is not None
-    noise = found.masses * 3000 - counts
+    assert answer.embeddings == ()
+    assert answer.masses is not None
+    noise = answer.masses * 3000 - counts
     assert 0 < np.abs(noise).max() < 6 * 2 * release.sigmas[0]
 
 
@@ -224,12 +224,12 @@ async def test_counts_of_one_column_are_public() -> None:
     # N is: nothing is paid for it, and nothing asked.
     owners = fakes(4)
     query = SumQuery((FOURIER,), Layout(), counts=True)
-    found = await released(At(owners, SHARED), query, plan(query))
-    assert found.masses is None
+    answer = await released(At(owners, SHARED), query, plan(query))
+    assert answer.masses is None
     assert owners[0].parameters[0].length == 12
 
 
-async def test_questions_that_do_not_fit_their_noise() -> None:
+async def test_questions_that_do_not_fit_their_noise_are_refused() -> None:
     at = At(fakes(5), SHARED)
     await at.pool.invite()
     with pytest.raises(ConfigError, match="calibrated for other queries"):
@@ -242,16 +242,16 @@ async def test_questions_that_do_not_fit_their_noise() -> None:
         await trusted.pool.exact(SumQuery((MIXED,), BY_CLASS, False, (3,)))
 
 
-async def test_a_simulation_without_noise() -> None:
+async def test_a_simulation_without_noise_gets_exact_sums() -> None:
     # release None: the exact sums, and no event.
     at = At(fakes(5))
-    found = await released(at, QUERY, None)
-    assert found.event is None
+    answer = await released(at, QUERY, None)
+    assert answer.event is None
     assert {line.event.kind for line in at.gate.came()} == {"exact-statistic"}
-    assert same(found, await released(At(fakes(5)), QUERY, None))
+    assert same(answer, await released(At(fakes(5)), QUERY, None))
 
 
-async def test_owners_that_leave_take_their_rows_along() -> None:
+async def test_n_excludes_owners_that_left() -> None:
     # `rows`: "N, public: rows of the owners that take part; fewer after an owner is lost".
     owners = fakes(5)
     owners[0].lost_at["embed"] = 2

@@ -143,10 +143,10 @@ async def opened(
         parties.append(Party(name, rows, drawn, breaks if number == 1 else ()))
     for party in parties:
         await party.join()
-    said = invitation(security, planned=(Gaussian(2.0),))
-    gate = SumDisclosures(said)
+    invited = invitation(security, planned=(Gaussian(2.0),))
+    gate = SumDisclosures(invited)
     sessions = [party.session for party in parties]
-    owners = SumRound(sessions, said, gate, quorum=1, observe=lambda fault: None, faults=[])
+    owners = SumRound(sessions, invited, gate, quorum=1, observe=lambda fault: None, faults=[])
     await owners.invite_all()
     return parties, owners, gate
 
@@ -258,7 +258,7 @@ LENGTH = 2 * PART + 1
         "nothing",
     ],
 )
-async def test_words_that_were_not_asked_for(answers: list[pb.OwnerMessage]) -> None:
+async def test_unrequested_words_are_refused(answers: list[pb.OwnerMessage]) -> None:
     # What an owner can make the curator hold is what it was asked for: so many words, in so many parts.
     session, wire = await odd(*answers)
     with pytest.raises(OwnerFaultError):
@@ -270,7 +270,7 @@ async def test_words_that_were_not_asked_for(answers: list[pb.OwnerMessage]) -> 
     assert wire.was_cut
 
 
-async def test_words_that_were_asked_for() -> None:
+async def test_requested_words_are_accepted() -> None:
     session, wire = await odd(words(PART), words(PART), words(1, True))
     assert (await session.embed(1, QUERY, LENGTH)).tolist() == [1] * LENGTH
     masked = await session.mask(1, Delivery("a", bytes(32), ()), LENGTH)
@@ -298,7 +298,7 @@ ADVERTISEMENT = pooling_pb2.KeyAdvertisement(
     ],
     ids=["none", "another", "a later one", "an empty one"],
 )
-async def test_steps_that_were_not_asked_for(step: pooling_pb2.Aggregated) -> None:
+async def test_unrequested_steps_are_refused(step: pooling_pb2.Aggregated) -> None:
     session, wire = await odd(pb.OwnerMessage(aggregated=step))
     with pytest.raises(OwnerFaultError):
         await session.advertise(1, [])
@@ -309,7 +309,7 @@ async def test_steps_that_were_not_asked_for(step: pooling_pb2.Aggregated) -> No
     assert wire.was_cut
 
 
-async def test_a_step_that_was_asked_for() -> None:
+async def test_a_requested_step_is_accepted() -> None:
     session, _ = await odd(pb.OwnerMessage(aggregated=pooling_pb2.Aggregated(advertisement=ADVERTISEMENT)))
     assert await session.advertise(1, []) == Advertisement(
         "a", bytes(32), bytes(32), bytes(32), bytes(32), bytes(64)
@@ -325,7 +325,9 @@ async def test_a_step_that_was_asked_for() -> None:
         (ConnectionFailedError("no disk", "look"), OwnerFaultError),
     ],
 )
-async def test_faults_of_an_owner(error: FedkmeError, kind: type[FedkmeError]) -> None:
+async def test_a_refusal_keeps_its_kind_and_other_faults_are_owner_faults(
+    error: FedkmeError, kind: type[FedkmeError]
+) -> None:
     # A refusal is an owner's right and is told as what it is; the stream stays, also after some parts.
     fault = pb.OwnerMessage(fault=codecs.fault_to_wire(error))
     for answers in ([fault], [words(PART), fault]):

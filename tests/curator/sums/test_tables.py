@@ -1,4 +1,4 @@
-"""Issue 6, item 4, and the sketch of decision 007: pooled counts and moments over the same primitive."""
+"""Pooled counts, and the sketch of decision 007, over the same primitive."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ async def test_pooled_marginals_are_those_of_the_whole_table() -> None:
     codes = BINNING.encode(table(300), "all")
     at = At(owners(5))
     await at.pool.invite()
-    found = await at.pool.marginals(MARGINALS, None)
-    for clique, (counts, deviation) in zip(MARGINALS.cliques, found, strict=True):
+    tables = await at.pool.marginals(MARGINALS, None)
+    for clique, (counts, deviation) in zip(MARGINALS.cliques, tables, strict=True):
         assert deviation == 0.0
         assert np.array_equal(counts, marginal_counts(codes, clique, BINNING.sizes))
 
 
-async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -> None:
+async def test_owners_noise_on_marginals_is_as_requested_at_the_planned_cost() -> None:
     # Each block gets at least its own sigma from honest owners alone, and the vector costs no more than the
     # mechanism paid: its weights only round up.
     codes = BINNING.encode(table(300), "all")
     sigmas = [3.0, 7.0, 11.0]
     at = At(owners(6), SHARED)
     await at.pool.invite()
-    found = await at.pool.marginals(MARGINALS, sigmas)
-    for clique, (counts, deviation), sigma in zip(MARGINALS.cliques, found, sigmas, strict=True):
+    tables = await at.pool.marginals(MARGINALS, sigmas)
+    for clique, (counts, deviation), sigma in zip(MARGINALS.cliques, tables, sigmas, strict=True):
         errors = counts - marginal_counts(codes, clique, BINNING.sizes)
         spread = math.sqrt(6 / 4) * sigma  # six owners' shares, of which four must do
         assert spread <= deviation < 1.01 * spread  # what is in the sum, for whoever asks of it
@@ -69,7 +69,7 @@ async def test_owners_noise_on_marginals_is_what_was_asked_for_and_no_dearer() -
         assert line.event.noise_multiplier**-2 >= paid * 0.98
 
 
-async def test_exact_marginals_are_not_for_a_curator_that_may_not_see_them() -> None:
+async def test_an_untrusted_curator_gets_no_exact_marginals() -> None:
     at = At(owners(6), SHARED)
     await at.pool.invite()
     with pytest.raises(ConfigError, match="add noise to all"):
@@ -89,10 +89,10 @@ async def test_a_pooled_sketch_is_that_of_the_whole_table(classes: int | None) -
     )
     at = At(owners(5))
     await at.pool.invite()
-    found = await at.pool.sketch(query, 0.0, 1.0, 1e-5)
+    pooled = await at.pool.sketch(query, 0.0, 1.0, 1e-5)
     expected = sketch.from_coordinates(exact.astype(np.float64), 300, spec.dimension, classes, 0.0)
-    assert np.array_equal(found.second, expected.second)
-    assert np.array_equal(found.sums, expected.sums)
+    assert np.array_equal(pooled.second, expected.second)
+    assert np.array_equal(pooled.sums, expected.sums)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_replacing_a_row_moves_weighted_marginals_by_no_more_than_the_diameter()
 
 @pytest.mark.parametrize(("cell", "by"), [(0, 1), (0, -1), (-1, -10_000)])
 async def test_a_table_of_counts_of_other_rows_than_an_owner_has_puts_it_out(cell: int, by: int) -> None:
-    # Issue 15, item 3: "a range check that a lying owner cannot pass by more than a stated factor". In the
+    # "A range check that a lying owner cannot pass by more than a stated factor". In the
     # clear the factor is 1: its tables are those of m_j rows.
     def lies(counts: IntArray) -> IntArray:
         counts[cell] += by
@@ -164,18 +164,18 @@ class _Invented(SumVector):
     """Counts with rows that an owner has not, within the bound of all owners."""
 
     def of(self, table: Table, owner: str = "") -> IntArray:
-        found = super().of(table, owner)
-        found[:] = self.bound(len(table))
-        return found
+        counts = super().of(table, owner)
+        counts[:] = self.bound(len(table))
+        return counts
 
 
 class _Inventor(FakeOwner):
     async def propose(
         self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
     ) -> KeyBinding:
-        said = await super().propose(number, parameters, query, moves)
+        binding = await super().propose(number, parameters, query, moves)
         self.vector = _Invented(query, SCHEMA)
-        return said
+        return binding
 
 
 async def test_an_owner_that_invents_rows_under_masks_voids_the_sum() -> None:

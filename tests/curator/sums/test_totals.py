@@ -1,4 +1,4 @@
-"""Issue 5, items 1 and 2 at the curator: totals of owners' vectors, in the clear and under masks."""
+"""Totals of owners' vectors at the curator, in the clear and under masks."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ QUERY = QUERIES[1]
 OPEN = Security(dropouts=2)
 
 
-def asked(query: SumQuery, security: Security) -> tuple[SumVector, Security, PlanFor]:
-    """A question under secure aggregation."""
+def secure_question(query: SumQuery, security: Security) -> tuple[SumVector, Security, PlanFor]:
+    """Make a question under secure aggregation."""
     vector = SumVector(query, SCHEMA)
     return vector, security, shares(vector, security)
 
@@ -72,11 +72,11 @@ async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
         await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
     clear = await plain.round.plain_total(vector)
-    masked = await secure.round.secure_total(*asked(query, OPEN))
+    masked = await secure.round.secure_total(*secure_question(query, OPEN))
     assert clear.owners == masked.owners == tuple(plain.owners)
-    held = [len(each.table) for each in owners]
+    held = [len(owner.table) for owner in owners]
     for at, moves in ((plain, max(held)), (secure, sum(held))):  # all are told what one of them moves
-        assert {moves} == {said for each in at.owners.values() for said in each.told}
+        assert {moves} == {rows_moved for owner in at.owners.values() for rows_moved in owner.told}
     assert clear.rows == masked.rows == 240
     assert np.array_equal(clear.steps, exact(owners, query, clear.owners))
     assert np.array_equal(masked.steps, clear.steps)
@@ -90,12 +90,14 @@ async def test_questions_of_a_run_have_names_of_their_own() -> None:
     at = At(owners, OPEN)
     await at.round.invite_all()
     for query in QUERIES:
-        await at.round.secure_total(*asked(query, OPEN))
+        await at.round.secure_total(*secure_question(query, OPEN))
     for owner in owners:
-        assert [each.run for each in owner.parameters] == [f"run-1/{n}" for n in (1, 2, 3, 4)]
-        for each in owner.parameters:
-            assert each.threshold == least_threshold(7, 0)
-            assert 2 ** (each.bits - 2) <= max(each.largest_total, 64) < 2 ** (each.bits - 1)
+        assert [parameters.run for parameters in owner.parameters] == [f"run-1/{n}" for n in (1, 2, 3, 4)]
+        for parameters in owner.parameters:
+            assert parameters.threshold == least_threshold(7, 0)
+            assert (
+                2 ** (parameters.bits - 2) <= max(parameters.largest_total, 64) < 2 ** (parameters.bits - 1)
+            )
     assert at.begun == [0, 7, 14, 21]  # before the first masked vector of each
 
 
@@ -107,7 +109,7 @@ async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
         owner.lost_at[phase] = 0
     at = At(owners, OPEN)
     await at.round.invite_all()
-    total = await at.round.secure_total(*asked(QUERY, OPEN))
+    total = await at.round.secure_total(*secure_question(QUERY, OPEN))
     staying = tuple(owner.name for owner in owners if owner not in owners[1:3])
     assert total.owners == (tuple(at.owners) if phase in ("endorse", "unmask") else staying)
     assert total.rows == sum(len(at.owners[name].table) for name in total.owners)
@@ -115,7 +117,7 @@ async def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
     assert [fault.owner for fault in at.faults] == ["o001", "o002"]
     assert at.observed == at.faults
     assert tuple(at.round.owners) == staying
-    again = await at.round.secure_total(*asked(QUERIES[0], OPEN))
+    again = await at.round.secure_total(*secure_question(QUERIES[0], OPEN))
     assert again.owners == staying
     assert owners[0].parameters[-1].owners == staying
 
@@ -127,17 +129,17 @@ async def test_an_owner_that_gives_no_key_is_no_drop_out() -> None:
     owners[3].lost_at["mask"] = owners[4].lost_at["unmask"] = 0
     at = At(owners, OPEN)
     await at.round.invite_all()
-    asked: list[int] = []
+    planned_owners: list[int] = []
 
     def plan(count: int) -> NoisePlan:
-        asked.append(count)
+        planned_owners.append(count)
         vector = SumVector(QUERY, SCHEMA)
         diameter, length = 64 * vector.diameter, vector.length
         return plan_noise(1.0, 1e-5, owners=count, dropouts=2, colluders=0, length=length, diameter=diameter)
 
     total = await at.round.secure_total(SumVector(QUERY, SCHEMA), OPEN, plan)
-    assert asked == [8, 7]
-    assert [each.run for each in owners[1].parameters] == ["run-1/1", "run-1/2"]
+    assert planned_owners == [8, 7]
+    assert [parameters.run for parameters in owners[1].parameters] == ["run-1/1", "run-1/2"]
     assert total.owners == tuple(name for name in at.owners if name not in ("o000", "o003"))
 
 
@@ -151,7 +153,7 @@ async def test_too_many_drop_outs_open_nothing(phase: str) -> None:
     at = At(owners, OPEN)
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError, match=rf"{7 - gone} owners sent .* for 'run-1/1'"):
-        await at.round.secure_total(*asked(QUERY, OPEN))
+        await at.round.secure_total(*secure_question(QUERY, OPEN))
     assert len(at.faults) == gone
     if phase != "unmask":
         assert not any(owner.opened for owner in owners)
@@ -164,10 +166,13 @@ LIES = {
     "keys of another question": ("advertise", changed(context=bytes(32))),
     "no shares": ("share", changed(shares=())),
     "shares in another's name": ("share", changed(sender="o002")),
-    "a vector that is too short": ("mask", lambda said: dataclasses.replace(said, words=said.words[1:])),
+    "a vector that is too short": (
+        "mask",
+        lambda message: dataclasses.replace(message, words=message.words[1:]),
+    ),
     "words that are too large": (
         "mask",
-        lambda said: dataclasses.replace(said, words=~np.zeros_like(said.words)),
+        lambda message: dataclasses.replace(message, words=~np.zeros_like(message.words)),
     ),
     "a vector in another's name": ("mask", changed(sender="o002")),
     "another's word": ("endorse", changed(sender="o002")),
@@ -177,14 +182,14 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_an_owner_that_sends_what_does_not_fit_leaves(lie: str) -> None:
+async def test_an_owner_whose_message_does_not_fit_leaves(lie: str) -> None:
     # And the others get their sum: it is one of the D that may be missing.
     phase, change = LIES[lie]
     owners = fakes(5, noise=Silence())
     owners[1].changes[phase] = change
     at = At(owners, Security(1))
     await at.round.invite_all()
-    total = await at.round.secure_total(*asked(QUERY, Security(1)))
+    total = await at.round.secure_total(*secure_question(QUERY, Security(1)))
     assert [fault.owner for fault in at.faults] == ["o001"]
     assert [name for name in total.owners if name != "o001"] == ["o000", "o002", "o003", "o004"]
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
@@ -201,10 +206,10 @@ async def test_certificates_vouch_for_signing_keys() -> None:
     stranger = FakeOwner("o005", table(30, 9), identity=other.issue("o005", role=Role.OWNER))
     liar = FakeOwner("o006", table(30, 8), identity=authority.issue("o002", role=Role.OWNER))
     bare = FakeOwner("o007", table(30, 7))
-    bare.changes["propose"] = lambda said: KeyBinding(b"", said.key, b"", "o007")
+    bare.changes["propose"] = lambda message: KeyBinding(b"", message.key, b"", "o007")
     at = At([*owners, stranger, liar, bare], OPEN, identity=authority.issue("curator", role=Role.CURATOR))
     await at.round.invite_all()
-    total = await at.round.secure_total(*asked(QUERY, OPEN))
+    total = await at.round.secure_total(*secure_question(QUERY, OPEN))
     assert total.owners == tuple(owner.name for owner in owners)
     assert sorted(fault.owner for fault in at.faults) == ["o005", "o006", "o007"]
     assert np.array_equal(total.steps, exact(owners, QUERY, total.owners))
@@ -245,7 +250,7 @@ async def test_a_plain_vector_that_rows_cannot_have_takes_its_owner_out(lie: str
     assert again.owners == total.owners
 
 
-async def test_who_takes_part() -> None:
+async def test_owners_that_refuse_or_have_no_rows_or_too_many_take_no_part() -> None:
     # "an empty owner": it is left out with a line; one that refuses or claims what no sum holds, too.
     owners = fakes(5)
     owners[0].changes["invite"] = lambda rows: 0
@@ -278,7 +283,7 @@ async def test_below_the_quorum_nothing_is_asked() -> None:
 @pytest.mark.parametrize(
     ("dropouts", "colluders", "least"), [(0, 0, 2), (1, 0, 3), (2, 0, 5), (3, 0, 7), (0, 3, 5), (2, 3, 8)]
 )
-def test_how_few_owners_an_aggregation_begins_with(dropouts: int, colluders: int, least: int) -> None:
+def test_an_aggregation_needs_a_least_number_of_owners(dropouts: int, colluders: int, least: int) -> None:
     assert Security(dropouts, colluders).least_owners == least
     assert least_threshold(least, colluders) <= least - dropouts
     assert least - dropouts - colluders >= 2
@@ -286,7 +291,7 @@ def test_how_few_owners_an_aggregation_begins_with(dropouts: int, colluders: int
     assert fewer - dropouts - colluders < 2 or least_threshold(fewer, colluders) > fewer - dropouts
 
 
-async def test_more_rows_than_sums_hold() -> None:
+async def test_more_rows_than_sums_hold_are_refused() -> None:
     owners = fakes(3)
     for owner in owners:
         owner.changes["invite"] = lambda rows: 2**23
@@ -308,7 +313,7 @@ async def test_the_curator_writes_down_whose_vectors_came() -> None:
         await at.round.plain_total(SumVector(QUERY, SCHEMA))
     lines = at.gate.came()
     length = SumVector(QUERY, SCHEMA).length
-    seen = [(each.round, each.protected, each.observer, each.event) for each in lines]
+    seen = [(line.round, line.protected, line.observer, line.event) for line in lines]
     statistic = ExactStatistic(f"sums of {length} features")
     first = [
         (1, name, observer, event)
@@ -332,7 +337,7 @@ async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
     at = At(owners, security, planned=(Gaussian(5.0),))
     await at.round.invite_all()
     with pytest.raises(SecureAggregationError):
-        await at.round.secure_total(*asked(QUERY, security))
+        await at.round.secure_total(*secure_question(QUERY, security))
     lines = at.gate.came()
     noisy = shares(SumVector(QUERY, SCHEMA), security)(5).event
     assert [(line.protected, line.event) for line in lines] == [
@@ -340,14 +345,14 @@ async def test_masked_vectors_count_even_where_nothing_is_opened() -> None:
     ]
 
 
-async def test_what_a_run_costs_is_written_with_the_first_vector_of_an_owner() -> None:
+async def test_the_cost_of_a_run_is_written_with_an_owners_first_vector() -> None:
     # Also where that is not of question 1, which nobody answered because one owner gave no key.
     owners = fakes(4)
     owners[0].lost_at["propose"] = 1
     at = At(owners, Security(0), planned=(Gaussian(5.0),))
     await at.round.invite_all()
-    await at.round.secure_total(*asked(QUERIES[0], Security(0)))
-    await at.round.secure_total(*asked(QUERIES[1], Security(0)))
+    await at.round.secure_total(*secure_question(QUERIES[0], Security(0)))
+    await at.round.secure_total(*secure_question(QUERIES[1], Security(0)))
     mine = [(line.nonce, line.observer) for line in at.gate.came() if line.protected == "o001"]
     sums = [f"sums {number} {QUERIES[number - 2].digest[:32]}" for number in (2, 3)]
     assert mine == [("release 0", "lab"), *((nonce, CURATOR) for nonce in sums)]
@@ -371,7 +376,7 @@ async def test_any_one_masked_message_is_uniform() -> None:
     at = At(owners, security)
     await at.round.invite_all()
     vector = SumVector(query, SCHEMA)
-    await at.round.secure_total(*asked(query, security))
+    await at.round.secure_total(*secure_question(query, security))
     bits = owners[0].parameters[0].bits
     for owner in owners:
         assert chi_square(owner.words[1], bits) < LIMIT

@@ -76,7 +76,7 @@ def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]
     text = files["synthetic.card.md"].decode()
     assert f"**{card['verdict']['grade'].capitalize()}**: {card['verdict']['sentence']}" in text
     assert "| share(ill = 'yes') |" in text
-    assert "Measured on: none; the release answers for itself." in text
+    assert "Measured on: none; the answers come from the release itself." in text
 
 
 def test_a_card_adds_questions_until_ten_answers_have_intervals() -> None:
