@@ -26,16 +26,17 @@ app = Verbs("Release synthetic data that many owners' rows stand behind, simulat
 Task = Literal["rows", "kernel"]
 TaskOption = Annotated[Task, typer.Option(help="rows, or kernel: questions about any function of a row.")]
 EngineOption = Annotated[str | None, typer.Option(help="processes or inprocess.")]
-Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
-Epsilon = Annotated[float | None, typer.Option(help="Of the whole release, towards the consumer.")]
-Delta = Annotated[float | None, typer.Option(help="Of the whole release.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of everything random.")]
+Epsilon = Annotated[float | None, typer.Option(help="Epsilon of the whole release, towards the consumer.")]
+Delta = Annotated[float | None, typer.Option(help="Delta of the whole release.")]
 Rows = Annotated[int | None, typer.Option(help="Synthetic rows; default: as many as owners have.")]
 Secure = Annotated[
     bool, typer.Option("--secure", help="Secure aggregation: owners do not trust the curator.")
 ]
 Dropouts = Annotated[int, typer.Option(help="Owners that may be lost under secure aggregation.")]
 Colluders = Annotated[
-    int | None, typer.Option(help="Owners that may side with the curator; default 1, which takes three.")
+    int | None,
+    typer.Option(help="Owners that may side with the curator; default 1, which needs three owners."),
 ]
 Copies = Annotated[int | None, typer.Option(help="Further tables that show how uncertain the rows are.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs/METHOD-NAME-N.")]
@@ -50,11 +51,11 @@ Set = Annotated[
 
 
 class MethodCommand(TyperCommand):
-    """Verb of a method, whose help ends with the method's keys: they are read when somebody asks."""
+    """Verb of a method. Its help ends with the method's keys, which are read only for the help."""
 
     @override
     def get_help(self, ctx: Any) -> str:
-        """Return the help, with the keys of the method that the verb is called after."""
+        """Return the help, with the keys of the verb's method."""
         from fedkme.descriptions import keys_of
 
         keys = keys_of(METHODS[str(self.name)])
@@ -100,12 +101,12 @@ def _add(method: str, text: str) -> None:
 
 
 def _keys(given: Mapping[str, object]) -> list[str]:
-    """Options that were given, as `--set` has them."""
+    """The given options in the form of `--set`: KEY=VALUE."""
     return [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
 def _train_on(device: str | None) -> None:
-    """Let jax of all parties, who are not there yet, use a device; where it is not there, the run says so."""
+    """Choose the device of jax for all parties, before they start; the run reports a missing device."""
     if device is not None:
         os.environ["JAX_PLATFORMS"] = device
 
@@ -113,8 +114,8 @@ def _train_on(device: str | None) -> None:
 def _trust(secure: bool, dropouts: int, colluders: int | None) -> list[str]:
     if not (secure or dropouts or colluders is not None):
         return []
-    tells = [] if colluders is None else [f"pooling.security.colluders={colluders}"]
-    return [f"pooling.security.dropouts={dropouts}", *tells]
+    collusion = [] if colluders is None else [f"pooling.security.colluders={colluders}"]
+    return [f"pooling.security.dropouts={dropouts}", *collusion]
 
 
 @app.command(AUTO, epilog=epilog_of(AUTO))
@@ -134,7 +135,7 @@ def auto(
     watch: WatchOption = False,
     as_json: AsJson = False,
 ) -> None:
-    """Release by the method that public facts speak for; the plan is printed, and kept in metrics.json."""
+    """Release by the method that suits the public facts; the plan is printed and written to metrics.json."""
     _train_on(device)
     given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows, "copies": copies}
     changes = [*_keys(given), *_trust(secure, dropouts, 0), *(assignments or [])]
@@ -195,7 +196,7 @@ _FIGURES = {
 def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
     for name, values in evaluation.items():
         if isinstance(values, list):
-            continue  # what the page draws
+            continue  # drawn on the page
         shown = (
             ", ".join(f"{_FIGURES.get(key, key)} {x:.3g}" for key, x in values.items() if key != "by_name")
             if isinstance(values, Mapping)
@@ -205,23 +206,23 @@ def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
 
 
 def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
-    """The lines that end a release on a terminal."""
+    """Print the last lines of a release on a terminal."""
     from sim.formatting import columns_line, graded
     from sim.report import privacy
     from sim.report.write import print_line
 
-    made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
+    outcome = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
     trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
     lines = [
-        f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
-        f"{trust}",
+        f"{metrics['method']} {metrics['status']}: {outcome}, "
+        f"of {metrics['N']} rows of {metrics['K']} owners, {trust}",
         *([metrics["plan"]["line"]] if "plan" in metrics else []),
         "privacy, by the run's ledgers (only 'sound' is proven; inf: no bound)",
         *privacy.lines(metrics["privacy"]),
     ]
     if metrics["evaluation"]:
         lines += [
-            "held against owners' rows, which a simulation alone can see:",
+            "compared with owners' rows, which only a simulation can see:",
             *_figures(metrics["evaluation"]),
         ]
         lines += filter(None, [columns_line(metrics)])

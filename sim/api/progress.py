@@ -1,4 +1,4 @@
-"""Progress of a call in a notebook, a script or a terminal: one bar of tqdm, and warnings at its end."""
+"""Progress of a call in a notebook, a script or a terminal: a bar of tqdm, and warnings after the call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sim.sweep.progress import outcome
 from sim.sweep.run import SweepStep
 
 CALLER = 5
-"""Level of the line that called a verb: below it are the verb, contextlib, `following` and `tell`."""
+"""Stack level of the line that called a verb: the verb, contextlib, `following` and `tell` are in between."""
 
 
 class CallProgress:
-    """Follows a summary, a release or a sweep; keeps warnings for the end of the call.
+    """Shows the progress of a summary, a release or a sweep; keeps warnings for the end of the call.
 
-    Nothing is shown where tqdm is not installed.
+    It shows nothing if tqdm is not installed.
     """
 
     def __init__(self, words: str, shown: bool) -> None:
@@ -36,19 +36,19 @@ class CallProgress:
         self._at(int(record["round"]), None, f"{record['accessed']} rows accessed")
 
     def stage(self, stage: str, line: str, fraction: float) -> None:
-        """Show how far a release is; the time left is that of the stage."""
+        """Show the progress of a release's stage; the time left is the time to the end of the stage."""
         if stage != self._stage and self._bar is not None:
             self._stage = stage
             self._bar.reset(100)
         self._at(round(100 * fraction), 100, f"{stage}: {line}")
 
     def hear(self, step: SweepStep) -> None:
-        """Show how many runs of a sweep are done."""
-        said = "" if step.run is None or step.row is None else f"{step.run.words()}: {outcome(step.row)}"
-        self._at(step.done, step.total, said)
+        """Show the number of a sweep's finished runs, and the last run's outcome."""
+        text = "" if step.run is None or step.row is None else f"{step.run.words()}: {outcome(step.row)}"
+        self._at(step.done, step.total, text)
 
     def note(self, line: str) -> None:
-        """Show a line until there is another."""
+        """Show a line until the next line comes."""
         if self._bar is not None:
             self._bar.set_postfix_str(line)
 
@@ -57,29 +57,29 @@ class CallProgress:
         self._warnings.append(line)
 
     def close(self) -> None:
-        """Leave the bar as it is: after the rounds come the baselines, and lines about them."""
+        """Leave the bar open: baselines and their lines follow the rounds."""
 
     def end(self) -> None:
-        """Close the bar: the call is over."""
+        """Close the bar at the end of the call."""
         if self._bar is not None:
             self._bar.close()
 
     def tell(self) -> None:
-        """Warn of every line that was kept, once, at the line of the caller."""
-        kept, self._warnings = dict.fromkeys(self._warnings), []
-        for line in kept:
+        """Issue each kept warning once, at the caller's line."""
+        lines, self._warnings = dict.fromkeys(self._warnings), []
+        for line in lines:
             warnings.warn(line, FedkmeWarning, stacklevel=CALLER)
 
-    def _at(self, done: int, total: int | None, words: str) -> None:
+    def _at(self, position: int, total: int | None, words: str) -> None:
         if self._bar is not None:
             self._bar.total = total or self._bar.total
-            self._bar.n = done
+            self._bar.n = position
             self._bar.set_postfix_str(words)
 
 
 @contextmanager
 def following(words: str, shown: bool) -> Iterator[CallProgress]:
-    """Progress of one call, closed at its end, whatever that is.
+    """Show the progress of one call; close the bar and warn at the end, also after a failure.
 
     Raises:
         MissingDependencyError: a package of an extra is not installed.
@@ -95,7 +95,7 @@ def following(words: str, shown: bool) -> Iterator[CallProgress]:
 
 
 def _bar(words: str) -> Any:
-    """A bar that is on the screen before anything else is done; None without tqdm."""
+    """Make a bar, which is on the screen at once; None without tqdm."""
     if importlib.util.find_spec("tqdm") is None:
         return None
     if importlib.util.find_spec("ipywidgets") is None:  # tqdm.auto would warn of that
