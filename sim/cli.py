@@ -43,7 +43,9 @@ def run(
     ] = None,
     baselines: Annotated[
         ComparedWith | None,
-        typer.Option(help="quick: leave out baselines that ask every owner in every round; none: no baseline."),
+        typer.Option(
+            help="quick: leave out baselines that ask every owner in every round; none: no baseline."
+        ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")] = False,
     as_json: AsJson = False,

@@ -114,7 +114,9 @@ def _drafted(values: Mapping[str, Any], assignments: Sequence[str], source: str)
     common = [f"release.{key}" for key in ReleaseSettings.model_fields]
     placed = [_placed(assignment) for assignment in assignments]
     shared = [
-        change for change in placed if not change.startswith("release.") or change.partition("=")[0].strip() in common
+        change
+        for change in placed
+        if not change.startswith("release.") or change.partition("=")[0].strip() in common
     ]
     release = {**values.get("release", {}), "kind": "moments"}
     return release_of({**values, "release": release}, shared, source)

@@ -132,7 +132,8 @@ class SummaryResult:
         path = self.received / name
         if not path.exists():
             raise DataError(
-                f"there is no {path}", "No rows came, or the rows were not judged: see status and reason in `metrics`."
+                f"there is no {path}",
+                "No rows came, or the rows were not judged: see status and reason in `metrics`.",
             )
         return read_arrays(path, "consumer")
 

@@ -216,7 +216,9 @@ def sweep(
             raise ConfigError("the grid is no dict", 'Give the values of each key: {"p": [50, 100]}.')
         for key, values in grid.items():
             if isinstance(values, str) or not isinstance(values, Iterable):
-                raise ConfigError(f"{key!r} has no list of values", f'Give a list: {{"{key}": [{values!r}]}}.')
+                raise ConfigError(
+                    f"{key!r} has no list of values", f'Give a list: {{"{key}": [{values!r}]}}.'
+                )
         chosen = SweepSettings(
             scenario=str(scenario),
             out=Path(out),

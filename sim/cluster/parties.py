@@ -97,7 +97,9 @@ class ActorMarket(SimulatedMarket):
             content.name: content.restored() for contents in by_actor for content in contents
         }
         if gone := len(self.owners) - len(stores):
-            self.note(f"the ledgers of {gone} owners are gone with their actors; the curator's ledger is whole")
+            self.note(
+                f"the ledgers of {gone} owners are gone with their actors; the curator's ledger is whole"
+            )
         return {**stores, CURATOR: self.curator, CONSUMER: self.consumer}
 
 

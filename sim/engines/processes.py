@@ -1,7 +1,7 @@
 """The `processes` engine: a curator, K owners and a consumer as real processes over loopback gRPC.
 
 Every party gets a folder of its own with its rows, its configuration and its certificate, and nothing of
-anybody else's. The folders are temporary; what a run leaves is its record.
+another party. The folders are temporary; a run leaves its record.
 """
 
 from __future__ import annotations
@@ -50,19 +50,22 @@ ShownT = TypeVar("ShownT", bound=Progress | ReleaseFollower)
 
 ANY_PORT = "127.0.0.1:0"
 LEAVE_S = 5.0
-"""Time without a word in which owners who were told that the run is over may go on to leave."""
+"""Longest wait without an event for owners to leave after the end of the run."""
 
 
 class Watch(Protocol):
-    """Page of a simulation, as an engine knows it."""
+    """Page of a simulation, as far as an engine uses it."""
 
     def hear(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Hear what the curator reports."""
+        """Take in an event of the curator."""
 
 
 @dataclass(slots=True)
 class LaunchTimes:
-    """Times of a launch on the monotonic clock, to the first round; `imported` is when the last party was."""
+    """Times of a launch up to the first round, on the monotonic clock.
+
+    At `imported` the last party had imported its modules.
+    """
 
     launched: float = field(default_factory=time.monotonic)
     imported: float = 0.0
@@ -70,7 +73,7 @@ class LaunchTimes:
 
 
 class Launch(ABC, Generic[SettingsT, ShownT]):
-    """One run of the `processes` engine; what kind of run it is, a subclass says."""
+    """One run of the `processes` engine; a subclass gives the kind of the run."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
         shown: ShownT,
         watch: Watch | None = None,
     ) -> None:
-        """Begin before anything is started; `watch` hears the curator, which then has a page."""
+        """Prepare a launch, and start nothing; with `watch` the curator serves a page."""
         self.clock = LaunchTimes()
         self.directory = directory
         self.scenario = scenario
@@ -98,17 +101,17 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
 
     @abstractmethod
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        """Write every party's folder; the command of each, the curator first, the consumer last."""
+        """Write every party's folder; return each party's command, the curator first, the consumer last."""
 
     @abstractmethod
     def hear(self, event: Event) -> None:
-        """Hear a party's report, beyond what concerns every run."""
+        """Take in a party's event of this kind of run."""
 
     async def run(self) -> None:
-        """Start everybody, wait for the end, leave nobody behind.
+        """Start every party, wait for the end of the run, and end every process.
 
         Raises:
-            FedkmeError: a party failed in a way that ends the run, in that party's words.
+            FedkmeError: a party failed in a way that ends the run; with that party's message.
         """
         self._address = asyncio.get_running_loop().create_future()
         with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
@@ -121,7 +124,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 self._log.close()
 
     def adopt(self) -> None:
-        """Leave the record of the only run, and every party's ledger as a file of lines."""
+        """Put the run's record and every party's ledger, as a file of lines, into the run's folder."""
         adopt_curator_run(self.directory)
         adopt_owner_journals(self.directory)
         adopt_consumer_journal(self.directory)
@@ -129,7 +132,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
             (self.directory / AUTHORITY).write_bytes(self.authority.pem)  # never its key
 
     async def _stop(self) -> None:
-        """The curator first, so that it writes that it was stopped and not that everybody left."""
+        """Stop every party; the curator first, so that its record says "stopped" and not that owners left."""
         if "curator" in self._children:
             await self._children["curator"].stop()
         await asyncio.gather(*(child.stop() for child in self._children.values()))
@@ -137,7 +140,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
             self._template.close()
 
     async def _start(self, scratch: Path) -> None:
-        if AVAILABLE:  # it imports while folders are written
+        if AVAILABLE:  # the template imports while folders are written
             self._template = Template(self._errors("template"))
         for party, command in self.parties(scratch).items():
             errors = self._errors(party)
@@ -148,7 +151,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 child.tell(address)
 
     async def _finish(self) -> None:
-        """Wait until the consumer has judged its summary, the curator written its record, and owners left."""
+        """Wait for the consumer to judge its summary, the curator to write its record, the owners to leave."""
         for party in ("consumer", "curator"):
             await self._until(asyncio.ensure_future(self._children[party].ended()))
         leaving, heard = {asyncio.ensure_future(child.ended()) for child in self._children.values()}, -1
@@ -159,15 +162,15 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
             owner.cancel()
 
     async def _until(self, future: asyncio.Future[T]) -> T:
-        """Wait, but not past the failure of a party without which the run cannot begin, or go on."""
+        """Wait for a future, or raise the failure of a party that the run needs to begin or go on."""
         watched: dict[asyncio.Future[Any], Child] = {
             asyncio.ensure_future(child.ended()): child for child in self._children.values()
         }
         try:
             while not future.done():
                 waiting: set[asyncio.Future[Any]] = {future, *watched}
-                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in done & watched.keys():
+                ended, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended & watched.keys():
                     child = watched.pop(task)
                     status = task.result()
                     fatal = status and not isinstance(child.failure, IncompleteSummaryError | NotMadeError)
@@ -179,10 +182,10 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 task.cancel()
 
     async def _cause(self, child: Child, status: int) -> FedkmeError:
-        """The first cause: a broken connection may be a dead curator's, missing owners may have said why.
+        """Find the first cause: a dead curator breaks connections, a failed owner is missing.
 
-        A curator that ends well has refused the consumer, who says why; an owner that comes later finds
-        nobody there.
+        A curator that ends without an error has refused the consumer, whose failure has the reason; an owner
+        that connects later finds no curator.
         """
         own = child.died(status, self._errors(child.party))
         for party in ("curator", "consumer"):
@@ -234,12 +237,12 @@ class SummaryLaunch(Launch[SimulationSettings, Progress]):
     def hear(self, event: Event) -> None:
         if event["event"] == "round" and self.clock.first_round is None:
             self.clock.first_round = event["at"] - event["record"]["milliseconds"] / 1e3
-        if event["party"] == "curator" and event["event"] != "owner_left":  # everybody's is shown already
+        if event["party"] == "curator" and event["event"] != "owner_left":  # shown for every party already
             show_summary(self.shown, event["event"], event)
 
 
 def show_summary(shown: Progress, event: str, fields: Mapping[str, Any]) -> None:
-    """Show what the curator of a summary reports."""
+    """Show an event of a summary's curator."""
     match event:
         case "run":
             shown.started(fields["owners"], words_of(fields["protocol"]).rounds(fields["p"]))
@@ -252,7 +255,7 @@ def show_summary(shown: Progress, event: str, fields: Mapping[str, Any]) -> None
 
 
 class Folders:
-    """Writes every party's folder, with nothing of anybody else's."""
+    """Writes every party's folder, with nothing of another party."""
 
     def __init__(
         self,
@@ -262,9 +265,9 @@ class Folders:
         directory: Path,
         authority: Authority | None,
     ) -> None:
-        """Begin with what is public; what is to stay goes to `directory`, the rest to `scratch`.
+        """Write the public files. Lasting files go to `directory`, all others to `scratch`.
 
-        Without an authority everybody speaks plaintext.
+        Without an authority every party speaks plaintext.
         """
         self.scratch = scratch
         self.directory = directory.absolute()  # a party reads paths from its own folder
@@ -276,7 +279,7 @@ class Folders:
         self.seeds = table_file(scratch / "seeds.npz", scenario.seeds)
 
     def common(self, party: str, hosts: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Make a party's folder; the settings that all parties have."""
+        """Make a party's folder, and return the settings that all parties share."""
         folder = self.scratch / party
         folder.mkdir()
         if self._authority is not None:
@@ -286,14 +289,14 @@ class Folders:
             "plaintext": self._authority is None,
             "simulation_seed": self._settings.noise_seed,
             "connect_s": self._settings.connect_s,
-            "away_s": 0.0,  # nobody starts a party of a simulation again
+            "away_s": 0.0,  # a party of a simulation is never restarted
             "schema_file": self._schema_file,
         }
 
     def servers(self, page: str | None = None, runs: int = 1, **tables: Settings) -> dict[str, list[str]]:
-        """Commands of the curator, which ends after so many runs, and of every owner.
+        """Commands of the curator, which ends after `runs` runs, and of every owner.
 
-        The curator's configuration has a page, and these tables.
+        The curator's configuration gets `page` and the tables.
         """
         curator = CuratorSettings(
             **self.common("curator", LOOPBACK),
@@ -327,7 +330,7 @@ class Folders:
         return commands
 
     def write(self, party: str, settings: Settings) -> str:
-        """A party's configuration."""
+        """Write a party's configuration, and return its path."""
         path = self.scratch / party / "config.toml"
         path.write_text(dump_toml(plain(settings)), encoding="utf-8")
         return str(path)
@@ -341,7 +344,7 @@ def prepare_parties(
     authority: Authority | None,
     page: str | None = None,
 ) -> Mapping[str, list[str]]:
-    """Write every party's folder for a summary; the command of each party, the curator first."""
+    """Write every party's folder for a summary; return each party's command, the curator first."""
     folders = Folders(scenario, settings, scratch, directory, authority)
     commands = folders.servers(
         page, summary=settings.summary.curator_part(), release=SumSettings(security=settings.security)
@@ -365,7 +368,7 @@ def prepare_parties(
 
 
 def table_file(path: Path, table: Table | None) -> Path | None:
-    """A table as a file; None where there are no rows."""
+    """Save a table and return its path; None if there are no rows."""
     if table is None or not len(table):
         return None
     save_table(path, table)
