@@ -52,7 +52,7 @@ def plan(
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
-    """Public facts for a plan: a scenario's sizes and its summary's settings. Reads `len` of tables, no row."""
+    """Public facts for a plan: sizes of a scenario and settings of its summary; reads no row."""
     kernel = summary.kernel.gamma
     public = domain_gamma(scenario.schema.mean_squared_distance) if kernel == "domain" else kernel
     gamma = public if isinstance(public, float) else None
@@ -76,7 +76,7 @@ def show(advice: Recommendation, asks: str, console: Console) -> None:
     table = Table(
         box=None,
         pad_edge=False,
-        caption="MMD^2 to D_v, weights allowed, relative to p uniform rows with weights; likely range in brackets",
+        caption="MMD^2 to D_v with weights, relative to p weighted uniform rows; likely range in brackets",
     )
     for column in ("protocol", "MMD^2", "", "rows accessed", "proven", "concern"):
         number = column in ("MMD^2", "rows accessed")

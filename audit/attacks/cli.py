@@ -33,52 +33,50 @@ def attack(
     name: Annotated[str, typer.Argument(help="A mechanism, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the trials: some minutes.")] = False,
     scale: Annotated[
-        float | None, typer.Option(min=1e-3, help="Trials over those of --quick; by default 10.")
+        float | None, typer.Option(min=1e-3, help="Trials as a multiple of --quick's; default 10.")
     ] = None,
     repeat: Annotated[
-        int, typer.Option(min=1, help="Audit so often, and count how often it comes out as it must.")
+        int, typer.Option(min=1, help="Repeat the audit, and count the expected verdicts.")
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the audit's simulated randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the audit's simulated randomness.")] = 0,
     jobs: JobsText = "1",
     out: Annotated[
-        Path | None, typer.Option(help="Folder of what is done: given again, it does the rest.")
+        Path | None, typer.Option(help="Folder of finished tasks: the same folder again runs the rest.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try to break mechanisms: sensitivity, law of the noise, black box, recount of the ledger's events."""
     if quick and scale is not None:
-        raise ConfigError("'--quick' and '--scale' both set how many trials there are", "Give one of them.")
+        raise ConfigError("'--quick' and '--scale' both set the number of trials", "Give one of the two.")
     effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
     subjects, place = chosen(name), parse_jobs(jobs)
     if place == 1 and out is None:
-        found = tallies(subjects, effort, repeat, Console(stderr=True))
+        results = tallies(subjects, effort, repeat, Console(stderr=True))
     else:
         folder = out or Path("runs/audit")
-        found = tallies_by_tasks(subjects, effort, repeat, place, folder, partial(typer.echo, err=True))
+        results = tallies_by_tasks(subjects, effort, repeat, place, folder, partial(typer.echo, err=True))
     shown = console(for_people=not as_json)
     if repeat == 1:
-        verdicts = [tally.verdicts[0] for tally in found]
+        verdicts = [tally.verdicts[0] for tally in results]
         shown.print(verdict_table(verdicts))
-        lines, said = verdict_lines(verdicts), report(verdicts, effort)
+        lines, summary = verdict_lines(verdicts), report(verdicts, effort)
     else:
-        lines, said = tally_lines(found, seed), repeated_report(found, effort)
+        lines, summary = tally_lines(results, seed), repeated_report(results, effort)
     for line in lines:
         shown.print(line, soft_wrap=True, markup=False)
     if as_json:
-        print_json(said)
-    odd = [tally.subject.name for tally in found if tally.expected < repeat]
+        print_json(summary)
+    odd = [tally.subject.name for tally in results if tally.expected < repeat]
     if odd:
         raise AuditError(
-            f"the audit did not come out as it must for {', '.join(odd)}",
+            f"the audit has unexpected verdicts for {', '.join(odd)}",
             "A sound mechanism was broken, or an attack that must succeed did not; see the findings.",
         )
 
 
 def verdict_table(verdicts: Sequence[AuditVerdict]) -> Table:
-    """One line a mechanism."""
-    caption = (
-        "n: outputs of each world; power: the least violation, over the claim, found with probability 0.9"
-    )
+    """Make a table with a line for each mechanism."""
+    caption = "n: outputs of each world; power: least violation, as a factor of the claim, found with probability 0.9"
     table = Table(caption=caption, box=box.SIMPLE)
     table.add_column("mechanism", no_wrap=True)
     for heading in ("claims", "epsilon", "delta", "measured", "n", "power", "verdict"):
@@ -99,7 +97,7 @@ def verdict_table(verdicts: Sequence[AuditVerdict]) -> Table:
 
 
 def verdict_lines(verdicts: Sequence[AuditVerdict]) -> list[str]:
-    """Lines about each mechanism, and the violations found where there must be none."""
+    """Lines about each mechanism, with the violations of mechanisms that should be sound."""
     lines = []
     for verdict in verdicts:
         flag = "" if verdict.expected else "UNEXPECTED: "
@@ -115,10 +113,10 @@ def report(verdicts: Sequence[AuditVerdict], effort: Effort) -> dict[str, Any]:
     return _head(effort, passed) | {"mechanisms": [verdict.to_json() for verdict in verdicts]}
 
 
-def repeated_report(found: Sequence[Tally], effort: Effort) -> dict[str, Any]:
+def repeated_report(results: Sequence[Tally], effort: Effort) -> dict[str, Any]:
     """Repetitions, as plain values."""
-    passed = all(tally.expected == len(tally.verdicts) for tally in found)
-    return _head(effort, passed) | {"mechanisms": [tally.to_json(effort.seed) for tally in found]}
+    passed = all(tally.expected == len(tally.verdicts) for tally in results)
+    return _head(effort, passed) | {"mechanisms": [tally.to_json(effort.seed) for tally in results]}
 
 
 def _head(effort: Effort, passed: bool) -> dict[str, Any]:

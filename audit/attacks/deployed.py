@@ -1,10 +1,10 @@
 """Canary games through deployed processes: a curator, owners and a consumer over mutual TLS, and real noise.
 
-A consumer's process asks again and again; the curator's and the owners' processes carry each request out with
-noise of the operating system. A trial is a canary in a request: a row that has two places of its own, where
-nobody else has one. 32 of a party are in play at once, and all are in their other places in a second launch.
-Noise on different places is independent by the declared law, so that their trials are. What is scored is what
-an observer has on its disk or was sent:
+A consumer's process sends many requests; the curator's and the owners' processes carry each request out with
+noise of the operating system. A trial is a canary in a request: a row with two places of its own, in which no
+other row is. 32 canaries of a party are in play at once; in a second launch each is in its other place.
+Noise on different places is independent by the declared law, and so are the trials. Scores come from data
+that an observer has on its disk or was sent:
 
 * summaries by cells of public seeds, with rows in boxes: the curator's view, which has each owner's histogram
   and D_v's. The score is the log likelihood ratio of the two counts that a canary moves, by the declared
@@ -72,9 +72,9 @@ from sim.scenarios.frames import Frames
 HOLDER, OTHERS = "holder", ("north", "south")
 _PARTIES = (HOLDER, *OTHERS, CONSUMER)
 CANARIES = 32
-"""Rows of a party in play, each of which is in one of two places of its own: so there are 64 places."""
+"""Canary rows of a party; each is in one of two places of its own, so that there are 64 places."""
 _FREE = (2 * CANARIES, 2 * CANARIES + 1)
-"""Categories that no canary has."""
+"""Categories without a canary."""
 _SIDE = 8
 _GRID = np.array([[x, y] for x in range(_SIDE) for y in range(_SIDE)]) / (_SIDE - 1.0)
 _EPSILON, _DELTA = 1.0, 1e-5
@@ -86,12 +86,12 @@ _WORDS = Schema(
     )
 )
 _MANY = 1000
-"""Rows of each other owner of a release, so that no table is too rough to be chosen."""
+"""Rows of each other owner of a release, so that every table is exact enough to be chosen."""
 _NOTE = "curator, owners, consumer: processes over mutual TLS, real requests, noise of the system"
 _ASKED = "asked"
-"""Event of a consumer's process: a request was answered; by `cells` of the grid in the run's code book."""
+"""Event of a consumer's process: a request was answered. `cells` are the grid's cells in the code book."""
 Through = tuple[str, ...]
-"""Module, with arguments, that runs the module and arguments after it; empty: parties run as they are."""
+"""Module, with arguments, that runs the module and arguments after it; empty: parties run directly."""
 Bits = NDArray[np.bool_]
 """The world of each canary, (parties, CANARIES)."""
 Worlds = tuple[Scores, Scores]
@@ -99,11 +99,11 @@ Worlds = tuple[Scores, Scores]
 
 
 class CanaryLaunch(Launch[LaunchSettings, ReleaseProgress]):
-    """Parties of one world, whose consumer asks so many times, one request after the other.
+    """Launch of the parties of one world, whose consumer sends `trials` requests, one after another.
 
     Attributes:
-        asked: what the consumer's process said of each request, in order.
-        lost: what the curator said of owners that left.
+        answered: event of the consumer's process for each request, in order.
+        lost: the curator's lines on owners that left.
     """
 
     def __init__(
@@ -115,19 +115,19 @@ class CanaryLaunch(Launch[LaunchSettings, ReleaseProgress]):
         consumer: Callable[[Folders], ConsumerSettings | ReleaseConsumerSettings],
         curator: Mapping[str, Any],
     ) -> None:
-        """Begin before anything is started.
+        """Prepare a launch, and start nothing.
 
         Args:
             scenario: rows of the world.
-            trials: how many requests.
-            directory: of what the parties leave.
+            trials: number of requests.
+            directory: for the parties' files.
             through: see `Through`; for every party.
-            consumer: its settings.
-            curator: tables of its configuration.
+            consumer: makes the consumer's settings.
+            curator: tables of the curator's configuration.
         """
         settings = LaunchSettings(scenario=Frames(), noise="secure")
         super().__init__(scenario, settings, directory, ReleaseProgress(sys.stderr))
-        self.asked: list[Event] = []
+        self.answered: list[Event] = []
         self.lost: list[str] = []
         self._trials, self._through, self._consumer, self._curator = trials, through, consumer, curator
 
@@ -142,22 +142,22 @@ class CanaryLaunch(Launch[LaunchSettings, ReleaseProgress]):
     @override
     def hear(self, event: Event) -> None:
         if event["event"] == _ASKED:
-            self.asked.append(event)
+            self.answered.append(event)
         elif event["event"] == "owner_left":
             self.lost.append(event["line"])
 
     @override
     def adopt(self) -> None:
-        """Leave every run's folder where its party wrote it."""
+        """Move no file: every run's folder stays where its party wrote it."""
 
 
 def _places(bits: Bits) -> IntArray:
-    """Places of canaries in their worlds, as `bits`."""
+    """Places of canaries in the worlds of `bits`."""
     return np.asarray(2 * np.arange(CANARIES) + bits)
 
 
 def _two_rounds(seed: Sequence[int], parties: int) -> tuple[Bits, Bits]:
-    """Worlds of two launches: canaries at random, and each in its other world."""
+    """Worlds of two launches: each canary's world at random, then its other world."""
     bits = np.random.default_rng(list(seed)).random((parties, CANARIES)) < 0.5
     return bits, ~bits
 
@@ -180,19 +180,21 @@ class SummaryGame:
     """Summaries by cells with sealed rows: canaries of three owners and of D_v, all in play at once."""
 
     def __init__(self, through: Through = ()) -> None:
-        """Begin; see `Through`."""
+        """Create a game; see `Through`."""
         self._through = through
         self._played: dict[tuple[int, ...], tuple[IntArray, Bits]] = {}
 
     def scores(self, parties: slice, second: bool, trials: int, random: np.random.Generator) -> Scores:
         """Log likelihood ratios of the parties' canaries in one world, (parties x requests x CANARIES,)."""
-        counts, bits = (each[parties] for each in self._play(trials, random))
-        here, there = counts[..., 0::2], counts[..., 1::2]
-        ratios = (np.abs(here - 1) + np.abs(there) - np.abs(here) - np.abs(there - 1)).astype(np.float64)
+        counts, bits = (part[parties] for part in self._play(trials, random))
+        first, second_place = counts[..., 0::2], counts[..., 1::2]
+        ratios = (np.abs(first - 1) + np.abs(second_place) - np.abs(first) - np.abs(second_place - 1)).astype(
+            np.float64
+        )
         return np.asarray((ratios / histogram_noise(_EPSILON).scale)[bits == second])
 
     def noise(self, effort: Effort, trials: int) -> IntArray:
-        """What the histograms have beyond the exact counts, (parties, requests x places)."""
+        """Noise of the histograms: noisy minus exact counts, (parties, requests x places)."""
         random = next(Experiment.streams(effort))[1]
         counts, bits = self._play(effort.trials(trials), random)
         exact = np.stack([~bits, bits], axis=-1).reshape(counts.shape)
@@ -201,13 +203,13 @@ class SummaryGame:
     def _play(self, trials: int, random: np.random.Generator) -> tuple[IntArray, Bits]:
         """Counts by place, (parties, requests, places), owners first, and the world of each canary.
 
-        All checks of an audit look at the same requests.
+        All checks of an audit share the same requests.
         """
         seeds: Any = random.bit_generator.seed_seq
         key = (trials, *seeds.entropy)
         if key not in self._played:
             launches = [self._launch(bits, trials) for bits in _two_rounds(seeds.entropy, len(_PARTIES))]
-            counts, bits = (np.concatenate(each, axis=1) for each in zip(*launches, strict=True))
+            counts, bits = (np.concatenate(parts, axis=1) for parts in zip(*launches, strict=True))
             self._played[key] = counts, bits
         return self._played[key]
 
@@ -235,7 +237,7 @@ class SummaryGame:
             return settings
 
         def read(folder: Path, launch: CanaryLaunch) -> IntArray:
-            return np.stack([_histograms(folder, said) for said in launch.asked], axis=1)
+            return np.stack([_histograms(folder, event) for event in launch.answered], axis=1)
 
         tables_of_curator: dict[str, Any] = {"summary": summary}
         counts = _launched(
@@ -245,11 +247,11 @@ class SummaryGame:
         return counts, np.repeat(bits[:, np.newaxis], trials, axis=1)
 
 
-def _histograms(folder: Path, said: Event) -> IntArray:
-    """Histograms of one request as the curator has them, by place, (parties, places)."""
-    record = json.loads((folder / "curator" / said["run"] / "record.json").read_text(encoding="utf-8"))
+def _histograms(folder: Path, event: Event) -> IntArray:
+    """The curator's histograms of one request, by place, (parties, places)."""
+    record = json.loads((folder / "curator" / event["run"] / "record.json").read_text(encoding="utf-8"))
     owners = [record["histograms"][name] for name in _PARTIES if name != CONSUMER]
-    return np.array([*owners, record["target_histogram"]])[:, said["cells"]]
+    return np.array([*owners, record["target_histogram"]])[:, event["cells"]]
 
 
 def deployed_summary(through: Through = ()) -> Subject:
@@ -278,10 +280,10 @@ def deployed_summary(through: Through = ()) -> Subject:
 
 
 class ReleaseGame:
-    """Releases of marginals: canaries of one owner; the others have no row in their places."""
+    """Releases of marginals: canaries of one owner; the other owners have no row in the canaries' places."""
 
     def __init__(self, through: Through = (), security: SecuritySettings | None = None) -> None:
-        """Begin; see `Through`. Without security the curator is trusted and draws the noise."""
+        """Create a game; see `Through`. Without security the curator is trusted and draws the noise."""
         self._through, self._security = through, security
         self._played: dict[tuple[int, ...], tuple[Scores, Bits]] = {}
 
@@ -292,7 +294,7 @@ class ReleaseGame:
         if key not in self._played:
             launches = [(self._launch(bits[0], trials), bits) for bits in _two_rounds(seeds.entropy, 1)]
             worlds = [np.repeat(bits, trials, axis=0) for _, bits in launches]
-            self._played[key] = np.concatenate([each for each, _ in launches]), np.concatenate(worlds)
+            self._played[key] = np.concatenate([part for part, _ in launches]), np.concatenate(worlds)
         scores, bits = self._played[key]
         return np.asarray(scores[bits == second])
 
@@ -321,12 +323,12 @@ class ReleaseGame:
 
 
 def _ratios(release: bytes) -> Scores:
-    """Log likelihood ratios of a release's tables, by canary, (CANARIES,): it is one of two places' count."""
-    scores, here = np.zeros(CANARIES), 2 * np.arange(CANARIES)
+    """Log likelihood ratios of a release's tables, by canary, (CANARIES,), from its two places' counts."""
+    scores, first = np.zeros(CANARIES), 2 * np.arange(CANARIES)
     for table in counts_from_bytes(release).measurements:
         ways = len(table.clique)
         counts = table.values.reshape([2 * CANARIES + len(_FREE)] * ways)
-        scores += (counts[(here + 1,) * ways] - counts[(here,) * ways]) / table.sigma**2
+        scores += (counts[(first + 1,) * ways] - counts[(first,) * ways]) / table.sigma**2
     return scores
 
 
@@ -343,23 +345,23 @@ def deployed_release(through: Through = (), secure: bool = False) -> Subject:
 
 
 async def _ask(trials: int, settings: Any, reporter: StatusReporter) -> None:
-    """Ask as often as that, as a consumer's verb asks, into a folder each time."""
+    """Send `trials` requests, by the code of the consumer's verb, each into a folder of its own."""
     address = await reporter.hear()
     work = ask_for_summary if isinstance(settings, ConsumerSettings) else ask_for_release
     for number in range(trials):
         output = settings.output / str(number)
         changed = settings.model_copy(update={"curator": address, "output": output})
         await work(changed, reporter)
-        said = _public(changed, output) if isinstance(changed, ConsumerSettings) else {}
-        reporter.say(_ASKED, **said)
+        facts = _public(changed, output) if isinstance(changed, ConsumerSettings) else {}
+        reporter.say(_ASKED, **facts)
 
 
 def _public(settings: ConsumerSettings, output: Path) -> dict[str, Any]:
     """Name of the last run, and the cells of the grid in its code book."""
     with contextlib.closing(open_store(settings.journal, settings.name, settings.durability)) as store:
-        kept = Requests(settings.name, store).last(str(output))
-    assert kept is not None
-    plan = kept.document.plan
+        request = Requests(settings.name, store).last(str(output))
+    assert request is not None
+    plan = request.document.plan
     assert plan is not None
     assert plan.cells is not None
     schema = load_schema(settings.schema_file)
@@ -368,7 +370,7 @@ def _public(settings: ConsumerSettings, output: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Be a consumer that asks often: CONFIG TRIALS --supervised."""
+    """Run a consumer that sends many requests: CONFIG TRIALS --supervised."""
     config, trials = Path(sys.argv[1]), int(sys.argv[2])
     kind = "release" in load_toml(config)
     load: Callable[[], Any] = (

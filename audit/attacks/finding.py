@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 Layer = Literal["sensitivity", "law", "black box", "recount"]
 Standing = Literal["sound", "published", "none"]
-"""Claims a guarantee; is kept to reproduce a claim that does not hold; claims nothing."""
+"""`sound`: claims a guarantee. `published`: reproduces a published claim that does not hold. `none`: claims
+nothing."""
 
 AUDIT_ALPHA = 1e-4
-"""Chance that an audit of everything finds a violation where there is none, at most."""
+"""Upper bound of the chance that an audit of all mechanisms finds a violation that does not exist."""
 MOST_STATISTICS = 120
-"""Bonferroni: every statistic of an audit of everything gets AUDIT_ALPHA / MOST_STATISTICS."""
+"""Bonferroni: every statistic of an audit of all mechanisms gets AUDIT_ALPHA / MOST_STATISTICS."""
 FULL_SCALE = 10.0
-"""Trials of a full audit over those of a quick one."""
+"""Trials of a full audit as a multiple of a quick audit's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class Claim:
     """Claim about one mechanism, as the audit sets it up.
 
     Attributes:
-        epsilon: inf where nothing is claimed, NaN where it is not about privacy.
+        epsilon: inf if no privacy is claimed, NaN if the claim is not about privacy.
         delta: 0 for pure differential privacy.
-        relation: neighbouring relation, and who looks.
+        relation: neighbouring relation, and the observer.
     """
 
     epsilon: float
@@ -35,12 +36,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Effort that an audit makes.
+    """Effort of an audit.
 
     Attributes:
-        scale: trials as a multiple of a quick audit's, which takes some minutes for everything.
+        scale: trials as a multiple of a quick audit's; a quick audit of all mechanisms takes some minutes.
         seed: of all simulated randomness of the audit.
-        alpha: false alarm of one statistic.
+        alpha: false alarm rate of one statistic.
     """
 
     scale: float = 1.0
@@ -48,7 +49,7 @@ class Effort:
     alpha: float = AUDIT_ALPHA / MOST_STATISTICS
 
     def trials(self, quick: int) -> int:
-        """Trials of a check that takes `quick` of them in a quick audit; at least 4."""
+        """Trials of a check that takes `quick` trials in a quick audit; at least 4."""
         return max(4, round(self.scale * quick))
 
 
@@ -57,16 +58,17 @@ class CheckResult:
     """Finding of one check.
 
     Attributes:
-        layer: which of the four.
-        statistic: what was looked at, fixed in advance.
-        violated: the claim does not hold.
-        claimed: in the units of the statistic; for the black box an epsilon.
-        measured: likewise; for the black box a lower bound that holds with probability 1 - alpha.
+        layer: of the check.
+        statistic: the measured quantity in words, fixed in advance.
+        violated: true if the claim does not hold.
+        claimed: value in the units of the statistic; for the black box an epsilon.
+        measured: value in the same units; for the black box a lower bound that holds with probability
+            1 - alpha.
         trials: per world, in the half that counts; 0 for an exact check.
         alpha: chance of a false alarm; 0 for an exact check.
-        power: the smallest violation, as a factor of what is claimed, found with probability 0.9 or more.
-            1 for an exact check; None where a factor has no meaning.
-        note: what there is to add.
+        power: smallest violation, as a factor of the claim, found with probability 0.9 or more. 1 for an
+            exact check; None if a factor has no meaning.
+        note: further remarks.
     """
 
     layer: Layer
@@ -89,8 +91,8 @@ class Subject:
 
     Attributes:
         name: on the command line.
-        standing: decides what is expected: a sound mechanism holds, every other is broken.
-        claim: what the checks hold it to.
+        standing: gives the expected verdict: a sound mechanism holds, any other is broken.
+        claim: of the mechanism, which the checks test.
         checks: cheapest first.
     """
 
@@ -99,12 +101,12 @@ class Subject:
     claim: Claim
     checks: tuple[Check, ...]
 
-    def audit(self, effort: Effort, done: Callable[[], None] = lambda: None) -> AuditVerdict:
+    def audit(self, effort: Effort, progress: Callable[[], None] = lambda: None) -> AuditVerdict:
         """Run every check; `done` is called after each."""
         findings = []
         for check in self.checks:
             findings.append(check(effort))
-            done()
+            progress()
         return AuditVerdict(self, tuple(findings))
 
 
@@ -122,7 +124,7 @@ class AuditVerdict:
 
     @property
     def expected(self) -> bool:
-        """Check that what is sound held, and what is not was broken."""
+        """Check that the verdict fits the standing: a sound mechanism held, or any other was broken."""
         return self.broken == (self.subject.standing != "sound")
 
     @property
@@ -133,12 +135,12 @@ class AuditVerdict:
 
     @property
     def trials(self) -> int:
-        """Trials of the largest black box; 0 without one."""
+        """Trials of the largest black box; 0 without a black box."""
         return max((f.trials for f in self.findings if f.layer == "black box"), default=0)
 
     @property
     def power(self) -> float | None:
-        """The smallest violation factor that some black box would have found; None without one."""
+        """Smallest violation factor that a black box would have found; None without a black box."""
         powers = [f.power for f in self.findings if f.layer == "black box" and f.power is not None]
         return min(powers) if powers else None
 

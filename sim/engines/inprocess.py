@@ -185,7 +185,7 @@ class KeptRecords:
         self._keep(self)
 
     def has(self, run: str) -> bool:
-        """Tell a run that has a record from one that ended before it began."""
+        """Check whether a run has a record; a run that ended before it began has none."""
         return self.summary is not None or self.release is not None
 
     def check(self) -> None:

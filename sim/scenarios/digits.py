@@ -100,7 +100,7 @@ def jitter(images: NDArray[np.uint8], copies: int, rng: np.random.Generator) -> 
 def load_images() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The 1797 images that scikit-learn comes with, (m, 64) of pixels 0 to 16, and their digits.
 
-    Reads scikit-learn's file: the import of scikit-learn takes a second, and a small run needs nothing else of it.
+    Reads the package's file: its import takes a second, and a small run needs nothing else of it.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.

@@ -1,7 +1,7 @@
-"""The audit of limits on rows: a policy never changes what another owner hears of a row.
+"""Audit of limits on rows: a policy never changes the messages to another owner.
 
-Neighbouring: one row replaced. The holder has as many rows near D_v as its limits let out, or one more: an
-owner that left a run where a sale goes over its limit would be missing from the counts of the second clock.
+Neighbouring: one row replaced. The holder has as many rows near D_v as its limits allow to leave, or one more:
+an owner that left the run at a sale over its limit would be missing from the counts of the second clock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The audit of time: how long an owner takes to fill an order says nothing of the cells of its rows.
+"""Audit of time: the time in which an owner fills an order tells nothing of the cells of its rows.
 
-Neighbouring: one row replaced. The holder's order is of one cell, in which it has a row or none; rows go
-sealed, so that whoever asks sees boxes alone, and the time. Scores are seconds of processor time that the
-handler takes, the worlds by turns: a wait for the schedule (owner/cells/answer_schedule.py) only hides more.
+Neighbouring: one row replaced. The holder's order is for one cell, in which it has one row or none. Rows go
+sealed, so that the asker sees only boxes, and the time. Scores are the handler's processor time in seconds;
+the worlds alternate. The wait for the schedule (owner/cells/answer_schedule.py) only hides more.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from owner.keyring import KeyRing, Sealer
 
 _ROWS, _WIDTH, _ASKED = 300, 16, 3
 _EPSILON = 1.0
-"""Epsilon of the histogram, with which a row's cell is paid for; of the time nothing is allowed beyond it."""
+"""Epsilon of the histogram, which pays for a row's cell; the time may tell nothing beyond it."""
 _SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=_WIDTH),))
 _CORNERS = np.repeat(np.array([[0.0], [1.0]]), _WIDTH, axis=1)
 _BOOK = kmeans_book(_SCHEMA.encode(_CORNERS), 2, spec_for(_SCHEMA, 2), _SCHEMA, 0)
 
 
 class _Keys(KeyRing):
-    """Keys of a run whose consumer is nobody."""
+    """Keys of a run without a real consumer."""
 
     def __init__(self) -> None:
         super().__init__("holder")
@@ -50,7 +50,7 @@ class _Keys(KeyRing):
 
 
 def answer_times(make: type[HistogramResponder] = HistogramResponder) -> Subject:
-    """Processor time of an order that rows go sealed for."""
+    """Processor time of an order for sealed rows."""
     claim = Claim(_EPSILON, 0.0, "replace one row of an owner; whoever asks it looks at the clock")
     keys = _Keys()
 
@@ -84,10 +84,10 @@ def _seconds(make: type[HistogramResponder], keys: KeyRing, fill: Fill, present:
     owner = make("holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys)
     handler = CellHandler("audit", owner)
     terms = CellTerms(_BOOK.to_json(), 1.0, noise.scale, _ASKED, fill=fill)
-    said = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
+    invitation = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)
     first = int(_BOOK.cells_of(_SCHEMA.encode(_CORNERS[:1]))[0])
     shares: NDArray[np.float64] = np.eye(_BOOK.cells)[first]
-    bodies: list[Body] = [said, AskHistogram(), FillOrder(_ASKED, shares)]
+    bodies: list[Body] = [invitation, AskHistogram(), FillOrder(_ASKED, shares)]
     for number, body in enumerate(bodies, 1):
         began = time.thread_time()
         entry = handler.answer(Directive("audit", int(number > 1), number, body))

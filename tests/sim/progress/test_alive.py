@@ -72,7 +72,7 @@ def test_a_terminal_shows_something_before_anything_is_imported(tmp_path: Path) 
 def test_a_folder_that_has_a_run_is_offered_again(tmp_path: Path) -> None:
     # "`Is not empty` after a failure offers to go on".
     (tmp_path / "run.toml").write_text("")
-    with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` runs what it holds once more"):
+    with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` repeats its run in another folder"):
         make_run_directory(tmp_path, "x", ExitStack())
 
 
