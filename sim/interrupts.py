@@ -39,7 +39,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run some work to its end. Where a loop runs in this thread, as in notebooks, it gets its own thread.
+        """Run some work to its end; in a thread of its own if a loop runs in this thread, as in notebooks.
 
         Raises:
             InterruptedRunError: a signal told the work to stop, before or during it.

@@ -1,4 +1,4 @@
-"""Parties of a simulation whose curator is in this process; owners are here too, or in actors of a cluster."""
+"""Parties of a simulation whose curator is in this process; owners are here or in actors of a cluster."""
 
 from __future__ import annotations
 

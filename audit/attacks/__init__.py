@@ -10,5 +10,6 @@ Four layers, each a module whose checks return `CheckResult`s:
 4. `recount`: epsilon from a run's actual disclosures, against the claimed figure.
 
 `subjects` lists the audited mechanisms. Every check takes its mechanism as an argument, so that tests can
-plant faults. A lower bound certifies nothing: a sound mechanism passes with "no violation found at this power".
+plant faults. A lower bound certifies nothing: a sound mechanism passes with "no violation found at this
+power".
 """

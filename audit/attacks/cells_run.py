@@ -81,7 +81,7 @@ def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:
 def play(
     engine: Engine, make: type[HistogramResponder], second: bool, count: int, random: np.random.Generator
 ) -> Scores:
-    """Scores of so many runs of one world, (count,)."""
+    """Scores of `count` runs of one world, (count,)."""
     return np.array(asyncio.run(_scores(engine, make, second, count, random)), dtype=np.float64)
 
 
@@ -125,7 +125,7 @@ def _task() -> CellTask:
 
 
 def _score(view: ObserverView) -> float:
-    """Score of a view: more rows, and of more than the first cell, where nobody else has it."""
+    """Score of a view: grows with the number of rows asked for, and with the share of other cells."""
     if view.shares is None:
         return 0.0
     first = int(BOOK.cells_of(SCHEMA.encode(CORNERS[:1]))[0])
@@ -139,7 +139,7 @@ class _Lines:
         self.events: list[Event] = []
 
     def extend(self, disclosures: Any) -> None:
-        """Keep what other owners can learn."""
+        """Record the events towards other owners."""
         self.events += [about.event for about in disclosures if about.observer == "owners"]
 
     def head(self) -> dict[str, int | str]:

@@ -151,7 +151,7 @@ def _stop_experiment(make: MakeClock, settings: ClockSettings, counts: Counts, c
 def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
     """Two clocks of a run; score: number of clocks that stopped early.
 
-    One owner holds T - 1 rows near D_v, and one more, x, in the second world; the observer's rows are far away.
+    One owner holds T - 1 rows near D_v, and one more, x, in the second world; the observer's are far away.
     """
     settings = ClockSettings(epsilon=claim.epsilon, block=1, highest=0.5, lowest=-1.5, step=2.0)
     task = make_task(2)

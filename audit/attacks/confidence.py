@@ -102,7 +102,7 @@ def smallest_factor(epsilon: float, delta: float, bound: LowerBound, alpha: floa
     """
     expected = _low_count(bound.rate, bound.trials)
 
-    def found(factor: float) -> bool:
+    def detected(factor: float) -> bool:
         rate = max(bound.rate - delta, 0.0) * math.exp(-factor * epsilon)
         other = _high_count(rate, bound.trials)
         return bool(_epsilon(expected, other, bound.trials, delta, alpha)[0] > epsilon)
@@ -114,7 +114,7 @@ def smallest_gaussian_factor(epsilon: float, delta: float, trials: int, alpha: f
     """Least factor by which a Gaussian's noise is too small such that this is found with probability 0.9."""
     mu = 1.0 / gaussian_sigma(epsilon, delta)
 
-    def found(factor: float) -> bool:
+    def detected(factor: float) -> bool:
         rate = float(stats.norm.cdf(0.5 * mu * factor))  # at the threshold in the middle
         expected, other = _low_count(rate, trials), _high_count(1.0 - rate, trials)
         return bool(_mu(expected, other, trials, delta, alpha)[0] > mu)

@@ -62,7 +62,7 @@ def independence_finding(first: FloatArray, second: FloatArray, alpha: float, wh
 
 
 def outcome_finding(observed: NDArray[np.int64], chances: FloatArray, alpha: float, what: str) -> CheckResult:
-    """Chi-square of counted outcomes against their probabilities, (k,) each; rare ones are pooled."""
+    """Chi-square of counted outcomes against their probabilities, (k,) each; pools rare outcomes."""
     size = int(observed.sum())
     expected = size * chances
     rare = expected < 10
@@ -85,7 +85,7 @@ def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str)
 
 
 def laplace_outcome(drawn: NDArray[np.int64], scale: float, alpha: float, what: str) -> CheckResult:
-    """Chi-square of whole draws against the discrete Laplace law P(k) ~ exp(-|k| / scale)."""
+    """Chi-square of integer draws against the discrete Laplace law P(k) ~ exp(-|k| / scale)."""
     reach = 8 * math.ceil(scale)
     values = np.arange(-reach, reach + 1)
     stay = math.exp(-1.0 / scale)
@@ -96,14 +96,14 @@ def laplace_outcome(drawn: NDArray[np.int64], scale: float, alpha: float, what: 
 
 
 def repeat_finding(streams: Sequence[NDArray[Any]], bits: float, what: str) -> CheckResult:
-    """Look for draws that come again: in a stream, or in two.
+    """Find repeated draws, within a stream or between streams.
 
     A window of draws has 96 bits or more: a false alarm has a chance below 1e-15 at 10^6 windows.
 
     Args:
-        streams: draws, each (n,), in the order in which they were made.
+        streams: draws, each (n,), in the order of drawing.
         bits: least entropy of a draw.
-        what: they are.
+        what: name of the draws.
     """
     width = math.ceil(_WINDOW_BITS / bits)
     windows = [

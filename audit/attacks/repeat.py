@@ -65,25 +65,25 @@ class Tally:
 
 
 def tallies(subjects: Sequence[Subject], effort: Effort, repeat: int, console: Console) -> list[Tally]:
-    """Every check of every subject, `repeat` times.
+    """Run every check of every subject, `repeat` times.
 
     Progress is a bar on a terminal, and elsewhere a line for each subject.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    found = []
+    results = []
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("audit", total=repeat * sum(len(subject.checks) for subject in subjects))
         for subject in subjects:
             progress.update(task, description=subject.name)
             started = time.perf_counter()
             efforts = [replace(effort, seed=effort.seed + number) for number in range(repeat)]
-            verdicts = tuple(subject.audit(each, lambda: progress.advance(task)) for each in efforts)
-            found.append(Tally(subject, verdicts, time.perf_counter() - started))
+            verdicts = tuple(subject.audit(once, lambda: progress.advance(task)) for once in efforts)
+            results.append(Tally(subject, verdicts, time.perf_counter() - started))
             if not console.is_terminal:
-                tally = found[-1]
-                line = f"{subject.name}: {tally.expected} of {repeat} as it must be, {tally.seconds:.0f} s"
+                tally = results[-1]
+                line = f"{subject.name}: {tally.expected} of {repeat} as expected, {tally.seconds:.0f} s"
                 console.print(line, soft_wrap=True, highlight=False, markup=False)
-    return found
+    return results
 
 
 def tallies_by_tasks(
@@ -94,21 +94,21 @@ def tallies_by_tasks(
     out: Path,
     say: Callable[[str], None],
 ) -> list[Tally]:
-    """Every check of every subject, `repeat` times, a task for each repetition of a subject.
+    """Run every check of every subject, `repeat` times, with a task for each repetition of a subject.
 
-    Given again, it does what OUT/audit.jsonl lacks: a repetition is known by the package's version, the
-    mechanism and the effort, its seed among it.
+    Another call with the same folder runs only the repetitions that OUT/audit.jsonl lacks. The key of a
+    repetition is made from the package's version, the mechanism and the effort with its seed.
 
     Raises:
         ConfigError: the folder cannot be written, or another audit writes there.
-        DataError: the file is none of an audit.
+        DataError: the file is not a file of an audit.
         PartyFailedError: repetitions were lost with their processes or nodes; the others are in the folder.
     """
     efforts = [replace(effort, seed=effort.seed + number) for number in range(repeat)]
-    tasks = {_key(task): task for subject in subjects for each in efforts for task in [_task(subject, each)]}
+    tasks = {_key(task): task for subject in subjects for once in efforts for task in [_task(subject, once)]}
     with held(out, "audit") as folder:
-        kept = _read(folder / FILE)
-        missing = {key: task for key, task in tasks.items() if key not in kept}
+        results_by_key = _read(folder / FILE)
+        missing = {key: task for key, task in tasks.items() if key not in results_by_key}
         say(f"{len(tasks)} repetitions, {len(tasks) - len(missing)} of them there already")
         keys, lost = list(missing), []
         with (
@@ -120,7 +120,7 @@ def tallies_by_tasks(
                 if isinstance(result, LostTask):
                     lost.append(f"{name}: {result.cause}")
                     continue
-                kept[keys[place]] = result
+                results_by_key[keys[place]] = result
                 file.write(json.dumps({"key": keys[place], **result}) + "\n")
                 file.flush()
                 say(f"{name}: {result['seconds']:.0f} s")
@@ -128,11 +128,14 @@ def tallies_by_tasks(
         raise PartyFailedError(
             f"{len(lost)} repetitions were lost; {lost[0]}", f"Give the command again: {out} has the others."
         )
-    return [_tally(subject, [kept[_key(_task(subject, each))] for each in efforts]) for subject in subjects]
+    return [
+        _tally(subject, [results_by_key[_key(_task(subject, once))] for once in efforts])
+        for subject in subjects
+    ]
 
 
 def audit_once(argument: dict[str, Any]) -> dict[str, Any]:
-    """Audit one mechanism once, as a task: values of JSON go in and come out."""
+    """Audit one mechanism once, as a task; argument and result are JSON values."""
     (subject,) = chosen(argument["mechanism"])
     started = time.perf_counter()
     verdict = subject.audit(Effort(**argument["effort"]))
@@ -153,30 +156,33 @@ def _key(task: Task) -> str:
     return key_of(task.argument)
 
 
-def _tally(subject: Subject, found: Sequence[dict[str, Any]]) -> Tally:
+def _tally(subject: Subject, results: Sequence[dict[str, Any]]) -> Tally:
     verdicts = [
-        AuditVerdict(subject, tuple(CheckResult(**finding) for finding in each["findings"])) for each in found
+        AuditVerdict(subject, tuple(CheckResult(**finding) for finding in result["findings"]))
+        for result in results
     ]
-    return Tally(subject, tuple(verdicts), sum(each["seconds"] for each in found))
+    return Tally(subject, tuple(verdicts), sum(result["seconds"] for result in results))
 
 
 def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Repetitions that a folder has, by key; the last line may be cut by a death of the process."""
+    """Read the repetitions of a file, by key; the last line may be cut by a death of the process."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
     try:
-        kept = [json.loads(line) for line in lines if line.endswith("\n")]
-        found = {each.pop("key"): each for each in kept}
+        entries = [json.loads(line) for line in lines if line.endswith("\n")]
+        by_key = {entry.pop("key"): entry for entry in entries}
     except (ValueError, KeyError, AttributeError):
-        raise DataError(f"{file} is none of an audit", "Choose another --out, or remove the file.") from None
+        raise DataError(
+            f"{file} is not a file of an audit", "Choose another --out, or remove the file."
+        ) from None
     if lines and not lines[-1].endswith("\n"):
         durable.replace(file, "".join(lines[:-1]).encode())
-    return found
+    return by_key
 
 
-def tally_lines(found: Sequence[Tally], seed: int) -> list[str]:
-    """A line for each mechanism, and one for each repetition that did not come out as it must."""
+def tally_lines(results: Sequence[Tally], seed: int) -> list[str]:
+    """A line for each mechanism, and a line for each repetition with an unexpected verdict."""
     lines = []
-    for tally in found:
+    for tally in results:
         flag = "" if tally.expected == len(tally.verdicts) else "UNEXPECTED: "
         lines.append(flag + tally.sentence())
         for number, verdict in enumerate(tally.verdicts):

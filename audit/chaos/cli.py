@@ -1,4 +1,4 @@
-"""`fedkme sim chaos` and `fedkme sim schedule`: schedules of faults, and the story of one."""
+"""`fedkme sim chaos` plays schedules of faults; `fedkme sim schedule` tells the story of one schedule."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ Heavy = Annotated[bool, typer.Option("--all", help="Also releases whose arithmet
     json="an object: schedules, cpu_s, faults (counts by kind), failures (schedule, shortest, found)",
 )
 def chaos(
-    schedules: Annotated[int, typer.Option(min=1, help="How many.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="The first; the others follow it.")] = 0,
+    schedules: Annotated[int, typer.Option(min=1, help="Number of schedules.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed; the other seeds follow it.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     heavy: Heavy = False,
     as_json: AsJson = False,
 ) -> None:
-    """Break everything that can break, in simulated worlds with the real code, and look at what is left."""
+    """Inject faults into simulated worlds with the real code, and check the outcomes."""
     from audit.chaos.batch import tallies
 
     out, errors = console(for_people=not as_json), Console(stderr=True)
-    done: list[ScheduleTally] = []
+    finished: list[ScheduleTally] = []
     with errors.status("playing schedules") as status:
         for tally in tallies(range(seed, seed + schedules), jobs, heavy):
-            done.append(tally)
-            status.update(f"{sum(each.played for each in done)} of {schedules} schedules")
+            finished.append(tally)
+            status.update(f"{sum(part.played for part in finished)} of {schedules} schedules")
             for failure in tally.failures:
                 _tell(out, failure, heavy)
-    happened = sum((tally.happened for tally in done), Counter[str]())
-    failures = [failure for tally in done for failure in tally.failures]
-    cpu_s = sum(tally.cpu_s for tally in done)
+    happened = sum((tally.happened for tally in finished), Counter[str]())
+    failures = [failure for tally in finished for failure in tally.failures]
+    cpu_s = sum(tally.cpu_s for tally in finished)
     if as_json:
         print_json(
             {
@@ -83,14 +83,15 @@ def _tell(out: Console, failure: Failure, heavy: bool) -> None:
 
 @schedule_app.verb("fedkme sim schedule 14", json="an object: world, story (seconds, party, words), found")
 def schedule(
-    seed: Annotated[int, typer.Argument(min=0, help="Of the schedule.")],
+    seed: Annotated[int, typer.Argument(min=0, help="Seed of the schedule.")],
     keep: Annotated[
-        list[int] | None, typer.Option("--keep", help="Numbers of the faults that happen, from 1; all.")
+        list[int] | None,
+        typer.Option("--keep", help="Numbers of the faults to inject, from 1; default: all."),
     ] = None,
     heavy: Heavy = False,
     as_json: AsJson = False,
 ) -> None:
-    """Play one schedule again, and tell what happened in it: virtual seconds, who, what."""
+    """Play one schedule again, and print its story: virtual seconds, party, event."""
     from audit.chaos.batch import schedule_of
     from audit.chaos.oracles import judge
     from audit.chaos.simulation import play
@@ -102,7 +103,7 @@ def schedule(
         raise ConfigError(f"the schedule of seed {seed} has {len(drawn.faults)} faults", "Keep some of them.")
     faults = tuple(fault for number, fault in enumerate(drawn.faults, start=1) if number in numbers)
     outcome = play(replace(drawn, faults=faults))
-    found = judge(outcome)
+    violations = judge(outcome)
     world = menu()[drawn.world].name
     if as_json:
         print_json(
@@ -110,12 +111,12 @@ def schedule(
                 "world": world,
                 "faults": [asdict(fault) for fault in faults],
                 "story": outcome.story,
-                "found": found,
+                "found": violations,
             }
         )
     else:
-        _tell_story(world, drawn, faults, outcome.story, found)
-    if found:
+        _tell_story(world, drawn, faults, outcome.story, violations)
+    if violations:
         raise AuditError(f"the schedule of seed {seed} ended badly", "Leave faults out with --keep.")
 
 
@@ -124,7 +125,7 @@ def _tell_story(
     drawn: FaultSchedule,
     faults: Sequence[InjectedFault],
     story: Sequence[tuple[float, str, str]],
-    found: Sequence[str],
+    violations: Sequence[str],
 ) -> None:
     out = console(for_people=True)
     out.print(world, markup=False)
@@ -132,5 +133,5 @@ def _tell_story(
         out.print(f"  {number}. {fault.line}{'' if fault in faults else ' (left out)'}", markup=False)
     for at, party, line in story:
         out.print(f"{at:12.3f}  {party:<12} {line}", markup=False, soft_wrap=True)
-    for line in found or ["all is well"]:
+    for line in violations or ["all is well"]:
         out.print(f"-> {line}", markup=False, soft_wrap=True)

@@ -28,34 +28,34 @@ class Disk:
     """
 
     def __init__(self, store: MemoryStore, backups: bool = False) -> None:
-        """Begin; `backups` are kept of each commit, where one will be put back."""
+        """Create a disk; with `backups` it keeps a copy of each commit for `put_back`."""
         self.store = store
         self._doubtful: MemoryStore | None = None
         self._backups: list[MemoryStore] | None = [store.copy()] if backups else None
 
     def committed(self) -> None:
-        """Note that a commit is there: nothing before it is in doubt any more."""
+        """Note a commit: no earlier write is in doubt any more."""
         self._doubtful = None
         if self._backups is not None:
             self._backups.append(self.store.copy())
 
     def doubt(self) -> None:
-        """Note that a commit may be there when the process is gone, although it was refused."""
+        """Note a refused commit that the next process may nevertheless find on disk."""
         self._doubtful = self.store.copy()
 
     def died(self) -> None:
-        """Let the next process find what was in doubt."""
+        """Let the next process find the doubtful commit."""
         if self._doubtful is not None:
             self.store, self._doubtful = self._doubtful, None
 
     def put_back(self, commits: int) -> None:
-        """Lose the last commits."""
+        """Restore the disk as of `commits` commits earlier."""
         if self._backups:
             del self._backups[max(1, len(self._backups) - commits) :]
             self.store = self._backups[-1].copy()
 
     def flip(self, which: int) -> bool:
-        """Change a letter of a line of the ledger; whether there was one."""
+        """Change a letter in a line of the ledger; false if the ledger is empty."""
         lines = self.store._lines
         if not lines:
             return False
@@ -66,7 +66,7 @@ class Disk:
 
 
 class MortalStore:
-    """The Store of one life of a party."""
+    """`Store` of one life of a party."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
         self._disk = disk
@@ -75,7 +75,7 @@ class MortalStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit what is written inside, or die, or fail."""
+        """Commit the writes inside, or die, or fail."""
         if self._within:
             raise RuntimeError("transactions of a store do not nest")
         self._process.tick()

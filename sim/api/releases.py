@@ -168,12 +168,12 @@ class ReleaseResult:
     ) -> pd.DataFrame | ReleaseAnswer:
         """Answer questions: `rel.ask("mean(age) by sex; share(ill = 'yes')")`; docs/answers.md lists the forms.
 
-        An answer is computed from the release, costs no privacy, and may be repeated.
+        An answer costs no privacy, and may be repeated.
 
         Args:
             question: text, or texts, for a data frame with a row for each answer: estimate, 95 % interval and
                 its parts. Questions without an answer are its last rows, and `method` gives the reason. Or a
-                function of rows, `lambda rows: rows["age"] > 50`, for its estimated mean over the private rows.
+                function of rows, `lambda rows: rows["age"] > 50`, for its mean over the private rows.
             target: subject of the intervals: the owners' "rows", or the "population" from which the rows are
                 drawn; None: the rows for count and sum, the population for all else.
 

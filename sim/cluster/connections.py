@@ -134,7 +134,7 @@ class ActorConnection:
     at_once = False
 
     def __init__(self, name: str, rows: int, shard: ShardConnection) -> None:
-        """Take the connection to the owner's shard, and the number of rows that a run may have of the owner."""
+        """Take the connection to the owner's shard, and the number of rows that a run may have."""
         self.name = name
         self.rows = rows
         self._shard = shard

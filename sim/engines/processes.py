@@ -151,7 +151,7 @@ class Launch(ABC, Generic[SettingsT, ShownT]):
                 child.tell(address)
 
     async def _finish(self) -> None:
-        """Wait for the consumer to judge its summary, the curator to write its record, the owners to leave."""
+        """Wait until the consumer has judged its summary, the curator has a record, and owners have left."""
         for party in ("consumer", "curator"):
             await self._until(asyncio.ensure_future(self._children[party].ended()))
         leaving, heard = {asyncio.ensure_future(child.ended()) for child in self._children.values()}, -1

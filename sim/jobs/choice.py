@@ -14,7 +14,8 @@ from fedkme.errors import ConfigError, on_disk
 from sim.jobs.tasks import Results, Task
 
 Jobs = PositiveInt | Annotated[str, Field(pattern=r"^(ray|ray://\S+|slurm)$")]
-"""Number of processes here; `ray`, the cluster of RAY_ADDRESS or of this machine; `ray://HOST:PORT`; `slurm`."""
+"""Number of processes here; `ray`: the cluster of RAY_ADDRESS or of this machine; `ray://HOST:PORT`; or
+`slurm`."""
 
 
 def parse_jobs(text: str) -> int | str:
