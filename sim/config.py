@@ -72,7 +72,7 @@ class LaunchSettings(Settings):
     """Seed of everything random in the simulation."""
     noise: Literal["seeded", "secure"] = "seeded"
     """`seeded`: parties' noise follows from `seed`; it repeats and protects nobody. `secure`: noise comes
-    from the operating system, as in a deployment; take it for the rows of real people. With `secure` nothing is
+    from the operating system, as in a deployment; take it for rows of real people. With `secure` nothing is
     compared with owners' rows without noise: there are no baselines and no utility of a release."""
     tls: bool = True
     """Mutual TLS between the processes, with an authority made for the run."""

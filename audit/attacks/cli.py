@@ -76,7 +76,9 @@ def attack(
 
 def verdict_table(verdicts: Sequence[AuditVerdict]) -> Table:
     """Make a table with a line for each mechanism."""
-    caption = "n: outputs of each world; power: least violation, as a factor of the claim, found with probability 0.9"
+    caption = (
+        "n: outputs of each world; power: least violation (factor of the claim) found with probability 0.9"
+    )
     table = Table(caption=caption, box=box.SIMPLE)
     table.add_column("mechanism", no_wrap=True)
     for heading in ("claims", "epsilon", "delta", "measured", "n", "power", "verdict"):

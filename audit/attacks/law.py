@@ -55,9 +55,9 @@ def independence_finding(first: FloatArray, second: FloatArray, alpha: float, wh
     """Test that paired draws, (n,) each, of one law are uncorrelated: a replayed draw has correlation 1."""
     size = len(first)
     limit = float(stats.norm.isf(alpha / 2.0)) / math.sqrt(size)
-    found = float(np.mean(first * second) / math.sqrt(float(np.mean(first**2) * np.mean(second**2))))
+    measured = float(np.mean(first * second) / math.sqrt(float(np.mean(first**2) * np.mean(second**2))))
     return CheckResult(
-        "law", f"correlation of {what}", abs(found) > limit, limit, found, size, alpha, power=None
+        "law", f"correlation of {what}", abs(measured) > limit, limit, measured, size, alpha, power=None
     )
 
 

@@ -83,7 +83,8 @@ def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
     if harsh <= set(world.owners) and enough and not set(usual.values()) <= {*_REFUSED}:
         for run, status in outcome.statuses.items():
             if status == "failed" and usual.get(run) not in _REFUSED:
-                yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone had faults"
+                faulty = ", ".join(sorted(harsh)) or "nobody"
+                yield f"finish: {run} failed, although {faulty} alone had faults"
 
 
 def _waits(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:

@@ -1,4 +1,4 @@
-"""`python -m lab.bench.bare KEEPS CONFIG`: an owner that keeps less than a real one.
+"""`python -m lab.bench.bare KEEPS CONFIG`: an owner that writes less to disk than a real owner.
 
 KEEPS is `nothing`, or `ledger`: then the lines of the ledger are made, chained and thrown away.
 """
@@ -19,14 +19,14 @@ from owner.settings import OwnerSettings
 
 
 class Forgetful(RunManager):
-    """Keeps nothing."""
+    """Runs of an owner that writes nothing."""
 
     def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
         self._outbox.lines.clear()
 
 
 class Chaining(RunManager):
-    """Makes the lines of its ledger."""
+    """Runs of an owner that makes its ledger's lines, and writes nothing."""
 
     _chain: Ledger | None = None
 

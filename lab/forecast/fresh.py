@@ -1,8 +1,8 @@
-"""Layouts beside MarketBench's: other tables, or other owners, labels and targets.
+"""Layouts besides MarketBench's: other tables, or other owners, labels and targets.
 
-No constant of the protocol was set on them. Owners: trades, payers, soils, stations by year, recordings, or
-shares that look alike; four to sixty of them, with 25 to 1,500 rows. D_v: 45 to 250 rows of people or things
-that owners have few of, or have otherwise.
+No constant of the protocol was set on these layouts. Owners are trades, payers, soils, stations by year,
+recordings, or random shares; four to sixty owners, with 25 to 1,500 rows. D_v: 45 to 250 rows of people or
+things that are rare, or different, among the owners' rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Layouts that were built after decision 009's rules had been chosen, to see whether these hold.
+"""Layouts built after the choice of decision 009's rules, to test the rules.
 
-Categories of a table too wide to be encoded as it is, numbers of which most rows are 0, and sites that differ
-from D_v. No constant of the protocol was set on them; after census-losses had been seen, numbers of wide
-tables got cuts, and the two layouts that follow it here were built to look at these.
+They have categories of a table too wide for a plain encoding, numbers that are 0 in most rows, and sites that
+differ from D_v. No constant of the protocol was set on them. After a look at census-losses, numbers of wide
+tables got cuts; the two layouts after census-losses were built to test the cuts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Measures layouts for measured.csv: `python -m lab.forecast.measure DATA RUNS.csv`.
 
-Whole runs of the product, and uniform rows, by the benchmark's runner: a line of RUNS.csv each, so that a
-command cut short goes on where it was. Layouts of MarketBench and of fresh.py, thresholds.py and
-heldback.py beside this file, under the default gamma, that of the domain; those of the benchmark also under
-that of public rows, which is its own: its file of lines may be given as RUNS.csv, and is not run again.
+The benchmark's runner makes whole runs of the product, and uniform rows, with a line of RUNS.csv for each: a
+command cut short goes on where it stopped. The layouts are MarketBench's and those of fresh.py, thresholds.py
+and heldback.py, under the default gamma, the domain's. The benchmark's layouts also run under the gamma of
+public rows, the benchmark's own: its file of lines may be given as RUNS.csv, and is not run again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lab.market.layouts import KINDS, layouts
 from lab.market.run import Grid, Line, run
 
 Part = tuple[Sequence[int], Mapping[str, Any]]
-"""Seeds, and what is otherwise than in _USUAL."""
+"""Seeds, and the settings that differ from _USUAL."""
 
 DOMAIN = "@domain"
 """Suffix of a layout's name in RUNS.csv under the default gamma."""
@@ -41,12 +41,12 @@ GRIDS: Mapping[str, Sequence[Part]] = {
         ((0,), {"rows": (1000,), "ratios": (2.0,)}),
     ),
 }
-"""Runs by what is said of gamma."""
+"""Runs by suffix of a layout's name."""
 SMALL_GRID: Sequence[Part] = (
     ((0,), {"sizes": (50, 200), "ratios": (2.0,)}),
     ((0,), {"rows": (10, 40, 100), "ratios": (2.0,)}),
 )
-"""Runs of SMALL besides, under the default gamma."""
+"""Further runs of the layouts SMALL, under the default gamma."""
 SMALL = (
     *("hospitals", "air-winter", "diabetes-wards", "adult-jobs", "adult-codes", "wine-alike"),
     *("census-federal", "credit-fraud", "intrusion-mail", "student-teachers", "diabetes-payers"),
@@ -54,7 +54,7 @@ SMALL = (
 )
 """Layouts that are quick to run, one of each table."""
 SLOW = ("acs-small500", "mnist-small500")
-"""Layouts that are run under the default gamma alone."""
+"""Layouts that run only under the default gamma."""
 _USUAL: Mapping[str, Any] = {
     "rows": (250,),
     "sizes": (100,),
@@ -62,16 +62,16 @@ _USUAL: Mapping[str, Any] = {
     "families": ("ours", "uniform"),
 }
 _UNIT: Mapping[str, Any] = {"families": ("uniform",), "ratios": (1.0,), "epsilons": (1.0,)}
-"""Rows by which MMD^2 is measured."""
+"""Runs whose MMD^2 is the unit of all MMD^2."""
 _METHODS = {"ours": "cells", "uniform": "uniform"}
 LEAST = 1e-6
-"""MMD^2 below which there are no differences that anybody would see."""
+"""Least MMD^2 that matters; smaller values count as this value."""
 _SIZES = ("owners", "pool", "median", "m", "width")
 _HEADER = ("layout", *_SIZES, "gamma", "p", "rho", "epsilon", "method", "ratio", "seeds")
 
 
 def variants(builds: Mapping[str, Build]) -> Iterator[tuple[str, Build, Sequence[Part]]]:
-    """Layouts under each gamma, and what is run of them."""
+    """Layouts under each gamma, with their runs."""
     for name, build in builds.items():
         if name in KINDS and name not in SLOW:
             yield name, cache(build), GRIDS[""]
@@ -88,11 +88,11 @@ def _of_domain(build: Build, name: str) -> Build:
 
 
 def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> Iterator[list[Any]]:
-    """Lines of measured.csv: geometric means over seeds, of the best form over p uniform rows alike.
+    """Lines of measured.csv: geometric means over seeds of the best form's MMD^2, relative to p uniform rows.
 
     Args:
         lines: of the benchmark.
-        draws: a draw of each layout, for its public facts.
+        draws: a draw of each layout, which gives the layout's public facts.
     """
     alike, best = dict[Any, float](), defaultdict[Any, dict[int, float]](dict)
     for line in lines:
@@ -121,11 +121,11 @@ def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> It
 
 
 def main(say: Callable[[str], None] = print) -> None:
-    """Run what is missing and write measured.csv, or the lines of some layouts in it."""
+    """Run the missing runs and write measured.csv, or the lines of some layouts in it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("runs", type=Path)
-    parser.add_argument("--layouts", nargs="+", help="of these alone; all others stay as they were measured")
+    parser.add_argument("--layouts", nargs="+", help="measure only these; the lines of all others stay")
     chosen = parser.parse_args()
     draws, lines = dict[str, ExperimentDraw](), list[Line]()
     builds = {**layouts(), **fresh(), **thresholds(), **heldback()}

@@ -1,9 +1,9 @@
-"""MarketBench: summaries as the product makes them beside what else could be done, at equal rows accessed.
+"""MarketBench: the product's summaries compared with rivals at equal rows accessed.
 
-layouts.py   who holds what: sites, alike owners, discrete tables, rare targets, many small owners
-methods.py   everything that is compared, by name
+layouts.py   owners' rows and D_v: sites, alike owners, discrete tables, rare targets, many small owners
+methods.py   all methods, by name
 product.py   ours: a whole run of owners, curator and consumer in this process
-rivals.py    what needs no privacy, releases nothing, or is published elsewhere
-run.py       one line of a csv file for each run; what is there already is not run again
-table.py     the table that people read first
+rivals.py    methods without privacy, methods that release nothing, published methods
+run.py       one line of a csv file for each run; finished runs are not repeated
+table.py     the table to read first
 """

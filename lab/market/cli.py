@@ -1,4 +1,4 @@
-"""`fedkme bench market`: run what is missing, print the tables."""
+"""`fedkme bench market`: makes the missing runs and prints the tables."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from sim.scenarios.base import place
 
 def market(
     quick: Annotated[bool, typer.Option("--quick", help="Five layouts, two seeds: minutes.")] = False,
-    layouts: Annotated[str, typer.Option(help="Of these layouts alone, by commas.")] = "",
+    layouts: Annotated[str, typer.Option(help="Only these layouts, by commas.")] = "",
     rows: Annotated[str, typer.Option(help="|D_v|: 100,250,1000 by default.")] = "",
     p: Annotated[str, typer.Option(help="Rows of a summary: 100.")] = "",
     rho: Annotated[str, typer.Option(help="Rows accessed over p: 1,2,5.")] = "",
-    epsilon: Annotated[str, typer.Option(help="Of owners and of D_v: 0.5,1,3.")] = "",
+    epsilon: Annotated[str, typer.Option(help="Epsilon of owners and of D_v: 0.5,1,3.")] = "",
     seeds: Annotated[str, typer.Option(help="0,1,2,3,4.")] = "",
-    families: Annotated[str, typer.Option(help="Of these methods alone: ours,uniform,exact greedy.")] = "",
+    families: Annotated[str, typer.Option(help="Only these methods: ours,uniform,exact greedy.")] = "",
     data: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; $FEDKME_DATA by default.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="csv file; what it has already is not run again.")] = Path(
+    out: Annotated[Path, typer.Option(help="csv file; runs that it has are not repeated.")] = Path(
         "market.csv"
     ),
     as_json: AsJson = False,
 ) -> None:
     """Compare summaries with rivals at equal rows accessed, on sites, tables and images.
 
-    A layout whose file is missing is skipped with a word, and the exit status says so. Every run is a line of
-    a csv file; cut short and given again, the command goes on where it was. Tables show
-    |D_v| 250, p 100, rho 2 and epsilon 1 where they are among what was run.
+    A layout whose file is missing is skipped with a message, and the exit status is then not 0. Every run is
+    a line of a csv file; the same command again goes on where it stopped. Tables show |D_v| 250, p 100, rho 2
+    and epsilon 1 if these were run.
     """
     from lab.market.run import QUICK_GRID, Grid, incomplete_layouts, run
     from lab.market.table import tables

@@ -1,4 +1,4 @@
-"""Ours: a whole run of the product in this process, as a consumer gets it."""
+"""Our method: a whole run of the product in this process, with the consumer's results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chose
     names = owner_names(len(scenario.owners))
     tables = dict(
         zip(names, scenario.owners.values(), strict=True)
-    )  # sites may have names that parties cannot
+    )  # names of sites may not be allowed for parties
     parties = open_market(scenario.schema, tables, scenario.seeds, question.seed)
     summary = asyncio.run(run_in_process(parties, scenario.validation, settings, request, records))
     kept = pruned(summary, question.p, scenario.schema, scenario.validation).table
@@ -56,7 +56,7 @@ def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chose
 
 
 def agreement(market: PooledRows, names: Sequence[str], records: KeptRecords) -> float:
-    """Kendall's tau between the run's private ranking of owners and the one by exact MMD; NaN without one."""
+    """Kendall's tau between a run's private ranking of owners and the ranking by exact MMD; NaN without it."""
     from scipy.stats import kendalltau
 
     record = records.summary

@@ -1,4 +1,4 @@
-"""`fedkme sim reproduce`: figures and tables of the papers, on the data where they are."""
+"""`fedkme sim reproduce`: figures and tables of the papers, as far as the data are there."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def reproduce_command(
     jobs: JobsText = "2",
     as_json: AsJson = False,
 ) -> None:
-    """Compute what a paper shows, and write it beside the paper's own numbers.
+    """Compute a paper's figures and tables, and compare them with the paper's numbers.
 
-    OUT/NAME gets measurements.csv, one line a value; verdict.md, the paper's number, ours, the difference,
-    the seeds and what differs; and curves.svg and .png where the paper has a drawing. Pieces are computed
-    --jobs at a time and kept in a table: given again, the verb computes what is missing. What lacks its data
-    is skipped with a word, and the exit status says so.
+    OUT/NAME gets measurements.csv, one line a value; verdict.md with the paper's numbers, ours, the
+    differences, the seeds and remarks; and curves.svg and .png if the paper has a drawing. Pieces are computed
+    --jobs at a time and kept in a table: the same command again computes the missing pieces. An experiment
+    without its data is skipped with a message, and the exit status is then not 0.
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
@@ -104,7 +104,7 @@ def _fields(assignments: list[str]) -> dict[str, str]:
 
 
 def _each(request: ReproduceOptions) -> int:
-    """Compute what can be; the code of the last that could not, or 0."""
+    """Compute every experiment with data; returns the code of the last that failed, or 0."""
     code = 0
     for name in NAMES:
         try:
@@ -116,7 +116,7 @@ def _each(request: ReproduceOptions) -> int:
 
 
 def _one(name: str, request: ReproduceOptions) -> int:
-    """Compute one figure or table; the code of a run in it that failed, or 0."""
+    """Compute one figure or table; returns the code of a failed run in it, or 0."""
     typer.echo(f"{name}:")
     progress = SweepProgress(sys.stderr)
     with contextlib.closing(progress):
@@ -133,7 +133,7 @@ def _one(name: str, request: ReproduceOptions) -> int:
 
 
 def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
-    """Refuse --only fields that no piece has, and a file that is not there."""
+    """Refuse fields of --only that no piece has, and a missing file."""
     known = set(dict(experiment.pieces[0]))
     if unknown := request.only.keys() - known:
         raise ConfigError(
@@ -142,10 +142,10 @@ def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
     if request.data is not None:
         if not request.data.is_file():
             raise ConfigError(f"--data: there is no file {request.data}", "Correct the path.")
-        read_arrays(request.data, "--data")  # a bad file is one line, and not one for each piece
+        read_arrays(request.data, "--data")  # a bad file gives one error, not one for each piece
 
 
 def _results(folder: Path) -> dict[str, object]:
-    """Every value of an experiment, and where its files are."""
+    """Every value of an experiment, and the path of its verdict."""
     rows = [row for row in read_rows(folder / FILE) if "values" in row]
     return {"verdict": folder / "verdict.md", "values": [astuple(each) for each in values_of(rows)]}

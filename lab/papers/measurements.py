@@ -20,14 +20,14 @@ from sim.evaluation.published_variant import SUMMARY_DELTA
 from sim.sweep.measure import Row
 
 BASELINES = ("greedy", "uniform")
-"""Methods whose numbers are those of baselines of the published runs."""
+"""Methods that are baselines of the published runs."""
 WATCHED = (1, 3)
 """Rounds after which the attack on the auction decides."""
 _ATTACKED_OWNERS = 8
 
 
 def of_summaries(figure: PaperFigure, rows: Iterable[Row]) -> list[CurveValue]:
-    """MMD^2 over greedy and accuracies of every method; greedy is that of the published run of the draw."""
+    """MMD^2 over greedy and accuracies of every method; greedy comes from the published run of the draw."""
     kept = [row for row in rows if "mmd2.summary" in row]
     greedy = {(row["p"], row["seed"]): row for row in kept if "mmd2.greedy" in row}
     found: list[CurveValue] = []
@@ -57,7 +57,7 @@ def _of_row(figure: PaperFigure, row: Row, greedy: Row, name: str, method: str) 
 
 
 def of_access(rows: Iterable[Row]) -> list[CurveValue]:
-    """Points accessed by number of owners, beside the bounds, and how they grow."""
+    """Points accessed by number of owners, with the bounds, and the exponents of their growth."""
     kept = [row for row in rows if "points_accessed.total" in row]
     found = []
     for row in kept:
@@ -92,7 +92,7 @@ def _exponents(rows: Sequence[Row]) -> Iterator[CurveValue]:
 
 
 def of_privacy(rows: Iterable[Row], scale: float) -> list[CurveValue]:
-    """Epsilons of the published runs by both accountants, and what an attack on the auction shows.
+    """Epsilons of the published runs by both accountants, and lower bounds by an attack on the auction.
 
     Args:
         rows: of runs with the published preset.
@@ -119,7 +119,7 @@ def _of_run(row: Row) -> Iterator[CurveValue]:
 
 
 def _attacked(scale: float) -> Iterator[CurveValue]:
-    """Lower bounds of the auction's epsilon, each of which holds but for one in a million audits."""
+    """Lower bounds of the auction's epsilon; each is wrong in at most one of a million audits."""
     settings = PrivAuctionSettings()
     claim = Claim(settings.epsilon, settings.delta, RELATION)
     for rounds in WATCHED:

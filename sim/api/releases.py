@@ -166,7 +166,7 @@ class ReleaseResult:
     def ask(
         self, question: str | Sequence[str] | Question, target: Target | None = None
     ) -> pd.DataFrame | ReleaseAnswer:
-        """Answer questions: `rel.ask("mean(age) by sex; share(ill = 'yes')")`; docs/answers.md lists the forms.
+        """Answer questions: `rel.ask("mean(age) by sex; share(ill = 'yes')")`; see docs/answers.md.
 
         An answer costs no privacy, and may be repeated.
 

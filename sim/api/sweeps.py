@@ -27,7 +27,7 @@ class SweepTable:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """One line a run: `set.KEY` for each axis, and the columns of docs/sweeps.md; a failure has a `code`."""
+        """One line a run: `set.KEY` for each axis, the columns of docs/sweeps.md; failures have a `code`."""
         frame = pd.read_parquet(self.folder / FILE)
         if self.keys is None:
             return frame

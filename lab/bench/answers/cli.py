@@ -18,7 +18,7 @@ from fedkme.verbs import AsJson, console, print_json
 
 COPIES = "copies"
 Releases = Annotated[int, typer.Option(min=1, help="Releases of each method and kind of tables.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of rows and noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of rows and noise.")]
 Methods = Annotated[str, typer.Option(help="Methods by comma; default: all.")]
 Kinds = Annotated[str, typer.Option(help="Kinds of tables by comma; default: all.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
@@ -89,9 +89,10 @@ def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def summaries(lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Coverage of each method, a column, on each kind of tables, with that of the form covered least.
+    """Table of coverage: a column for each method, a row for each kind of tables.
 
-    Forms with fewer than LEAST intervals count in the first figure alone.
+    A cell has the coverage of all intervals, then the lowest coverage of a form of question. Forms with fewer
+    than LEAST intervals count only in the first figure.
 
     Args:
         lines: as `fedkme bench answers` writes them; numbers may be text.
