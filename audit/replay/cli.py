@@ -40,7 +40,7 @@ def replay_runs(
     seed: Annotated[int, typer.Option(min=0, help="Seed of rows and noise; the first of five.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Run protocols twice, with one row replaced, declared disclosures frozen: the rest must be equal."""
+    """Run protocols twice, with one row replaced and declared disclosures frozen; compare the rest."""
     out, errors = console(for_people=not as_json), Console(stderr=True)
     results = []
     cases = [case for protocol in (replayed() if name == "all" else [name]) for case in cases_of(protocol)]
@@ -56,7 +56,7 @@ def replay_runs(
             results.append(result := replay_case(case, quick, seed, number))
             for finding in result.found:
                 out.print(
-                    f"UNDECLARED {case.name}: {finding.what}, {finding.protected} towards {finding.observer}: "
+                    """Run protocols twice, with one row replaced and declared disclosures frozen; compare the rest."""
                     f"{finding.line}",
                     markup=False,
                     soft_wrap=True,

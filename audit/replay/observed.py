@@ -1,7 +1,7 @@
 """Observations of a process besides its messages: logs, output, files and sleeps, by acting party.
 
 A context variable names the acting party. The tap at an owner and the patches at a consumer set it; other
-code acts for the curator. Observed are lines of any logger of this package, at any level and with attachments;
+code acts for the curator. Observed are lines of any logger of this package, at any level, with attachments;
 prints and warnings; files that are opened for writing, moved or given a time; and the seconds that a party
 sleeps. So an audit needs to know no place of the product beforehand.
 """

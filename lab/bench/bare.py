@@ -38,6 +38,6 @@ class Chaining(RunManager):
 
 if __name__ == "__main__":
     keeps, file, *_ = sys.argv[1:]
-    made = {"nothing": Forgetful, "ledger": Chaining}[keeps]
-    work = functools.partial(join, make=made)
+    manager = {"nothing": Forgetful, "ledger": Chaining}[keeps]
+    work = functools.partial(join, make=manager)
     raise SystemExit(run_party(lambda: load_settings(OwnerSettings, Path(file)), True, work, service=True))

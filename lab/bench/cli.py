@@ -83,14 +83,14 @@ def bench(
     if context.invoked_subcommand is None and quick:
         _bench(_quick(), as_json, tls=tls, **QUICK)
     elif context.invoked_subcommand is None:
-        names = [each for each in Benchmark if each not in _APART]
+        names = [name for name in Benchmark if name not in _APART]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
 
 def _quick() -> list[Benchmark]:
     """Benchmarks that need no cluster; without jax also no benchmark of releases."""
-    left = {Benchmark.RAY} if find_spec("jax") else {Benchmark.RAY, Benchmark.RELEASES}
-    return [each for each in Benchmark if each not in left]
+    omitted = {Benchmark.RAY} if find_spec("jax") else {Benchmark.RAY, Benchmark.RELEASES}
+    return [name for name in Benchmark if name not in omitted]
 
 
 def _command(name: Benchmark) -> Callable[..., None]:
@@ -203,12 +203,12 @@ def run_benchmarks(names: Sequence[Benchmark], settings: BenchSettings, console:
 
 
 def _run(name: Benchmark, settings: BenchSettings) -> Result:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-m", "lab.bench", name, settings.model_dump_json()],
         stdout=subprocess.PIPE,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         check=False,
     )
-    if done.returncode:
-        raise typer.Exit(done.returncode)  # the process has printed the reason
-    return Result(**json.loads(done.stdout.splitlines()[-1]))
+    if process.returncode:
+        raise typer.Exit(process.returncode)  # the process has printed the reason
+    return Result(**json.loads(process.stdout.splitlines()[-1]))

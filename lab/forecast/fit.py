@@ -2,8 +2,8 @@
 
 Levels and powers of curator/planning/formulas.py are fitted by least squares in logarithms, all layouts with
 equal weight; the cost of a coalition is not fitted, since it was measured separately. A range comes from the
-errors of each table of data, with all its layouts, under constants fitted without that table: the residuals of
-a fit to itself would be too small. To check the ranges, each table is left out once more: constants *and*
+errors of each table of data, with all its layouts, under constants fitted without that table: a fit's own
+residuals would be too small. To check the ranges, each table is left out once more: constants *and*
 ranges are fitted to the other tables, so that they hold 1 - 2 TAIL of their points, and checked on the points
 of the table left out.
 """
@@ -124,10 +124,8 @@ def main() -> None:
         chosen = [point for point in measured if point.method == method]
         fit = fitted(chosen)
         level, *powers = fit.constants
-        terms_text = ", ".join(f"{term} {power:.2f}" for term, power in zip(TERMS[1:], powers, strict=True))
-        print(
-            f"{method}: level {np.exp(level):.3f}, powers {terms_text}; / {fit.below:.0f}, {fit.above:.2f} root"
-        )
+        text = ", ".join(f"{term} {power:.2f}" for term, power in zip(TERMS[1:], powers, strict=True))
+        print(f"{method}: level {np.exp(level):.3f}, powers {text}; / {fit.below:.0f}, {fit.above:.2f} root")
         shares = held_out(chosen)
         print(f"  left out: {np.mean(list(shares.values())):.2f} of points, layouts alike")
         print("  " + ", ".join(f"{name} {share:.2f}" for name, share in shares.items() if share < 1.0))

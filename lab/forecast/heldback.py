@@ -71,9 +71,9 @@ def _areas(name: str, wanted: int, folder: Path, rows: int, seed: int) -> Experi
     for kind, count in (("Soil_Type", 40), ("Wilderness_Area", 4)):
         parts = [np.asarray(columns[f"{kind}{code}"]) for code in range(1, count + 1)]
         columns[kind] = np.stack(parts, axis=1).argmax(axis=1) + 1
-    known, area = domain("covtype"), np.asarray(columns["Wilderness_Area"])
-    kept = tuple(column for column in known.columns if column.name != "Wilderness_Area")
-    schema = known.model_copy(update={"columns": kept, "ignore": ()})
+    base, area = domain("covtype"), np.asarray(columns["Wilderness_Area"])
+    remaining = tuple(column for column in base.columns if column.name != "Wilderness_Area")
+    schema = base.model_copy(update={"columns": remaining, "ignore": ()})
     half = np.arange(len(area)) % 2
     others = [other for other in (1, 2, 3, 4) if other != wanted]
     sites = {f"area-{a}-{part}": (area == a) & (half == part) for a in others for part in (0, 1)}

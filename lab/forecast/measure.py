@@ -102,8 +102,8 @@ def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> It
         if (method := _METHODS.get(line.family)) is None:
             continue
         epsilon = 1.0 if math.isnan(line.epsilon) else line.epsilon
-        found = best[(*size, line.rho, epsilon, method)]
-        found[line.seed] = min(line.mmd2, found.get(line.seed, math.inf))
+        values = best[(*size, line.rho, epsilon, method)]
+        values[line.seed] = min(line.mmd2, values.get(line.seed, math.inf))
     for (layout, m, p, rho, epsilon, method), by_seed in sorted(best.items()):
         ratios = [
             max(value, LEAST) / alike[layout, m, p, seed]
@@ -137,8 +137,8 @@ def main(say: Callable[[str], None] = print) -> None:
                 lines = run(grid, chosen.data, chosen.runs, say, {name: build})
         draws[name] = build(chosen.data, 250, 0)
     with FILE.open(newline="", encoding="utf-8") as text:
-        kept = [line for line in csv.reader(text) if line[0] not in (*names, _HEADER[0])]
-    measured = sorted([*kept, *summarised(lines, draws)], key=lambda line: str(line[0]))
+        others = [line for line in csv.reader(text) if line[0] not in (*names, _HEADER[0])]
+    measured = sorted([*others, *summarised(lines, draws)], key=lambda line: str(line[0]))
     with FILE.open("w", newline="", encoding="utf-8") as text:
         csv.writer(text, lineterminator="\n").writerows([_HEADER, *measured])
 

@@ -53,13 +53,13 @@ def market(
         _families(families) or usual.families,
     )
     folder = data or place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
-    found = run(grid, folder, out, partial(typer.echo, err=as_json))
+    lines = run(grid, folder, out, partial(typer.echo, err=as_json))
     if as_json:
-        print_json([asdict(line) for line in found])
+        print_json([asdict(line) for line in lines])
     else:
-        typer.echo(tables(found, grid))
-    if left := incomplete_layouts(grid, found):
-        raise DataError(f"{', '.join(left)}: not measured", "Set FEDKME_DATA to the folder of their data.")
+        typer.echo(tables(lines, grid))
+    if missing := incomplete_layouts(grid, lines):
+        raise DataError(f"{', '.join(missing)}: not measured", "Set FEDKME_DATA to the folder of their data.")
 
 
 def _parts(text: str) -> list[str]:
@@ -78,22 +78,22 @@ def _families(text: str) -> tuple[str, ...]:
     return _known(text, tuple(family.name for family in FAMILIES), "family")
 
 
-def _known(text: str, known: Sequence[str], what: str) -> tuple[str, ...]:
+def _known(text: str, allowed: Sequence[str], what: str) -> tuple[str, ...]:
     names = tuple(_parts(text))
     for name in names:
-        if name not in known:
-            raise ConfigError(f"there is no {what} '{name[:40]}'", f"Choose of {', '.join(known)}.")
+        if name not in allowed:
+            raise ConfigError(f"there is no {what} '{name[:40]}'", f"Choose of {', '.join(allowed)}.")
     return names
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in _parts(text))
+        values = tuple(float(part) for part in _parts(text))
     except ValueError:
-        found = (math.nan,)
-    if not all(0 < value < math.inf for value in found):
+        values = (math.nan,)
+    if not all(0 < value < math.inf for value in values):
         raise ConfigError(f"{option} {text[:40]!r} is no list of positive numbers", "Give it as 1,2,5.")
-    return found
+    return values
 
 
 def _whole(text: str, option: str, least: int = 1) -> tuple[int, ...]:

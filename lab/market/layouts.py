@@ -67,7 +67,7 @@ _SHARE = 1500
 
 def layouts() -> Mapping[str, Build]:
     """All layouts of the benchmark, by name, in the order of `KINDS`."""
-    known: Mapping[str, Build] = {
+    builds: Mapping[str, Build] = {
         **experiments(),
         "adult-codes": partial(_codes, "adult-codes", False),
         "adult-codes-rare": partial(_codes, "adult-codes-rare", True),
@@ -78,7 +78,7 @@ def layouts() -> Mapping[str, Build]:
         "acs-small500": _mixed_acs,
         "mnist-small500": _mixed_mnist,
     }
-    return {name: known[name] for name in KINDS}
+    return {name: builds[name] for name in KINDS}
 
 
 def _codes(name: str, married: bool, folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -115,9 +115,9 @@ def _rare(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     place = [c.name for c in schema.columns].index("education")
     doctor = people.values[:, place] == column.categories.index("Doctorate")
     held = doctor & (rng.random(len(people)) < 2 / 3)
-    left = np.flatnonzero(doctor & ~held)
-    others = rng.permutation(np.flatnonzero(~doctor))[: 8 * _SHARE - len(left)]
-    parts = np.array_split(rng.permutation(np.concatenate([left, others])), 8)
+    remaining = np.flatnonzero(doctor & ~held)
+    others = rng.permutation(np.flatnonzero(~doctor))[: 8 * _SHARE - len(remaining)]
+    parts = np.array_split(rng.permutation(np.concatenate([remaining, others])), 8)
     return _dealt("adult-rare", schema, people, parts, np.flatnonzero(held), rows, rng)
 
 

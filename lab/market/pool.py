@@ -81,12 +81,12 @@ class PooledRows:
     def distances(self) -> FloatArray:
         """Squared MMD of each owner's rows to D_v, (K,); inf for an owner without rows."""
         draw, ends = self.draw, np.cumsum(self.sizes)
-        found = np.full(len(self.sizes), np.inf)
+        squared = np.full(len(self.sizes), np.inf)
         for owner, own in enumerate(draw.owners):
             if len(own):
                 cross = self.closeness[ends[owner] - len(own) : ends[owner]].mean()
-                found[owner] = mean_kernel(own, own, draw.gamma) - 2.0 * cross + draw.to_validation.own
-        return found
+                squared[owner] = mean_kernel(own, own, draw.gamma) - 2.0 * cross + draw.to_validation.own
+        return squared
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Kernel between every row and the chosen ones, (N, r)."""

@@ -153,10 +153,10 @@ def _filled(
 def both(name: str, market: PooledRows, rows: FloatArray, labels: IntArray, p: int) -> Mapping[str, Chosen]:
     """Summaries of the rows received: the best p with equal weights, and at most p of them with weights."""
     about = received(rows, market.draw.to_validation)
-    kept = pruned(about.seen, p)
+    order = pruned(about.seen, p)
     return {
-        f"{name} + prune": equal(rows[kept], labels[kept], len(rows)),
-        f"{name} + weights": _weighted(about, rows, labels, kept, len(rows)),
+        f"{name} + prune": equal(rows[order], labels[order], len(rows)),
+        f"{name} + weights": _weighted(about, rows, labels, order, len(rows)),
     }
 
 
@@ -166,9 +166,9 @@ def weighted(market: PooledRows, rows: FloatArray, labels: IntArray) -> Chosen:
     return _weighted(about, rows, labels, np.arange(len(rows)), len(market.rows))
 
 
-def _weighted(about: Received, rows: FloatArray, labels: IntArray, kept: IntArray, accessed: int) -> Chosen:
+def _weighted(about: Received, rows: FloatArray, labels: IntArray, order: IntArray, accessed: int) -> Chosen:
     """Weigh at most as many of the rows as pruning kept, as the product's consumer does."""
-    fit = weigh(about, len(kept), kept)
+    fit = weigh(about, len(order), order)
     return Chosen(rows[fit.indices], labels[fit.indices], fit.weights, accessed)
 
 

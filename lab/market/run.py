@@ -139,10 +139,10 @@ def run(
     Returns:
         All lines of the file.
     """
-    found, builds = read_lines(file), builds or layouts()
-    done = {line.key for line in found}
+    lines_so_far, builds = read_lines(file), builds or layouts()
+    finished = {line.key for line in lines_so_far}
     for seed, rows, name in itertools.product(grid.seeds, grid.rows, grid.layouts):
-        missing = list(_missing(grid, name, rows, seed, done))
+        missing = list(_missing(grid, name, rows, seed, finished))
         if not missing:
             continue
         started = time.monotonic()
@@ -154,31 +154,33 @@ def run(
         for family, question in missing:
             lines = _lines(market, family, question, rows)
             _append(file, lines)
-            found += lines
+            lines_so_far += lines
         say(f"{name}, |D_v| {rows}, seed {seed}: {len(missing)} runs, {time.monotonic() - started:.0f} s")
-    return found
+    return lines_so_far
 
 
-def incomplete_layouts(grid: Grid, found: Sequence[Line]) -> list[str]:
+def incomplete_layouts(grid: Grid, lines: Sequence[Line]) -> list[str]:
     """Layouts of a grid of which some runs are not among those found, for want of data."""
-    done = {line.key for line in found}
+    finished = {line.key for line in lines}
     return [
         name
         for name in grid.layouts
         if any(
-            next(_missing(grid, name, rows, seed, done), None)
+            next(_missing(grid, name, rows, seed, finished), None)
             for seed, rows in itertools.product(grid.seeds, grid.rows)
         )
     ]
 
 
 def _missing(
-    grid: Grid, name: str, rows: int, seed: int, done: set[Key]
+    grid: Grid, name: str, rows: int, seed: int, finished: set[Key]
 ) -> Iterator[tuple[MethodFamily, SummaryQuestion]]:
-    for family in (each for each in FAMILIES if each.name in grid.families):
+    for family in (
+        family_of_methods for family_of_methods in FAMILIES if family_of_methods.name in grid.families
+    ):
         for question in grid.questions(family, seed):
             key = _key(name, family.name, rows, question.p, question.rho, question.epsilon, seed)
-            if key not in done:
+            if key not in finished:
                 yield family, question
 
 

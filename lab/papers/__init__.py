@@ -1,1 +1,1 @@
-"""Experiments of the papers, for `fedkme sim reproduce`: computed in pieces, compared with printed numbers."""
+"""Experiments of the papers for `fedkme sim reproduce`: computed in pieces, compared with printed numbers."""

@@ -70,8 +70,8 @@ def reproduce_command(
     """Compute a paper's figures and tables, and compare them with the paper's numbers.
 
     OUT/NAME gets measurements.csv, one line a value; verdict.md with the paper's numbers, ours, the
-    differences, the seeds and remarks; and curves.svg and .png if the paper has a drawing. Pieces are computed
-    --jobs at a time and kept in a table: the same command again computes the missing pieces. An experiment
+    differences, the seeds and remarks; and curves.svg and .png if the paper has a drawing. --jobs pieces are
+    computed at a time and kept in a table: the same command again computes the missing pieces. An experiment
     without its data is skipped with a message, and the exit status is then not 0.
     """
     if quick and full:
@@ -88,7 +88,13 @@ def reproduce_command(
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         code = _each(request) if name == "all" else _one(name, request)
     if as_json:
-        print_json({"code": code, "out": out, "results": {each: _results(out / each) for each in names}})
+        print_json(
+            {
+                "code": code,
+                "out": out,
+                "results": {experiment: _results(out / experiment) for experiment in names},
+            }
+        )
     raise typer.Exit(code)
 
 
@@ -98,9 +104,9 @@ def _fields(assignments: list[str]) -> dict[str, str]:
     Raises:
         ConfigError: a text is no KEY=VALUE.
     """
-    if wrong := [each for each in assignments if "=" not in each]:
+    if wrong := [text for text in assignments if "=" not in text]:
         raise ConfigError(f"--only {wrong[0]}: no KEY=VALUE", "Write for example --only method=merf.")
-    return {key: value for key, _, value in (each.partition("=") for each in assignments)}
+    return {key: value for key, _, value in (text.partition("=") for text in assignments)}
 
 
 def _each(request: ReproduceOptions) -> int:
@@ -122,10 +128,10 @@ def _one(name: str, request: ReproduceOptions) -> int:
     with contextlib.closing(progress):
         if name in summaries.NAMES:
             size = (summaries.QUICK if request.size == "quick" else summaries.FULL)[name]
-            asked = summaries.Reproduction(
+            reproduction = summaries.Reproduction(
                 name, request.out / name, size, request.data, request.jobs, typer.echo, progress.hear
             )
-            return summaries.reproduce_sarpatwar(asked)
+            return summaries.reproduce_sarpatwar(reproduction)
         experiment = EXPERIMENTS[name](request.size, request.seeds, request.data)
         _check(experiment, request)
         where = request.out / name
@@ -134,10 +140,10 @@ def _one(name: str, request: ReproduceOptions) -> int:
 
 def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
     """Refuse fields of --only that no piece has, and a missing file."""
-    known = set(dict(experiment.pieces[0]))
-    if unknown := request.only.keys() - known:
+    fields = set(dict(experiment.pieces[0]))
+    if unknown := request.only.keys() - fields:
         raise ConfigError(
-            f"--only {min(unknown)}: pieces have no such field", f"Choose among {', '.join(sorted(known))}."
+            f"--only {min(unknown)}: pieces have no such field", f"Choose among {', '.join(sorted(fields))}."
         )
     if request.data is not None:
         if not request.data.is_file():
@@ -148,4 +154,4 @@ def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
 def _results(folder: Path) -> dict[str, object]:
     """Every value of an experiment, and the path of its verdict."""
     rows = [row for row in read_rows(folder / FILE) if "values" in row]
-    return {"verdict": folder / "verdict.md", "values": [astuple(each) for each in values_of(rows)]}
+    return {"verdict": folder / "verdict.md", "values": [astuple(value) for value in values_of(rows)]}

@@ -54,11 +54,11 @@ class PaperExperiment:
         Raises:
             ConfigError: no piece has these values.
         """
-        found = [each for each in self.pieces if all(_is(dict(each)[key], only[key]) for key in only)]
-        if not found:
-            known = [f"{key} {_texts(dict(each)[key] for each in self.pieces)}" for key in only]
-            raise ConfigError("--only leaves no piece", f"There are {'; '.join(known)}.")
-        return found
+        pieces = [piece for piece in self.pieces if all(_is(dict(piece)[key], only[key]) for key in only)]
+        if not pieces:
+            choices = [f"{key} {_texts(dict(piece)[key] for piece in self.pieces)}" for key in only]
+            raise ConfigError("--only leaves no piece", f"There are {'; '.join(choices)}.")
+        return pieces
 
 
 def reproduce(

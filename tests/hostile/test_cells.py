@@ -61,8 +61,8 @@ def invite(run: str = "run-1", planned: tuple[Event, ...] | None = None, **chang
     terms = CellTerms(
         values["code_book"], values["gamma"], scale, values["rows"], values["classes"], values["fill"]
     )
-    said = Invitation(run, SCHEMA.digest(), "hospital", "cells", planned, terms)
-    return pb.Directive(at=pb.Position(run=run, seq=1), invite=invitation_to_wire(said))
+    message = Invitation(run, SCHEMA.digest(), "hospital", "cells", planned, terms)
+    return pb.Directive(at=pb.Position(run=run, seq=1), invite=invitation_to_wire(message))
 
 
 def directive(seq: int, run: str = "run-1", **body: Any) -> pb.Directive:
@@ -113,20 +113,20 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
     counted: list[str] = []
     filled: list[str] = []
     with host(tmp_path, runs_at_once=8) as at:
-        for number, said in enumerate(fuzzed(scripts(), FUZZED, seed=12)):
+        for number, message in enumerate(fuzzed(scripts(), FUZZED, seed=12)):
             if number % 60 == 0:
                 at.wired.welcome([])
-            if said is None:
+            if message is None:
                 continue
-            if number % 10 and said.at.run.startswith("run-"):
-                said.at.run += f"-{number // 60}"
-                handler: Any = at.wired._handlers.get(said.at.run)
-                said.at.seq = 1 if handler is None else handler.last + 1
-            for reply in at.wired.answer(said):
+            if number % 10 and message.at.run.startswith("run-"):
+                message.at.run += f"-{number // 60}"
+                handler: Any = at.wired._handlers.get(message.at.run)
+                message.at.seq = 1 if handler is None else handler.last + 1
+            for reply in at.wired.answer(message):
                 if reply.HasField("histogram"):
-                    counted.append(said.at.run)
+                    counted.append(message.at.run)
                 if reply.HasField("rows") and reply.rows.last:
-                    filled.append(said.at.run)
+                    filled.append(message.at.run)
         assert len(counted) > 20
         assert len(filled) > 20
         lines = told(at)
@@ -147,7 +147,7 @@ CHEAP = (PureDp(0.01, count=2),)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         invite(scale=1e-9),
         invite(scale=SCALE, planned=CHEAP),
@@ -166,9 +166,9 @@ CHEAP = (PureDp(0.01, count=2),)
     ],
     ids=range(26),
 )
-def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
+def test_an_invalid_plan_is_refused(at: Host, message: pb.Directive) -> None:
     # Noise that is less than what the plan says it costs, too: refused, and nothing is asked of the run then.
-    assert type(fault_of(at.wired.answer(said))) is ProtocolError
+    assert type(fault_of(at.wired.answer(message))) is ProtocolError
     fault_of(at.wired.answer(histogram(2)))
     fault_of(at.wired.answer(fill(3, 1)))
     assert at.wired.rows_sent == at.lines == 0
@@ -176,13 +176,13 @@ def test_a_plan_that_is_none(at: Host, said: pb.Directive) -> None:
 
 def test_a_plan_that_says_nothing_of_how_orders_are_filled_means_herding() -> None:
     # As curators of before: the field's absence is the old behaviour.
-    said = invite().invite
+    message = invite().invite
     meant = []
     for _ in range(2):
-        terms = invitation_from_wire(said, "run-1").terms
+        terms = invitation_from_wire(message, "run-1").terms
         assert isinstance(terms, CellTerms)
         meant.append(terms.fill)
-        said.cells.plan.ClearField("fill")
+        message.cells.plan.ClearField("fill")
     assert meant == ["design", "herding"]
 
 
@@ -240,7 +240,7 @@ def test_a_second_order_is_refused_also_by_the_next_process(tmp_path: Path, orde
     ],
     ids=range(13),
 )
-def test_an_order_that_is_none(at: Host, order: pb.Directive) -> None:
+def test_an_invalid_order_is_refused(at: Host, order: pb.Directive) -> None:
     # Refused without a row, and a proper one is filled after it.
     at.wired.answer(invite())
     assert type(fault_of(at.wired.answer(order))) is ProtocolError
@@ -268,9 +268,9 @@ async def test_an_owner_of_more_rows_than_there_are(count: int) -> None:
     wire.connection = connection
     planned = (HistogramNoise(SCALE).event,)
     terms = CellTerms(BOOK.to_json(), 1.0, SCALE, 10, 2)
-    said = Invitation("run-1", "", "hospital", "cells", planned, terms)
+    message = Invitation("run-1", "", "hospital", "cells", planned, terms)
     with pytest.raises(OwnerFaultError, match="more rows than any table"):
-        await OwnerSession(connection, "run-1", None, width=4).invite(said)
+        await OwnerSession(connection, "run-1", None, width=4).invite(message)
 
 
 async def _odd_histogram(cells: list[int]) -> None:
@@ -289,7 +289,7 @@ async def _odd_histogram(cells: list[int]) -> None:
 @pytest.mark.parametrize(
     "cells", [[], [1] * 3, [1] * 5, [2**53] * 4, [-(2**63)] * 4], ids=["none", "few", "more", "huge", "least"]
 )
-async def test_a_consumer_s_histogram_that_is_none(tmp_path: Path, cells: list[int]) -> None:
+async def test_an_invalid_histogram_of_a_consumer_is_refused(tmp_path: Path, cells: list[int]) -> None:
     # Also g~ in its place, and directions of no menu: refused; the run still waits for what was asked for.
     summary = SummarySettings(
         features=FeatureSettings(dimension=DIMENSION),

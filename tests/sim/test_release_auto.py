@@ -22,12 +22,12 @@ SMALL = ("--engine", "inprocess", "--rows", "40", "--set", "coordinates=4")
 
 def test_the_plan_is_printed_and_kept_in_the_record_and_on_the_page(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    said = CliRunner().invoke(app, ["auto", "digits", *SMALL, "--out", str(out)])
-    assert said.exit_code == 0, said.output
+    result = CliRunner().invoke(app, ["auto", "digits", *SMALL, "--out", str(out)])
+    assert result.exit_code == 0, result.output
     plan = json.loads((out / "metrics.json").read_text())["plan"]
     assert plan["method"] == "moments"
     assert set(plan["errors"]) == {"marginals", "moments", "balog2"}
-    assert plan["line"] in " ".join(said.output.split())
+    assert plan["line"] in " ".join(result.output.split())
     assert plan["line"] in (out / "report.html").read_text()
     assert load_toml(out / "release.toml")["release"]["kind"] == "moments"
 

@@ -150,7 +150,7 @@ def test_a_release_that_was_opened_and_not_queued_is_not_waited_for_in_vain() ->
         assert judged(once(world, "curator", step, "kill")) == []
 
 
-def test_rows_of_an_owner_that_came_back_without_its_keys_are_no_cheating() -> None:
+def test_an_owner_that_came_back_without_its_keys_is_not_called_a_cheat() -> None:
     # Found by seed 289: `audit verify` took the rows that a dead owner had written down, and not sent, for a
     # curator that hides them, as the record says "sealed box" in place of "lost".
     world = world_of("ask-everyone-hashed (any policy)")

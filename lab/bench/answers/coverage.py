@@ -104,7 +104,7 @@ class Coverage:
                 self.sampling.append(abs(rows - population) <= critical(0.0) * answer.sampling)
 
     def __add__(self, other: Coverage) -> Coverage:
-        return Coverage(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Coverage(*(getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)))
 
     def line(self) -> dict[str, int | float]:
         """The counts, and the median width, as a file has them."""
@@ -137,13 +137,13 @@ def evidences(
         method = make_method(release_settings({**settings, "epsilon": own.epsilon}), own.schema, None, 1)
         table = own.sampled(np.random.default_rng([seed, number]))
         try:
-            kept = asyncio.run(method.ask(FreshNoise(table, own.schema, seed * 1_000_003 + number)))
+            release = asyncio.run(method.ask(FreshNoise(table, own.schema, seed * 1_000_003 + number)))
         except NotEnoughRowsError:
             continue
         if settings["kind"] == PROTOCOL:
-            yield own, table, evidence_of(kept)
+            yield own, table, evidence_of(release)
             continue
-        stored = from_bytes(kept)
+        stored = from_bytes(release)
         evidence = SumEvidence(stored) if first is None else first.beside(stored)
         yield own, table, evidence
         if settings["kind"] != ADAPTIVE:
@@ -162,7 +162,7 @@ def covered(settings: Mapping[str, Any], kind: str, releases: Iterable[int], see
     tallies: defaultdict[tuple[str, Target], Coverage] = defaultdict(Coverage)
     for own, table, evidence in evidences(settings, kind, releases, seed):
         questions = list(own.questions)
-        of_rows, of_all = (in_rows(questions, each, own.schema) for each in (table, own.pool))
+        of_rows, of_all = (in_rows(questions, source, own.schema) for source in (table, own.pool))
         for answer, *truths in zip(ask(evidence, questions), of_rows, of_all, strict=True):
             if not any(map(math.isnan, truths)):
                 tallies[own.questions[answer.question], answer.target].add(answer, *truths)

@@ -9,7 +9,7 @@ import pytest
 from sim.engines.children import Child
 
 
-async def test_a_party_is_ours_whatever_lies_in_the_working_folder(
+async def test_a_file_in_the_working_folder_does_not_replace_a_party(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Issue 14, item 8: an owner.py in the working folder was executed in place of the owner.

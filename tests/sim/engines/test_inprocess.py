@@ -133,15 +133,15 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
     settings = SummarySettings.model_validate(
         {"protocol": protocol, "auction": {"kind": auction}, "cells": {"bits": 2, "code_book": "seeds"}}
     )
-    asked = RequestSettings.model_validate({"p": 6})
+    request = RequestSettings.model_validate({"p": 6})
 
     def transcript_of(market: InProcessMarket) -> dict[str, Any]:
         records = KeptRecords()
-        asyncio.run(run_in_process(market, table(6, 8), settings, asked, records))
+        asyncio.run(run_in_process(market, table(6, 8), settings, request, records))
         assert records.summary is not None
         assert records.summary.status == "complete"
         return record_transcript(records.summary) | {
-            "ledgers": [kept.line for kept in market.stores()["b"].ledger()]
+            "ledgers": [entry.line for entry in market.stores()["b"].ledger()]
         }
 
     tables, seeds = owners(9, 9, 9), table(12, 7)

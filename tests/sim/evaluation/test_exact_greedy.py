@@ -31,7 +31,7 @@ def brute_force(rows: FloatArray, validation: FloatArray, seeds: FloatArray, p: 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 6))
-def test_it_picks_what_brute_force_picks(seed: int, p: int, seed_rows: int) -> None:
+def test_greedy_picks_the_rows_of_brute_force(seed: int, p: int, seed_rows: int) -> None:
     # Each pick is argmax J(S + x), with the seed set counted in S and without one.
     random = np.random.default_rng(seed)
     rows, validation = random.normal(size=(15, 3)), random.normal(size=(6, 3)) + 0.5

@@ -93,17 +93,17 @@ def metrics_of(
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = asdict(EVALUATION) | FORMS if record.selected else None
-    found = baselines if record.selected else {}
+    results_by_name = baselines if record.selected else {}
     privacy = statements(read_ledgers([directory]), 1e-5)
     chosen = settings.chosen(on_disk)
-    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, found, TIMING, privacy)
+    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, results_by_name, TIMING, privacy)
     write_metrics(directory, metrics)
     assert json.loads((directory / "metrics.json").read_text()) == metrics
     return metrics, record
 
 
 @pytest.mark.parametrize("protocol", ["algorithm3", "uniform"])
-def test_the_keys_are_those_of_the_design_and_ours(protocol: str, tmp_path: Path) -> None:
+def test_metrics_have_the_keys_of_the_design_and_ours(protocol: str, tmp_path: Path) -> None:
     # DESIGN.md, Command line: "`metrics.json` keys (stable)"; ours are explained in docs/metrics.md.
     metrics, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4), protocol=protocol)
     assert metrics.keys() == STABLE | OURS

@@ -34,24 +34,24 @@ def die(number: int) -> int:
 
 
 def tasks(*arguments: Any) -> list[Task]:
-    return [task_of(f"double {each}", double, each) for each in arguments]
+    return [task_of(f"double {argument}", double, argument) for argument in arguments]
 
 
 @pytest.mark.parametrize("text", ["1", "12", "ray", "ray://head:10001", "slurm"])
-def test_a_place_to_run(text: str) -> None:
+def test_jobs_accepts_a_place_to_run(text: str) -> None:
     assert str(parse_jobs(text)) == text
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "2.5", "", "Ray", "ray://", "dask", "slurm:short"])
-def test_no_place_to_run(text: str) -> None:
+def test_jobs_refuses_other_text(text: str) -> None:
     with pytest.raises(ConfigError, match="--jobs"):
         parse_jobs(text)
 
 
 def test_tasks_in_processes(tmp_path: Path) -> None:
     work = [*tasks(1, 2), task_of("die", die, 3), *tasks(4)]
-    found = dict(carry_out(work, 2, tmp_path))
-    assert found == {0: 2, 1: 4, 2: LostTask("its process was killed by SIGKILL"), 3: 8}
+    results = dict(carry_out(work, 2, tmp_path))
+    assert results == {0: 2, 1: 4, 2: LostTask("its process was killed by SIGKILL"), 3: 8}
     assert dict(carry_out([], "slurm", tmp_path)) == {}
 
 
@@ -59,13 +59,13 @@ def test_tasks_as_an_array_of_jobs(tmp_path: Path) -> None:
     # Issue 15, item 1: Slurm arrays through submitit, here by its executor of this machine.
     submitit = pytest.importorskip("submitit")
     work = [*tasks(1, 2), task_of("fail", fail, 3)]
-    found = dict(submitted(work, submitit.LocalExecutor(folder=tmp_path), 0.1))
-    assert (found[0], found[1]) == (2, 4)
-    assert isinstance(found[2], LostTask)
-    assert found[2].cause.startswith("it raised")
+    results = dict(submitted(work, submitit.LocalExecutor(folder=tmp_path), 0.1))
+    assert (results[0], results[1]) == (2, 4)
+    assert isinstance(results[2], LostTask)
+    assert results[2].cause.startswith("it raised")
 
 
-def test_what_slurm_needs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parts_of_slurm_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="no sbatch"):
         list(carry_out(tasks(1), "slurm", tmp_path))
@@ -83,10 +83,10 @@ def audit(*more: str) -> Any:
 
 def found_by(result: Any) -> Any:
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    for mechanism in found["mechanisms"]:
+    report = json.loads(result.stdout)
+    for mechanism in report["mechanisms"]:
         mechanism.pop("seconds")
-    return found
+    return report
 
 
 def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:
     first = audit(*place)
     assert found_by(first) == found_by(audit())
     file = tmp_path / FILE
-    kept = file.read_text().splitlines(keepends=True)
-    assert sorted(json.loads(line)["seed"] for line in kept) == [7, 8, 9]
-    file.write_text("".join(kept[:2]) + kept[2][:10])  # it died while it wrote the third
+    lines = file.read_text().splitlines(keepends=True)
+    assert sorted(json.loads(line)["seed"] for line in lines) == [7, 8, 9]
+    file.write_text("".join(lines[:2]) + lines[2][:10])  # it died while it wrote the third
     again = audit(*place)
     assert "3 repetitions, 2 of them there already" in again.stderr
     assert found_by(again) == found_by(first)
@@ -105,7 +105,7 @@ def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:
     assert isinstance(audit(*place).exception, DataError)
 
 
-def test_a_repetition_that_is_lost_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_repetition_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*arguments: Any) -> Any:
         yield 0, LostTask("its process was killed by SIGKILL")
 

@@ -79,7 +79,7 @@ def test_the_column_may_be_one_of_the_schema(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("site", ["curator", "D_v", "-", "", "é" * 99, "x" * 99, "東京", "a/../b"])
-def test_names_are_ones_that_a_party_can_have(site: str) -> None:
+def test_owner_names_are_valid_names_of_parties(site: str) -> None:
     names = list(owner_names_of([site, f"{site} "]).values())
     assert len(set(names)) == 2
     assert not any(fault_of_name(name, "owner") for name in names)
