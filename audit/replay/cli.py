@@ -56,7 +56,7 @@ def replay_runs(
             results.append(result := replay_case(case, quick, seed, number))
             for finding in result.found:
                 out.print(
-                    """Run protocols twice, with one row replaced and declared disclosures frozen; compare the rest."""
+                    f"UNDECLARED {case.name}: {finding.what}, {finding.protected} towards {finding.observer}: "
                     f"{finding.line}",
                     markup=False,
                     soft_wrap=True,

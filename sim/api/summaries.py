@@ -52,7 +52,7 @@ class SummaryResult:
 
     @property
     def weighted(self) -> pd.DataFrame:
-        """At most p rows with weights; `weights` has the weight of each row."""
+        """Rows with weights, at most p; `weights` has the weight of each row."""
         return frame_of(self._table(WEIGHTED), self.schema)
 
     @property

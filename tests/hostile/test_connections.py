@@ -59,7 +59,7 @@ async def town(site: Site, folder: Path, **changes: Any) -> AsyncIterator[Market
 
 
 async def test_compressed_messages_are_refused(tmp_path: Path) -> None:
-    # Issue 17, A7: 1,000 MiB of one letter in 1 MiB of gzip cost a thread of the curator 79 s. It reads none.
+    # 1,000 MiB of one letter in 1 MiB of gzip cost a thread of the curator 79 s. It reads none.
     async with market(tmp_path, ["a"]) as at:
         async with grpc.aio.insecure_channel(at.address, compression=grpc.Compression.Gzip) as channel:
             query = summaries_pb2.RunQuery(name="consumer", run="x" * 2**22)

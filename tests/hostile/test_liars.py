@@ -1,4 +1,4 @@
-"""Issue 17, item A5: each message of an owner with a lie in it; the others finish, and it is said who lied.
+"""Each message of an owner with a lie in it; the others finish, and it is said who lied.
 
 The liar is a real owner whose answers are changed on their way. A lie is told by what is public: rows that
 were said before, what was asked, what came.

@@ -1,4 +1,4 @@
-"""Issue 17, item A5: each message of a consumer with a lie in it; others finish, and it is said who lied.
+"""Each message of a consumer with a lie in it; others finish, and it is said who lied.
 
 The liar is a real consumer whose messages are changed on their way, beside one that is honest, at a curator
 that serves both. What it says of D_v is its own to say: a lie that nothing public contradicts makes a run of

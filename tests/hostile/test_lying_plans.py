@@ -1,4 +1,4 @@
-"""Issue 33, item 1: plans whose numbers would read a row of D_v exactly, beside a proof that says epsilon .1.
+"""Plans whose numbers would read a row of D_v exactly, beside a proof that says epsilon .1.
 
 A curator lies in its plan; two neighbouring D_v must end alike, with the same words or with offers that
 differ as the mechanism's proof says.

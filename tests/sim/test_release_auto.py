@@ -43,7 +43,7 @@ def test_secure_sums_and_epsilon_are_told_in_the_errors() -> None:
 def test_a_generator_is_trained_where_device_says(tmp_path: Path) -> None:
     if jax.default_backend() == "gpu":
         pytest.skip("skipped: jax has a GPU on this machine")
-    # Issue 15, item 9: "`release --device` uses it by jax". What is in the environment is another's wish.
+    # "`release --device` uses it by jax". What is in the environment is another's wish.
     small = ("--rows", "40", "--set", "steps=5", "--set", "features=20", "--out", str(tmp_path / "run"))
     command = "import sys; from sim.release_cli import app; app(sys.argv[1:])"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "gpu"}

@@ -1,4 +1,4 @@
-"""Issue 14, item 3: `fedkme sim run --watch`: a simulation on a page, as it goes on and when it is over."""
+"""`fedkme sim run --watch`: a simulation on a page, as it goes on and when it is over."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path,
 
 @pytest.mark.parametrize("engine", ["inprocess", "processes"])
 def test_a_release_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path, engine: str) -> None:
-    # Issue 16, item 10: every release shows stages; here also on the page of `fedkme release --watch`.
+    # Every release shows stages; here also on the page of `fedkme release --watch`.
     watch = SimulationWatch()
     followed = FollowedRelease(watch)
     settings = load_release("balog2", str(scenario(tmp_path)), [f"engine={engine}", *METHODS["balog2"]])

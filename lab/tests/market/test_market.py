@@ -98,7 +98,7 @@ def test_scores_of_equal_weights_are_the_plain_ones(market: PooledRows) -> None:
 
 
 def test_a_run_is_resumed_where_it_was_cut_short(tmp_path: Path) -> None:
-    """Issue 13: runs that the file has are not made again; a family's lines come together."""
+    """Runs that the file has are not made again; a family's lines come together."""
     file, said = tmp_path / "market.csv", list[str]()
     first = run(GRID, tmp_path, file, said.append, {"small": build})
     assert {line.family for line in first} == {family.name for family in FAMILIES}
@@ -126,7 +126,7 @@ def test_a_layout_without_its_data_is_skipped_with_a_word(tmp_path: Path) -> Non
 def test_a_market_without_the_data_of_a_layout_fails_after_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
+    # "whatever is incomplete exits with its number, on every verb".
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
     words = ["market", "--layouts", "hospitals", "--seeds", "0", "--out", str(tmp_path / "market.csv")]
     result = CliRunner().invoke(app, words)

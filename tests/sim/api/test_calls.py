@@ -28,7 +28,7 @@ def small_summary(out: Path, **changes: Any) -> fk.SummaryResult:
 
 
 def test_owners_as_frames_give_rows_with_names_and_categories(tmp_path: Path) -> None:
-    # Issue 14, item 1: three owners as frames, with missing values and categories.
+    # Three owners as frames, with missing values and categories.
     run = small_summary(tmp_path / "run", test=people(30, 11), downstream=True)
     assert list(run.rows.columns) == ["age", "pressure", "smoker", "ill"]
     assert len(run.rows) == 12
@@ -79,7 +79,7 @@ def test_a_loaded_folder_equals_the_result_of_the_call(tmp_path: Path) -> None:
 def test_real_rows_get_noise_from_the_operating_system_and_no_baselines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 14: "real noise for real data never from a seeded generator".
+    # "real noise for real data never from a seeded generator".
     opened: list[InProcessMarket] = []
 
     def seen(*given: Any) -> InProcessMarket:

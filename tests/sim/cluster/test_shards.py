@@ -89,7 +89,7 @@ def every(nth: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_owners_in_shards_answer_as_in_one_process(protocol: str) -> None:
-    # Issue 15, item 1: "the same summary, ledgers and accesses bit for bit as in process"; a call that broke
+    # "the same summary, ledgers and accesses bit for bit as in process"; a call that broke
     # off "may or may not have been executed", and is sent again: exactly once is ours.
     local = open_market(SCHEMA, TABLES, SEEDS, 0)
     expected = record_transcript(summarize(local, protocol)), kept(local.stores())
@@ -107,7 +107,7 @@ def test_owners_in_shards_answer_as_in_one_process(protocol: str) -> None:
 
 
 def test_directives_to_a_shard_at_the_same_time_are_one_call() -> None:
-    # Issue 15, item 1: "directives batched per shard and exchange".
+    # "directives batched per shard and exchange".
     market = sharded()
     record = summarize(market.market, "ask-everyone")
     assert len(record.rounds) >= 6
@@ -118,7 +118,7 @@ def test_directives_to_a_shard_at_the_same_time_are_one_call() -> None:
 
 @pytest.mark.parametrize("protocol", ["clock", "cells"])
 def test_owners_of_a_lost_actor_leave_the_run(protocol: str) -> None:
-    # Issue 15, item 1: "a lost actor makes its owners leave the run as a dead host does".
+    # "a lost actor makes its owners leave the run as a dead host does".
     market = sharded()
     lost, last = market.actors[1], 3 if protocol == "clock" else 8
 
@@ -190,7 +190,7 @@ def test_shards_are_even_and_as_large_as_the_settings_say(count: int, least: int
 
 
 def test_an_actor_reads_the_files_of_its_own_owners_alone(tmp_path: Path) -> None:
-    # Issue 15, item 1: "rows loaded where the actor is (a path ... per owner, never through the driver)".
+    # "rows loaded where the actor is (a path ... per owner, never through the driver)".
     scenario = write_own_files(tmp_path, {"near": 8, "far": 9})
     settings = load_simulation(str(scenario))
     (tmp_path / "far.csv").write_text("nonsense")

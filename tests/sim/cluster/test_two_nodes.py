@@ -1,4 +1,4 @@
-"""Issue 15, item 1, on a real cluster: a Ray of two nodes on this machine, one of which is killed midway."""
+"""A Ray of two nodes on this machine, one of which is killed midway."""
 
 from __future__ import annotations
 

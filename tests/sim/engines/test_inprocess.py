@@ -39,7 +39,7 @@ def record_of(folder: Path, engine: str, *assignments: str) -> tuple[Path, dict[
 
 @pytest.mark.processes
 def test_owners_refuse_a_run_in_one_process_as_over_the_wire(tmp_path: Path) -> None:
-    # Issue 11, item 3: consent can be simulated in one process; the others go on, and the lines are the same.
+    # Consent can be simulated in one process; the others go on, and the lines are the same.
     # The owners that are left have limits: each engine draws the same rows.
     policies = [f"policies.{owner}.{policy}" for owner, (policy, _) in REFUSALS.items()]
     policies += ["policies.owner-5.most_rows_per_run=70", "policies.owner-6.most_rows=80"]

@@ -37,7 +37,7 @@ class SlowLaunch(SummaryLaunch):
 
 
 async def test_an_owner_that_is_slow_to_hear_the_farewell_has_not_failed(tmp_path: Path) -> None:
-    # Issue 15, item 2: of 10,000 owners in five processes one process failed, "the party was told to stop".
+    # Of 10,000 owners in five processes one process failed, "the party was told to stop".
     launch = SlowLaunch(synthetic_scenario(2), simulation(2, False), tmp_path, PlainProgress(io.StringIO()))
     await launch.run()
     assert launch.failed == 0

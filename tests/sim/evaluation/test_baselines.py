@@ -83,7 +83,7 @@ def test_only_the_baselines_that_are_named_run() -> None:
 
 
 def test_quick_baselines_ask_nobody_in_every_round() -> None:
-    # Issue 15, item 5: "Baselines that would cost more than the run are ... skipped by `--baselines`."
+    # "Baselines that would cost more than the run are ... skipped by `--baselines`."
     names = get_args(Baseline)
     asking = [name for name in ("greedy", "winner_only", "ask_everyone", "uniform") if _asks(name)]
     whole = simulation(TABLE, *names)

@@ -57,6 +57,6 @@ def test_float32_rows_give_a_summary_as_good() -> None:
 
 
 def test_more_rows_than_there_are_is_an_error_before_any_pick() -> None:
-    # Issue 2, item 7: p may exceed the rows there are (a clear error).
+    # P may exceed the rows there are (a clear error).
     with pytest.raises(NotEnoughRowsError, match="4 rows was asked for and there are 3"):
         exact_kernel_greedy(np.zeros((3, 1)), np.zeros((1, 1)), None, 4, GAMMA)

@@ -157,7 +157,7 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["winner_only", "ask_everyone"])
 def test_two_baselines_that_select_the_same_rows_are_one(name: Baseline, tmp_path: Path) -> None:
-    # Issue 13, item 10: they always showed the same MMD^2; what they differ in is the rows accessed.
+    # They always showed the same MMD^2; what they differ in is the rows accessed.
     both: dict[Baseline, BaselineResult] = {
         "winner_only": BaselineResult(GREEDY, P),
         "ask_everyone": BaselineResult(GREEDY, 3 * P),
@@ -172,7 +172,7 @@ def test_two_baselines_that_select_the_same_rows_are_one(name: Baseline, tmp_pat
 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
-    # Issue 2, Bad input: it stops, keeping what it has; no key is missing and nothing is NaN.
+    # It stops, keeping what it has; no key is missing and nothing is NaN.
     market = small_market({"a": table(9, 1)}, 4)
     mortal = market.owners["a"].open(make=Mortal)
     assert isinstance(mortal, Mortal)
@@ -192,7 +192,7 @@ def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
 
 @given(st.dictionaries(st.text(max_size=2), st.integers(0, 99), min_size=1))
 def test_payouts_are_shares_of_the_rows_sent(accessed: dict[str, int]) -> None:
-    # Issue 2, item 8: payouts to owners go by rows sent; nobody who sent nothing is paid.
+    # Payouts to owners go by rows sent; nobody who sent nothing is paid.
     paid = payouts(accessed)
     assert paid.keys() == accessed.keys()
     assert sum(paid.values()) == pytest.approx(1 if any(accessed.values()) else 0)

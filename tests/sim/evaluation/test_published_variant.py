@@ -53,7 +53,7 @@ def test_no_other_auction_is_given_the_claim(kind: str) -> None:
 
 @pytest.mark.parametrize("table", [{}, {"auction": {"kind": "privauction"}, "preset": "sound"}])
 def test_a_run_outside_the_papers_variant_has_no_published_claims(table: dict[str, Any]) -> None:
-    # Issue 14, item 9: "lines only where a paper's variant runs".
+    # "lines only where a paper's variant runs".
     assert published_variant(SummaryTable.model_validate({"p": 100, **table}), 2) == []
 
 

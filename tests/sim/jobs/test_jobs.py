@@ -56,7 +56,7 @@ def test_tasks_in_processes(tmp_path: Path) -> None:
 
 
 def test_tasks_as_an_array_of_jobs(tmp_path: Path) -> None:
-    # Issue 15, item 1: Slurm arrays through submitit, here by its executor of this machine.
+    # Slurm arrays through submitit, here by its executor of this machine.
     submitit = pytest.importorskip("submitit")
     work = [*tasks(1, 2), task_of("fail", fail, 3)]
     results = dict(submitted(work, submitit.LocalExecutor(folder=tmp_path), 0.1))
@@ -90,7 +90,7 @@ def found_by(result: Any) -> Any:
 
 
 def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:
-    # Issue 15, item 1: audit repetitions "on the same key and resume rules" as sweeps.
+    # Audit repetitions "on the same key and resume rules" as sweeps.
     place = ("--jobs", "2", "--out", str(tmp_path))
     first = audit(*place)
     assert found_by(first) == found_by(audit())

@@ -48,7 +48,7 @@ def test_what_takes_long_says_so_until_it_is_over() -> None:
 
 
 def test_a_terminal_shows_something_before_anything_is_imported(tmp_path: Path) -> None:
-    # Issue 14, item 5: "Something is on the screen within half a second": before imports, whatever they take.
+    # "Something is on the screen within half a second": before imports, whatever they take.
     master, slave = pty.openpty()
     command = [sys.executable, "-c", START, "runs", str(tmp_path)]
     with (tmp_path / "out").open("w") as out:
@@ -77,7 +77,7 @@ def test_a_folder_that_has_a_run_is_offered_again(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_leaves_its_folder_reusable(tmp_path: Path) -> None:
-    # Issue 16, item 10: "a failed or refused run leaves its folder reusable".
+    # "a failed or refused run leaves its folder reusable".
     out = tmp_path / "out"
     for code in (20, 20, 0):
         with ExitStack() as until:

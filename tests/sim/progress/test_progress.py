@@ -53,19 +53,19 @@ def test_plain_lines_come_about_every_tenth_of_the_run(p: int, lines: int) -> No
 
 
 def test_a_run_that_stops_early_says_how_far_it_came() -> None:
-    # Issue 2, item 10: ctrl-C leaves a readable partial run.
+    # Ctrl-C leaves a readable partial run.
     assert plain(100, 33)[-1] == "round 33/100: 132 points accessed"
     assert plain(100, 30)[-2:] == ["round 20/100: 80 points accessed", "round 30/100: 120 points accessed"]
     assert plain(100, 0) == ["5 owners are ready; 100 rounds follow."]
 
 
 def test_no_number_is_shown_that_the_end_will_not_confirm() -> None:
-    # Issue 13, item 2: the curator's estimate has the noise of g~ in it, "MMD^2 ~ 1.43" for a true .065.
+    # The curator's estimate has the noise of g~ in it, "MMD^2 ~ 1.43" for a true .065.
     assert not any("MMD" in line for line in plain(100, 100))
 
 
 def test_a_release_says_stages_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 16, item 10: every release shows stages, bars and time left.
+    # Every release shows stages, bars and time left.
     clock = iter([0.0, 2.0, 20.0, 30.0, 34.0, 35.0])
     monkeypatch.setattr("sim.progress.releases.time.monotonic", lambda: next(clock))
     stream = io.StringIO()
@@ -97,7 +97,7 @@ def test_the_bar_of_a_release_on_a_terminal() -> None:
 
 
 def test_the_live_bar_shows_round_and_points_in_80_columns() -> None:
-    # Issue 2, item 10: round and points accessed; notes above the bar, markup left alone.
+    # Round and points accessed; notes above the bar, markup left alone.
     stream = Terminal()
     progress = LiveProgress(Console(file=stream, width=80, force_terminal=True))
     progress.started(5, 200)

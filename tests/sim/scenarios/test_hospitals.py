@@ -13,7 +13,7 @@ from tests.sim.scenarios.contents import classes, data, same, tables
 
 
 def test_hospitals() -> None:
-    # Issue 2, item 9: four real hospitals as owners, one of them also the target.
+    # Four real hospitals as owners, one of them also the target.
     path = data("heart_disease_4hospitals.parquet")
     scenario = build_scenario(Hospitals(path=path), seed=0)
     sizes = {name: len(owner) for name, owner in scenario.owners.items()}

@@ -58,7 +58,7 @@ def test_mnist_layout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mnist.npz", "fashion_mnist.npz"])
 def test_mnist_itself(name: str) -> None:
-    # Issue 2, item 9: the same from an .npz path; 25 % of the test rows are D_v.
+    # The same from an .npz path; 25 % of the test rows are D_v.
     scenario = build_scenario(Mnist(path=data(name), rows=5000), seed=0)
     check_mnist(scenario, 5000)
     assert scenario.schema.width == 784

@@ -41,7 +41,7 @@ def csv_config(**changes: Any) -> Csv:
 
 
 def test_own_files(folder: Path) -> None:
-    # Issue 2, item 9: a user's own files through a public schema with bounds and categories; one is empty.
+    # A user's own files through a public schema with bounds and categories; one is empty.
     scenario = build_scenario(csv_config(test="test.csv", seeds="public.npz"), 0, folder)
     assert {name: len(owner) for name, owner in scenario.owners.items()} == {"north": 2, "south": 0}
     assert list(scenario.owners) == ["north", "south"]

@@ -47,7 +47,7 @@ def ages(scenario: Scenario) -> dict[str, list[float]]:
 
 
 def test_each_value_of_the_column_is_an_owner(folder: Path) -> None:
-    # Issue 13, item 11: "a table with a column of sites becomes owners".
+    # "a table with a column of sites becomes owners".
     scenario = built(folder)
     assert ages(scenario) == {"d-v": [1], "koeln": [60], "koln-sud": [80, 81], "koln-sud-2": [50, 70]}
     labels = scenario.owners["koln-sud-2"].labels

@@ -46,7 +46,7 @@ GRID = {"owners": (2, 3), "p": (4, TOO_MANY)}
 
 
 def test_one_row_a_run_and_failures_among_them(swept: SweepResult) -> None:
-    # Issue 13, item 12: "one row a run"; the run that failed does not stop the others.
+    # "one row a run"; the run that failed does not stop the others.
     assert [(row["set.owners"], row["set.p"], row["seed"], row["code"]) for row in swept.rows] == [
         (owners, p, seed, 20 if p == TOO_MANY else 0)
         for seed in (0, 1)
@@ -71,7 +71,7 @@ def test_a_row_has_the_numbers_of_the_same_run_alone(swept: SweepResult) -> None
 
 
 def test_a_second_call_runs_what_is_missing(swept: SweepResult, tmp_path: Path) -> None:
-    # Issue 13, item 12: "resumes what is missing"; a run without numbers is tried again.
+    # "resumes what is missing"; a run without numbers is tried again.
     shutil.copy(swept.table, tmp_path)
     steps: list[SweepStep] = []
     grown = settings(tmp_path, grid=GRID | {"p": (4, 6)}, seeds=(0, 1))
@@ -97,7 +97,7 @@ def test_the_page_shows_each_axis_and_loads_nothing(swept: SweepResult) -> None:
 
 
 def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
-    # Issue 13, item 12: ctrl-C in the middle; the next call runs the rest.
+    # Ctrl-C in the middle; the next call runs the rest.
     def interrupt(step: SweepStep) -> None:
         if step.run:
             raise KeyboardInterrupt
