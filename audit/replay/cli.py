@@ -56,8 +56,8 @@ def replay_runs(
             results.append(result := replay_case(case, quick, seed, number))
             for finding in result.found:
                 out.print(
-                    f"UNDECLARED {case.name}: {finding.what}, {finding.protected} towards {finding.observer}: "
-                    f"{finding.line}",
+                    f"UNDECLARED {case.name}: {finding.what}, "
+                    f"{finding.protected} towards {finding.observer}: {finding.line}",
                     markup=False,
                     soft_wrap=True,
                 )

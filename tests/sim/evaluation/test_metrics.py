@@ -115,7 +115,7 @@ def test_metrics_have_the_keys_of_the_design_and_ours(protocol: str, tmp_path: P
 
 @pytest.mark.parametrize("share", ["embedding", "rows"])
 def test_the_numbers_add_up(share: str, tmp_path: Path) -> None:
-    # Issue 2, item 8, and DESIGN.md, Words: rho = points accessed / (p + |D_v|).
+    # DESIGN.md, Words: rho = points accessed / (p + |D_v|).
     metrics, record = metrics_of(tmp_path, small_market(owners(9, 4), 4), share=share, preset="published")
     points, counts = metrics["points_accessed"], record.accessed_by_owner()
     sent = len(record.accesses)

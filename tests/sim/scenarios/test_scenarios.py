@@ -167,13 +167,13 @@ BAD_SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", BAD_SETTINGS)
 def test_wrong_settings_are_refused(case: str) -> None:
-    # Issue 2, "Bad input": unknown keys in a TOML file end in one clear line with cause and remedy.
+    # Unknown keys in a TOML file end in one clear line with cause and remedy.
     with pytest.raises(ConfigError, match=r"file\.toml"):
         validate(File, {"scenario": BAD_SETTINGS[case]}, "file.toml")
 
 
 def test_more_seeds_than_rows() -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy.
+    # One clear line with cause and remedy.
     with pytest.raises(ConfigError, match=r"scenario\.seeds asks for 5000 rows"):
         build_scenario(Digits(seeds=5000), seed=0)
     assert draw(np.arange(4), 4, "rows", generator(0, "draw")).tolist() == [0, 1, 2, 3]
