@@ -92,14 +92,14 @@ class MortalStore:
         self._process.tick()
 
     def _fail(self) -> None:
-        """Fail in the place of the commit, where that is due."""
+        """Fail in place of the commit, if such a fault is due."""
         if (fault := self._process.fate.take("full", "doubt")) is not None:
             if fault.kind == "doubt":
                 self._disk.doubt()
             raise StoreError("the disk is full, or fails", "Make room.")
 
     def _alone(self, write: Callable[..., Any]) -> Callable[..., Any]:
-        """A write that is a transaction where it stands alone."""
+        """Make a write method a transaction of its own when called outside one."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             if self._within:
@@ -129,7 +129,7 @@ class MortalStore:
 
 
 class MortalRecords(RecordFolder):
-    """Records of a process that may die around one, or have one system call of it fail."""
+    """Records of a process that may die while it writes one, or whose system call may fail."""
 
     def __init__(self, process: Process, directory: Path) -> None:
         super().__init__(directory)
@@ -156,7 +156,7 @@ class MortalRecords(RecordFolder):
 
 @contextlib.contextmanager
 def failing(number: int) -> Iterator[None]:
-    """Let the n-th of the system calls that make files fail, from 0; no other task runs meanwhile."""
+    """Let the n-th system call that writes files fail, from 0; no other task runs meanwhile."""
     count, before = 0, {name: getattr(os, name) for name in ("open", "fsync", "replace", "rename", "mkdir")}
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -62,7 +62,7 @@ Say = Callable[[str, str], None]
 
 
 class Teller(StatusReporter):
-    """Reports of a party, into the story."""
+    """Writes a party's reports into the story."""
 
     def __init__(self, party: str, say: Say) -> None:
         super().__init__(party, supervised=False)
@@ -75,7 +75,7 @@ class Teller(StatusReporter):
 
 
 class Liar(RunManager):
-    """Runs of an owner, of which one answer is a lie, now and then."""
+    """Runs of an owner that lies when a lie is due."""
 
     def __init__(self, *arguments: Any, process: Process) -> None:
         super().__init__(*arguments)
@@ -91,7 +91,7 @@ class Liar(RunManager):
 
 
 def lie(answer: Answer, which: int) -> Answer:
-    """Make another answer of one."""
+    """Turn an answer into a lie."""
     match answer:
         case Accepted(rows):
             return Accepted((rows + 3, 2**60, 0)[which % 3])
@@ -115,7 +115,7 @@ def lie(answer: Answer, which: int) -> Answer:
 async def curate(
     world: SimulatedWorld, folder: Path, store: Store, network: SimulatedNetwork, process: Process, say: Say
 ) -> None:
-    """Be the curator until told to stop."""
+    """Run the curator until it is told to stop."""
     case = world.case
     directory = folder / "curator"
     settings = CuratorSettings(
@@ -156,7 +156,7 @@ async def curate(
 
 
 def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
-    """Randomness of a party: in a world whose bits are not compared, other noise in each life.
+    """Randomness of a party; other noise in each life, if the world's bits are not compared.
 
     A process that draws again what was drawn, in place of what its journal has, is found by that.
     """
@@ -166,7 +166,7 @@ def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
 async def own(
     world: SimulatedWorld, name: str, store: Store, network: SimulatedNetwork, process: Process, say: Say
 ) -> None:
-    """Be an owner until told to stop, or refused."""
+    """Run an owner until it is told to stop, or refused."""
     party = OwnerParty(
         name=name,
         table=world.owners[name],

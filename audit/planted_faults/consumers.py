@@ -87,7 +87,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(
             consumer.gate.ConsumerGate,
             "_write",
-            lambda before, self, *arguments: before(self, *(each for each in arguments if each != OWNERS)),
+            lambda before, self, *arguments: before(self, *(value for value in arguments if value != OWNERS)),
         ),
     ),
     "no line of g~ at all": PlantedFault(
@@ -135,7 +135,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(
             consumer.summary.party.ConsumerParty,
             "offer",
-            lambda before, self, kept, plan: consumer.summary.offers.make_offer(
+            lambda before, self, request, plan: consumer.summary.offers.make_offer(
                 plan,
                 self.request,
                 self.schema,
