@@ -1,4 +1,4 @@
-"""Arguments of several verbs: a scenario, whose names the tab key completes, and where tasks are done."""
+"""Command-line arguments that several verbs share: the scenario and the place where tasks run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.shipped import shipped
 
 
 class ComparedWith(StrEnum):
-    """Baselines that a run is compared with, of those that its settings name."""
+    """Choice among the baselines that a run's settings name."""
 
     QUICK = "quick"
     NONE = "none"

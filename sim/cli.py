@@ -1,4 +1,4 @@
-"""`fedkme sim` and `fedkme report`; what a verb does is imported when it runs, not for its help."""
+"""`fedkme sim`, `fedkme report` and `fedkme runs`. A verb imports its work when it runs, not for its help."""
 
 from __future__ import annotations
 
@@ -36,21 +36,23 @@ def run(
             help="processes, inprocess or ray.", autocompletion=lambda: ["processes", "inprocess", "ray"]
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run; default runs/NAME-N.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
     ] = None,
     baselines: Annotated[
         ComparedWith | None,
-        typer.Option(help="quick: none that asks every owner in every round; none: no baseline."),
+        typer.Option(
+            help="quick: leave out baselines that ask every owner in every round; none: no baseline."
+        ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a summary over owners, a curator and a consumer; compare it with baselines; report.
+    """Run a summary over owners, a curator and a consumer; compare it with baselines; write a report.
 
-    A run that stopped early keeps what it has, prints it, and exits with the number of what stopped it.
+    A run that stopped early keeps and prints its partial results, and exits with the error's number.
     """
     from sim.config import compared_with, load_simulation
     from sim.progress import Progress, alive
@@ -62,9 +64,9 @@ def run(
     settings = load_simulation(scenario, [*chosen, *(assignments or [])])
     progress = Progress(sys.stderr)
     if baselines is not None:
-        asked, settings = settings.baselines, compared_with(settings, baselines)
-        left = ", ".join(name for name in asked if name not in settings.baselines)
-        progress.note(f"left out by --baselines {baselines.value}: {left or 'nothing'}")
+        names, settings = settings.baselines, compared_with(settings, baselines)
+        omitted = ", ".join(name for name in names if name not in settings.baselines)
+        progress.note(f"left out by --baselines {baselines.value}: {omitted or 'nothing'}")
     with page_of() if watch else contextlib.nullcontext() as page:
         with alive(progress.note):
             directory, metrics = simulate(settings, out, progress, watch=page)
@@ -95,13 +97,13 @@ app.verb(
 )
 def report(
     directory: Annotated[
-        Path, typer.Argument(help="The folder of a run; CONSUMER.toml, for what that consumer received.")
+        Path, typer.Argument(help="The folder of a run, or the CONSUMER.toml of a deployed consumer.")
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Write report.html from what a run left, or from what a consumer of a deployment received.
+    """Write report.html from a run's folder, or from the results of a deployed consumer.
 
-    Of a release, whatever is missing of its rows, card and figures is made of the released numbers before.
+    A release's missing rows, card and figures are first made from its released numbers.
     """
     from fedkme.ledgers.figures import check_stated
     from sim.releases import complete_release, has_numbers
@@ -136,21 +138,21 @@ def _of_consumer(config: Path) -> Path:
     json="a list of objects: directory, ended, status, what, owners, rows, accessed, mmd2, verdict, ...",
 )
 def runs(
-    folder: Annotated[Path, typer.Argument(help="The folder that has the runs' folders.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs' folders.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """List the simulations of a folder, the newest last: what ran, how it ended, what it reached."""
+    """List the simulations of a folder, the newest last, with their settings, status and quality."""
     from sim.report.runs import past_runs, table_of
 
     if folder != Path("runs") and not folder.is_dir():
-        raise ConfigError(f"there is no folder {folder}", "Name the folder that has the runs' folders.")
-    found = past_runs(folder)
+        raise ConfigError(f"there is no folder {folder}", "Name the folder that holds the runs' folders.")
+    rows = past_runs(folder)
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(rows)
+    elif rows:
         screen = console()
         if not screen.is_terminal:
-            screen.width = 10_000  # a pipe has no width: each run is one line, its names whole
-        screen.print(table_of(found))
+            screen.width = 10_000  # a pipe has no width: print each run on one line, with whole names
+        screen.print(table_of(rows))
     else:
         typer.echo(f"{folder} has no simulation that ended; `fedkme sim run digits` makes one")

@@ -1,4 +1,4 @@
-"""Settings of a simulation: a scenario, a summary, how to run it."""
+"""Settings of a simulation: its scenario, its summary, and how to run both."""
 
 from __future__ import annotations
 
@@ -33,34 +33,36 @@ Baseline = Literal[
 
 
 class SummaryTable(SummarySettings, RequestSettings):
-    """The [summary] table: what the curator and the consumer decide, in one place."""
+    """The [summary] table: the settings of the curator and of the consumer in one place."""
 
     def curator_part(self) -> SummarySettings:
-        """Settings that the curator's configuration has."""
+        """Settings that belong into the curator's configuration."""
         return SummarySettings(**{name: getattr(self, name) for name in SummarySettings.model_fields})
 
     def consumer_part(self) -> RequestSettings:
-        """Settings that the consumer's configuration has."""
+        """Settings that belong into the consumer's configuration."""
         return RequestSettings(**{name: getattr(self, name) for name in RequestSettings.model_fields})
 
 
 class ClusterSettings(Settings):
-    """The [cluster] table: which cluster, and how owners are spread over it."""
+    """The [cluster] table: the cluster's address, and how owners are spread over its actors."""
 
     address: str | None = None
-    """`HOST:PORT` of a Ray cluster, or `ray://HOST:PORT` from outside of it; none: the one of RAY_ADDRESS or
-    of this machine, else one that is started for the run."""
+    """`HOST:PORT` of a Ray cluster, or `ray://HOST:PORT` from outside the cluster. None: the cluster of
+    RAY_ADDRESS or of this machine; without such a cluster, one is started for the run."""
     owners_per_actor: int = Field(100, ge=1)
-    """Owners that an actor has at least, if there are so many; more make fewer processes and calls."""
+    """Least number of owners in an actor, if there are as many. More owners an actor make fewer processes
+    and calls."""
 
 
 class LaunchSettings(Settings):
-    """Settings of any simulation: a scenario, and how its parties are run."""
+    """Settings of any simulation: its scenario, and how to run the parties."""
 
     scenario: ScenarioConfig
     """Rows of every party."""
     name: str = Field("", pattern="^[^/]*$")
-    """Name of the scenario in outputs. Default: its file's, or its folder's where that is `scenario.toml`."""
+    """Name of the scenario in outputs. Default: the name of its file, or of the file's folder where the file
+    is `scenario.toml`."""
     engine: Engine = "processes"
     """`processes`: real parties over loopback gRPC. `inprocess`: the same parties in one process. `ray`: the
     curator in this process, owners in actors of a cluster (docs/scaling.md)."""
@@ -69,13 +71,13 @@ class LaunchSettings(Settings):
     seed: int = Field(0, ge=0)
     """Seed of everything random in the simulation."""
     noise: Literal["seeded", "secure"] = "seeded"
-    """`seeded`: parties' noise follows from `seed`, repeats and protects nobody. `secure`: it comes from the
-    operating system, as in a deployment: for rows that are somebody's. Then nothing is compared with owners'
-    rows without noise: no baselines, no utility of a release."""
+    """`seeded`: parties' noise follows from `seed`; it repeats and protects nobody. `secure`: noise comes
+    from the operating system, as in a deployment; take it for rows of real people. With `secure` nothing is
+    compared with owners' rows without noise: there are no baselines and no utility of a release."""
     tls: bool = True
     """Mutual TLS between the processes, with an authority made for the run."""
     policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
-    """`[policy]` of owners by name; `all` for those that are not named."""
+    """`[policy]` of owners by name; `all` is for owners that are not named."""
     connect_s: float = Field(60.0, gt=0)
     """Time to wait for the parties to come up."""
     progress_s: float = Field(60.0, gt=0)
@@ -83,7 +85,7 @@ class LaunchSettings(Settings):
 
     @property
     def title(self) -> str:
-        """Name of the scenario; where a program brought its rows, their kind."""
+        """Name of the scenario, or its kind where a program gave the rows."""
         return self.name or self.scenario.kind
 
     @property
@@ -97,17 +99,18 @@ class SimulationSettings(LaunchSettings):
 
     summary: SummaryTable
     security: SecuritySettings | None = None
-    """Secure aggregation of owners' sums, of which a summary by cells makes its code book; none: by trust."""
+    """Secure aggregation of the owners' sums from which a summary by cells makes its code book. None: the
+    curator is trusted with each owner's sums."""
     baselines: tuple[Baseline, ...] = (
         *("greedy", "exact_greedy", "uniform", "uniform_pruned", "uniform_5p_pruned"),
         *("winner_only", "ask_everyone", "uniform_weighted"),
     )
     """Baselines to compare the summary with."""
     downstream: bool = True
-    """Train models on the summary and on each baseline, where there are labels."""
+    """Train models on the summary and on each baseline, if the rows have labels."""
 
     def chosen(self, record: Mapping[str, Any]) -> Self:
-        """Settings of the run that a record tells of, with its plan's choice made."""
+        """Settings of the run in a record, with the choice of its plan filled in."""
         if (plan := record.get("plan")) is None:
             return self
         choice = SummaryChoice(**{**plan, "relative_mmd2": tuple(plan["relative_mmd2"])})
@@ -119,34 +122,35 @@ EVERY_ROUND: tuple[Baseline, ...] = ("greedy", "winner_only", "ask_everyone")
 
 
 def compared_with(settings: SimulationSettings, baselines: ComparedWith) -> SimulationSettings:
-    """Leave out all baselines, or those that ask every owner in every round."""
+    """Leave out all baselines, or the baselines that ask every owner in every round."""
     quick = baselines is ComparedWith.QUICK
-    kept = tuple(name for name in settings.baselines if quick and name not in EVERY_ROUND)
-    return settings.model_copy(update={"baselines": kept})
+    remaining = tuple(name for name in settings.baselines if quick and name not in EVERY_ROUND)
+    return settings.model_copy(update={"baselines": remaining})
 
 
 def load_simulation(scenario: str, assignments: Sequence[str] = ()) -> SimulationSettings:
-    """Settings of a shipped scenario or a file, with `--set` applied and its files spelled out.
+    """Load the settings of a shipped scenario or a file, apply `--set` and make its paths absolute.
 
-    Relative paths start at the folder of a user's own scenario, and at the current folder for a shipped one.
+    Relative paths start at the folder of a user's own scenario, and at the current folder for a shipped
+    scenario.
 
     Raises:
         ConfigError: no such scenario, or a key or value is wrong.
     """
     path = find_scenario(scenario)
     values = load_toml(path)
-    values.pop("release", None)  # what suits `fedkme release`
+    values.pop("release", None)  # keys for `fedkme release` alone
     settings = simulation_of(values, assignments, path.name)
     return settings.model_copy(update=placed(settings, path, scenario))
 
 
 def placed(settings: LaunchSettings, path: Path, given: str) -> dict[str, Any]:
-    """Spell out what settings leave to the place of their file: the scenario's name, and where its files are.
+    """Fill in the settings that depend on the place of their file: the scenario's name and its files' paths.
 
     Args:
-        settings: of the file.
-        path: of it.
-        given: what was asked for, a shipped scenario's name or this path.
+        settings: read from the file.
+        path: of the file.
+        given: the user's words for the scenario: its shipped name, or this path.
     """
     file = path.absolute()
     name = settings.name or (file.parent.name if file.stem == "scenario" else file.stem)
@@ -154,12 +158,12 @@ def placed(settings: LaunchSettings, path: Path, given: str) -> dict[str, Any]:
 
 
 def folder_of(path: Path, given: str) -> Path | None:
-    """Folder in which paths of a scenario's file start; None of a shipped one: the current folder."""
+    """Folder in which a scenario file's paths start; None for a shipped scenario: the current folder."""
     return path.parent if path == Path(given) else None
 
 
 def simulation_of(values: dict[str, Any], assignments: Sequence[str], source: str) -> SimulationSettings:
-    """Settings of plain values with `--set` applied; `source` says in an error whose they are.
+    """Settings from plain values with `--set` applied; errors name `source`.
 
     Raises:
         ConfigError: a key or value is wrong.
@@ -169,9 +173,9 @@ def simulation_of(values: dict[str, Any], assignments: Sequence[str], source: st
 
 
 def _placed(assignment: str) -> str:
-    """Spell out a key of a table: `protocol` is `summary.protocol`, `owners` is `scenario.owners`.
+    """Expand a key to its table: `protocol` to `summary.protocol`, `owners` to `scenario.owners`.
 
-    A key that both [summary] and [scenario] may have, such as `target`, is that of [summary].
+    A key that both [summary] and [scenario] have, such as `target`, belongs to [summary].
     """
     first = assignment.partition("=")[0].strip().split(".")[0]
     if first in SimulationSettings.model_fields:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a simulation lasts, and work that runs wherever it is called from."""
+"""Ctrl-C and SIGTERM during a simulation, and a way to run async work from any thread or notebook."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Result = TypeVar("Result")
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM while a simulation lasts: what goes on ends in order, what was done is written down.
+    """Handles Ctrl-C and SIGTERM: the work ends in order and its partial results are written.
 
-    One is enough; a second one, in a hurry, does not disturb the order. Python handles signals in the main
-    thread alone: in another one nothing is interrupted.
+    One signal is enough; a second signal does not disturb the order. Python handles signals in the main
+    thread alone: in another thread nothing is interrupted.
     """
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class Interrupts:
             signal.signal(number, handler)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run some work to its end; in a thread of its own where a loop runs in this one, as in notebooks.
+        """Run some work to its end; in a thread of its own if a loop runs in this thread, as in notebooks.
 
         Raises:
-            InterruptedRunError: it was told to stop, or somebody said so before.
+            InterruptedRunError: a signal told the work to stop, before or during it.
         """
         if not _loop_runs():
             return asyncio.run(self._main(work))
-        context = contextvars.copy_context()  # by which a notebook knows the cell that is printing
+        context = contextvars.copy_context()  # tells a notebook which cell prints
         with ThreadPoolExecutor(1, "fedkme") as thread:
             return thread.submit(context.run, asyncio.run, self._main(work)).result()
 
@@ -61,13 +61,13 @@ class Interrupts:
             if not self._told:
                 raise
             raise InterruptedRunError(
-                "the run was interrupted", "What was done so far is kept in the run's folder."
+                "the run was interrupted", "The partial results are in the run's folder."
             ) from None
         finally:
             self._cancel = None
 
     def _hear(self, *_: object) -> None:
-        first, self._told = not self._told, True  # before the work, in another thread, can look
+        first, self._told = not self._told, True  # set before the work, in another thread, can look
         if first and self._cancel is not None:
             self._cancel()
 

@@ -1,4 +1,4 @@
-"""Owners of a simulation whose curator is in this process: here with it, or in actors of a cluster."""
+"""Parties of a simulation whose curator is in this process; owners are here or in actors of a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def opened(
     """Open the parties of a scenario by the engine of its settings.
 
     Yields:
-        them.
+        The parties.
 
     Raises:
         FedkmeError: there is no cluster, or its nodes do not have the rows.

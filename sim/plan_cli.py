@@ -1,4 +1,4 @@
-"""`fedkme plan`: which protocol to take, before anybody computes anything."""
+"""`fedkme plan`: advice on the protocol to take, before any run."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def plan(
         float | None, typer.Option("--max-access", min=1, help="Rows accessed over p, at most.")
     ] = None,
     pruning: Annotated[
-        bool, typer.Option("--pruning/--no-pruning", help="May somebody with D_v see more rows than p?")
+        bool, typer.Option("--pruning/--no-pruning", help="May the party with D_v see more rows than p?")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate MMD^2 and rows accessed of every protocol from sizes and budgets, never from rows."""
+    """Estimate every protocol's MMD^2 and rows accessed from sizes and budgets, never from rows."""
     settings = load_simulation(scenario, assignments or [])
     parties = build_scenario(settings.scenario, settings.seed)
     check_target(parties)
     facts = facts_of(parties, settings.summary)
-    found = make_plan(facts, most, pruning)
+    advice = make_plan(facts, most, pruning)
     asks = words_of_asks(settings.summary.privacy, settings.summary.asks)
     if as_json:
-        print_json({**found.to_json(), "asks": asks})
+        print_json({**advice.to_json(), "asks": asks})
     else:
-        show(found, asks, console())
+        show(advice, asks, console())
 
 
 def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
-    """The sizes of a scenario and the public settings of its summary; reads `len` of tables and no row."""
+    """Public facts for a plan: sizes of a scenario and settings of its summary; reads no row."""
     kernel = summary.kernel.gamma
     public = domain_gamma(scenario.schema.mean_squared_distance) if kernel == "domain" else kernel
     gamma = public if isinstance(public, float) else None
@@ -64,9 +64,9 @@ def facts_of(scenario: Scenario, summary: SummaryTable) -> PublicFacts:
     )
 
 
-def show(found: Recommendation, asks: str, console: Console) -> None:
-    """The table, the recommendation, what it cannot know, and what asking again costs."""
-    facts = found.facts
+def show(advice: Recommendation, asks: str, console: Console) -> None:
+    """Print the estimates, the recommendation, its cautions, and the cost of asking again."""
+    facts = advice.facts
     console.print(
         f"m = {facts.validation_rows}, {facts.owners} owners of {facts.owner_rows[0]} to "
         f"{facts.owner_rows[-1]} rows, p = {facts.rows}, epsilon {facts.epsilon:g} at delta {facts.delta:g}, "
@@ -76,13 +76,13 @@ def show(found: Recommendation, asks: str, console: Console) -> None:
     table = Table(
         box=None,
         pad_edge=False,
-        caption="MMD^2 to D_v, weights allowed, over that of p uniform rows alike; likely range in brackets",
+        caption="MMD^2 to D_v with weights, relative to p weighted uniform rows; likely range in brackets",
     )
     for column in ("protocol", "MMD^2", "", "rows accessed", "proven", "concern"):
         number = column in ("MMD^2", "rows accessed")
         table.add_column(column, justify="right" if number else "left", no_wrap=column != "concern")
-    for estimate in found.estimates:
-        mark = "bold" if estimate.name == found.recommended else None
+    for estimate in advice.estimates:
+        mark = "bold" if estimate.name == advice.recommended else None
         table.add_row(
             estimate.name,
             f"{estimate.mmd2:.2g}",
@@ -93,7 +93,7 @@ def show(found: Recommendation, asks: str, console: Console) -> None:
             style=mark,
         )
     console.print(table)
-    settings = next(e.settings for e in found.estimates if e.name == found.recommended)
-    console.print(f"take {found.recommended} ({settings}): {found.reason}", highlight=False)
-    for caution in [*found.cautions, asks]:
+    settings = next(e.settings for e in advice.estimates if e.name == advice.recommended)
+    console.print(f"take {advice.recommended} ({settings}): {advice.reason}", highlight=False)
+    for caution in [*advice.cautions, asks]:
         console.print(f"- {caution}", highlight=False)

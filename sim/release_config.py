@@ -1,4 +1,4 @@
-"""Settings of a simulated release: a scenario, a method, how to run it."""
+"""Settings of a simulated release: its scenario, its method, and how to run the parties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim.scenarios.base import anchored
 
 
 class ReleaseSimulation(LaunchSettings):
-    """Settings of `fedkme release`; release.toml of the run's folder repeats it."""
+    """Settings of `fedkme release`; release.toml in the run's folder repeats the run."""
 
     release: AnyRelease
     """The method and its settings: the consumer's part."""
@@ -28,10 +28,10 @@ class ReleaseSimulation(LaunchSettings):
 
 
 def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) -> ReleaseSimulation:
-    """Settings of a method on a shipped scenario or a file, with `--set` applied and files spelled out.
+    """Load the settings of a method on a shipped scenario or a file, apply `--set`, make paths absolute.
 
-    A scenario may say in [release.METHOD] what suits it; its [summary] is not used. A file of points is named
-    from the folder of the scenario's file, or from here.
+    A scenario may have keys for a method in [release.METHOD]; its [summary] is not used. The path of a file
+    of points starts at the folder of the scenario's file, or at the current folder for a shipped scenario.
 
     Raises:
         ConfigError: no such scenario, or a key or value is wrong.
@@ -60,7 +60,7 @@ def load_release(method: str, scenario: str, assignments: Sequence[str] = ()) ->
 
 
 def release_of(values: dict[str, Any], assignments: Sequence[str], source: str) -> ReleaseSimulation:
-    """Settings of plain values with `--set` applied; `source` says in an error whose they are.
+    """Settings from plain values with `--set` applied; errors name `source`.
 
     Raises:
         ConfigError: a key or value is wrong.
@@ -72,10 +72,10 @@ def release_of(values: dict[str, Any], assignments: Sequence[str], source: str) 
 def load_planned(
     scenario: str, assignments: Sequence[str], task: Task
 ) -> tuple[ReleaseSimulation, Scenario, ReleasePlan]:
-    """Settings of the method that `auto` takes on a shipped scenario or a file, the rows, and why.
+    """Settings of the method that `auto` takes on a shipped scenario or a file, the rows, and the plan.
 
     Raises:
-        ConfigError: as of `load_release`.
+        ConfigError: see `load_release`.
         DataError: rows do not fit the schema.
     """
     path = find_scenario(scenario)
@@ -89,7 +89,7 @@ def load_planned(
 def plan_for(
     values: Mapping[str, Any], assignments: Sequence[str], parties: Scenario, task: Task
 ) -> ReleasePlan:
-    """The plan of a release of these parties' rows; keys that only some methods have play no part.
+    """Plan a release of these parties' rows; ignores keys that only some methods have.
 
     Raises:
         ConfigError: a key or value is wrong.
@@ -110,18 +110,20 @@ def plan_for(
 
 
 def _drafted(values: Mapping[str, Any], assignments: Sequence[str], source: str) -> ReleaseSimulation:
-    """Settings as far as every method has them."""
+    """Settings with only the keys that every method has."""
     common = [f"release.{key}" for key in ReleaseSettings.model_fields]
     placed = [_placed(assignment) for assignment in assignments]
     shared = [
-        each for each in placed if not each.startswith("release.") or each.partition("=")[0].strip() in common
+        change
+        for change in placed
+        if not change.startswith("release.") or change.partition("=")[0].strip() in common
     ]
     release = {**values.get("release", {}), "kind": "moments"}
     return release_of({**values, "release": release}, shared, source)
 
 
 def _anchored(release: AnyRelease, base: Path | None) -> AnyRelease:
-    """Make the path of points absolute, so that it is the same for every process."""
+    """Make the path of points absolute, so that every process opens the same file."""
     if not isinstance(release, Balog1Settings) or not isinstance(release.z, FilePoints):
         return release
     path = ((base or Path()) / release.z.path).absolute()
@@ -129,6 +131,6 @@ def _anchored(release: AnyRelease, base: Path | None) -> AnyRelease:
 
 
 def _placed(assignment: str) -> str:
-    """`rows=500` is short for `release.rows=500`; keys of the simulation and their tables are as they are."""
+    """Expand `rows=500` to `release.rows=500`; keys of the simulation itself stay as they are."""
     first = assignment.partition("=")[0].strip().split(".")[0]
     return assignment if first in ReleaseSimulation.model_fields else f"release.{assignment}"

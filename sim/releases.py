@@ -32,7 +32,7 @@ from fedkme.releases.settings import read_points
 from fedkme.tables.files import load_table
 from fedkme.tables.table import joined
 from sim.config import plain
-from sim.engines.children import Event as Said
+from sim.engines.children import Event
 from sim.engines.inprocess import InProcessMarket, KeptRecords, release_in_process
 from sim.engines.processes import Folders, Launch
 from sim.engines.run_folder import (
@@ -72,18 +72,18 @@ def simulate_release(
 
     Args:
         settings: of the run.
-        out: its folder, new or empty.
+        out: folder of the run, new or empty.
         shown: follows the run.
-        scenario: rows of a program that calls; by default those that the settings name.
-        plan: by which the method was chosen; None where somebody named it.
-        watch: what a page shows of it.
+        scenario: rows of a calling program; default: the rows that the settings name.
+        plan: reason for the method; None where the user named the method.
+        watch: state for the run's page.
 
     Returns:
         The run's folder and its metrics.
 
     Raises:
-        InterruptedRunError: ctrl-C; the folder holds what there is, with a report.
-        FedkmeError: the run failed; whatever there was of it is in the folder, with a report.
+        InterruptedRunError: ctrl-C; the folder holds the partial results, with a report.
+        FedkmeError: the run failed; its partial results are in the folder, with a report.
     """
     with contextlib.ExitStack() as until, Interrupts() as interrupts:
         started = time.monotonic()
@@ -91,12 +91,12 @@ def simulate_release(
         if plan is not None:
             shown.note(plan.line)
         settings = _with_seed(settings)
-        asked = read_points(settings.release, scenario.schema, Path())
-        make_method(asked, scenario.schema, scenario.seeds, asked.seed or 0)  # what is wrong is said now
+        release = read_points(settings.release, scenario.schema, Path())
+        make_method(release, scenario.schema, scenario.seeds, release.seed or 0)  # refuses wrong settings now
         warn_of_large(settings, shown.warn)
         if scenario.test.labels is not None and len(scenario.test) and not can_train():
-            shown.warn("no models will be trained on the rows: that takes pip install 'fedkme[sim]'")
-        if out is not None and _is_left(out, settings):
+            shown.warn("no models will be trained on the rows: training takes pip install 'fedkme[sim]'")
+        if out is not None and _lacks_derived_files(out, settings):
             return out, complete_release(out, shown.warn, scenario)
         directory = make_run_directory(out, f"{settings.release.kind}-{settings.title}", until)
         (directory / SETTINGS).write_text(dump_toml(plain(settings)), encoding="utf-8")
@@ -106,10 +106,10 @@ def simulate_release(
             work = ReleaseLaunch(scenario, settings, directory, shown, watch).run()
         else:
             work = _in_process(scenario, settings, directory, shown, watch, steps)
-        held = "The run is over; its rows are held against the owners'."
-        record, failure = carried_out(interrupts, work, directory, shown.close, watch, held)
+        next_step = "The run is over; its rows are compared with the owners'."
+        record, failure = carried_out(interrupts, work, directory, shown.close, watch, next_step)
         if record["files"]:
-            shown.note("the release is made; it is held against the owners' rows")
+            shown.note("the release is made; it is compared with the owners' rows")
         figures = {"timing": {"total_s": time.monotonic() - started}}
         if plan is not None:
             figures["plan"] = plan.to_json()
@@ -121,8 +121,8 @@ def simulate_release(
     return directory, metrics
 
 
-def _is_left(directory: Path, settings: ReleaseSimulation) -> bool:
-    """Check whether a folder has the numbers of this very release, and not all that follows from them."""
+def _lacks_derived_files(directory: Path, settings: ReleaseSimulation) -> bool:
+    """Check whether a folder has the numbers of this very release, but not every file derived from them."""
     path = directory / SETTINGS
     if not path.exists() or path.read_text(encoding="utf-8") != dump_toml(plain(settings)):
         return False
@@ -135,7 +135,7 @@ def has_numbers(directory: Path) -> bool:
 
 
 def _is_complete(directory: Path) -> bool:
-    """Check whether nothing that follows from the released numbers of a folder is missing."""
+    """Check whether a folder has every file that is derived from its released numbers."""
     if not (directory / RECORD).exists():
         return any(directory.glob("*.card.json")) and any(directory.glob("*.csv"))
     record, metrics = read_object(directory / RECORD), directory / METRICS
@@ -146,12 +146,12 @@ def _is_complete(directory: Path) -> bool:
 def complete_release(
     directory: Path, warn: Callable[[str], None], scenario: Scenario | None = None
 ) -> dict[str, Any]:
-    """Make again what is missing of a release whose numbers are in a folder; nobody is asked for anything.
+    """Make the missing files of a release from the numbers in its folder; no party is asked.
 
     Args:
-        directory: of a simulation, also of one that was killed, or a consumer's output.
-        warn: hears of what cannot be made this time either, one line each.
-        scenario: parties of the simulation; by default those that its settings name.
+        directory: of a simulation, even a killed simulation, or a consumer's output.
+        warn: gets a line for each file that cannot be made this time either.
+        scenario: parties of the simulation; default: the parties that its settings name.
 
     Returns:
         Metrics, whose `code` is 28 where something is still missing.
@@ -162,7 +162,7 @@ def complete_release(
     """
     if is_under_way(directory):
         raise ConfigError(f"the run in {directory} is under way", "Wait for its end.")
-    if (directory / "curator").is_dir():  # a launcher that was killed
+    if (directory / "curator").is_dir():  # the launcher was killed
         adopt_curator_run(directory)
         adopt_owner_journals(directory)
         adopt_consumer_journal(directory)
@@ -186,10 +186,10 @@ def complete_release(
 
 
 def protocol_in(directory: Path) -> str:
-    """Name of the method whose numbers a folder has.
+    """Name of the method that made the released numbers of a folder.
 
     Raises:
-        DataError: they are no release.
+        DataError: the folder has no release.
     """
     with on_disk(f"{directory / RELEASE} cannot be read", "Give a release's folder.", DataError):
         return protocol_of((directory / RELEASE).read_bytes(), str(directory / RELEASE))
@@ -204,7 +204,7 @@ def _derive(
     warn: Callable[[str], None],
     steps: Derivation,
 ) -> dict[str, Any]:
-    """Make metrics.json and the page of a run; a step that fails costs a line, and the run's code says so."""
+    """Make metrics.json and the page of a run; a failed step adds a warning and sets the run's code."""
     steps.remedy = f"`fedkme report {directory}` makes the rest at no cost."
     steps.losses = [
         *(NotMadeError(cause, steps.remedy) for cause in record.get("losses", ())),
@@ -220,12 +220,12 @@ def _derive(
 
 
 def _write_metrics(directory: Path, metrics: dict[str, Any], steps: Derivation) -> None:
-    """Write metrics.json with what could not be made so far."""
+    """Write metrics.json with the losses so far."""
 
     def write() -> None:
         replace(directory / METRICS, (json.dumps(metrics, indent=2) + "\n").encode())
 
-    for _ in range(2):  # once more where the losses include that of the file itself
+    for _ in range(2):  # a second time where the loss of the file itself is new
         metrics["losses"] = [loss.cause for loss in steps.losses]
         if (loss := total(steps.losses)) is not None and metrics["code"] in (0, loss.code):
             metrics |= {"code": loss.code, "reason": str(loss)}
@@ -238,7 +238,7 @@ def _write_metrics(directory: Path, metrics: dict[str, Any], steps: Derivation) 
 def _derive_received(
     directory: Path, losses: Sequence[NotMadeError], warn: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Make the page of what a consumer received."""
+    """Make the page of a consumer's received release."""
     steps = Derivation()
     metrics = {"files": sorted(path.name for path in directory.glob("*.*") if path.suffix != ".html")}
     card = next(iter(sorted(directory.glob("*.card.json"))), None)
@@ -279,7 +279,7 @@ class ReleaseLaunch(Launch[ReleaseSimulation]):
         return commands
 
     @override
-    def hear(self, event: Said) -> None:
+    def hear(self, event: Event) -> None:
         if event["event"] != "progress" or event["party"] == "curator":
             _show(self.shown, event["event"], event)
 
@@ -307,29 +307,29 @@ async def _in_process(
         if event in ("owner_left", "warning"):
             shown.warn(fields["line"])
 
-    asked = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
+    release = json.dumps(plain(read_points(settings.release, scenario.schema, Path())), sort_keys=True)
     async with opened(scenario, settings, shown.note) as market:
         if watch is not None:
             watch.take(market.curator, tuple(market.owners), directory)
 
-        def keep(kept: KeptRecords) -> None:
-            """Put a release on disk; of its end, as much as the disk takes."""
-            assert kept.release is not None, "a release is kept"
+        def keep(records: KeptRecords) -> None:
+            """Write a release to disk; files at its end only as far as the disk has room."""
+            assert records.release is not None, "a release is kept"
             stores = market.stores() if isinstance(market, InProcessMarket) else {CURATOR: market.curator}
             with on_disk(f"{directory} cannot be written", "Make room, and ask again.", StoreError):
                 write_ledgers(directory, stores)
-                write_release(directory, kept.release, kept.files, kept.facts, Derivation())
+                write_release(directory, records.release, records.files, records.facts, Derivation())
 
         records = KeptRecords(keep)
         try:
-            await release_in_process(market, asked, settings.pooling, records, hear)
+            await release_in_process(market, release, settings.pooling, records, hear)
         finally:
             write_ledgers(directory, await market.collect_stores())
     _copy_to_consumer(directory, records.files, steps)
 
 
 def _copy_to_consumer(directory: Path, names: Iterable[str], steps: Derivation) -> None:
-    """Write the consumer's files, as far as the run has them."""
+    """Copy those of the run's files that the consumer gets and the run has."""
     for name in names:
         source, target = directory / name, directory / "consumer" / name
         if source.exists() and target.parent.exists():
@@ -343,14 +343,14 @@ def _metrics(
     record: Mapping[str, Any],
     steps: Derivation,
 ) -> dict[str, Any]:
-    """Metrics for metrics.json, each figure in a step of its own; docs/metrics.md explains them."""
+    """Metrics for metrics.json, each figure in a step of its own; docs/metrics.md explains each figure."""
     privacy = steps.step(
         "statements on privacy", lambda: statements(read_ledgers([directory]), settings.release.delta)
     )
     card = next((name for name in record["files"] if name.endswith(".card.json")), None)
     verdict = None if card is None else steps.step("the verdict", lambda: read_object(directory / card))
     evaluation = None
-    # Such figures carry no noise.
+    # Figures by the owners' rows carry no noise: only a seeded simulation has them.
     rows = {"synthetic.npz", "weighted.npz"} & set(record["files"])
     if scenario is not None and rows and settings.noise == "seeded":
         evaluation = steps.step(FIGURES, lambda: _evaluation(scenario, settings, directory, record))
@@ -367,7 +367,7 @@ def _metrics(
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
         "verdict": (verdict or {}).get("verdict"),
-        "privacy": [each.to_json() for each in privacy or ()],
+        "privacy": [statement.to_json() for statement in privacy or ()],
         "evaluation": evaluation or {},
         "files": record["files"],
         "bytes": record["bytes"],

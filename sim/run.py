@@ -53,7 +53,7 @@ class ShownRun:
         self.first_round: float | None = None
 
     def hear(self, event: str, **fields: Any) -> None:
-        """Hear what the curator reports."""
+        """Show an event of the curator."""
         if self._watch is not None:
             self._watch.hear(event, fields)
         if event == "round" and self.first_round is None:
@@ -72,10 +72,10 @@ def simulate(
 
     Args:
         settings: of the run.
-        out: its folder, new or empty.
+        out: folder of the run, new or empty.
         progress: follows the run.
-        scenario: rows of a program that calls; by default those that the settings name.
-        watch: what a page shows of it.
+        scenario: rows of a calling program; default: the rows that the settings name.
+        watch: state for the run's page.
 
     Returns:
         The run's folder and its metrics.
@@ -83,7 +83,7 @@ def simulate(
     Raises:
         MissingDependencyError: the summary could not be judged on this machine.
         InterruptedRunError: ctrl-C; the folder holds the partial run with its metrics and report.
-        FedkmeError: the run failed; whatever there was of it is in the folder.
+        FedkmeError: the run failed; its partial results are in the folder.
     """
     with contextlib.ExitStack() as until, Interrupts() as interrupts:
         started = time.monotonic()
@@ -117,16 +117,16 @@ def simulate(
         delta = settings.summary.privacy.delta
         privacy = steps.step("statements on privacy", lambda: statements(read_ledgers([directory]), delta))
         rounds = steps.step("rounds.csv", lambda: read_rounds(directory)) or []
-        known = settings, record, rounds
+        facts = settings, record, rounds
         metrics = steps.step(
-            "figures of the run", lambda: assemble(*known, evaluation, baselines, timing, privacy or ())
-        ) or assemble(*known, None, {}, timing, ())
+            "figures of the run", lambda: assemble(*facts, evaluation, baselines, timing, privacy or ())
+        ) or assemble(*facts, None, {}, timing, ())
         steps.step("report.html", lambda: _write(directory, metrics))
         if (loss := total(steps.losses)) is not None:
             metrics |= {"code": metrics["code"] or loss.code, "reason": metrics["reason"] or str(loss)}
             steps.step("metrics.json", lambda: write_metrics(directory, metrics))
-        for each in steps.losses:
-            progress.warn(str(each))
+        for failed in steps.losses:
+            progress.warn(str(failed))
         if watch is not None:
             watch.finish(directory, f"{verdict(metrics)} Report: {directory / 'report.html'}", over=True)
     if failure is not None:
@@ -140,10 +140,10 @@ def _write(directory: Path, metrics: Metrics) -> None:
 
 
 def rows_of(settings: LaunchSettings, scenario: Scenario | None, note: Callable[[str], None]) -> Scenario:
-    """Rows of every party: those of a program that calls, or those that settings name.
+    """Rows of every party: from a calling program, or read as the settings say.
 
     Raises:
-        FedkmeError: they cannot be read, or an owner's name is none.
+        FedkmeError: the rows cannot be read, or an owner's name is not allowed.
     """
     if scenario is None:
         note(f"reading the rows of every party: {settings.title}")
@@ -162,10 +162,13 @@ def carried_out(
     watch: SimulationWatch | None,
     next_step: str,
 ) -> tuple[Mapping[str, Any], FedkmeError | None]:
-    """Carry a run out, and close what follows it; its record, and why it failed, if it did.
+    """Carry a run out, then close its progress and update its page.
+
+    Returns:
+        The run's record, and the run's failure or None.
 
     Raises:
-        FedkmeError: it ended before there was a record.
+        FedkmeError: the run ended before there was a record.
     """
     failure: FedkmeError | None = None
     try:
@@ -183,10 +186,10 @@ def carried_out(
 
 
 def check_names(scenario: Scenario) -> None:
-    """Refuse an owner that the ledgers could not tell from somebody else.
+    """Refuse an owner's name that ledgers could confuse with another party.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: there is such a name.
     """
     for name in scenario.owners:
         if fault := fault_of_name(name, "owner"):
@@ -235,7 +238,7 @@ async def _in_process(
 
 
 def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, summary: Summary) -> None:
-    """Write the consumer's summary, its forms, and how good they are."""
+    """Write the consumer's summary, its forms, and their quality."""
     came = summary.table
     if summary.outcome.prune:
         summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)

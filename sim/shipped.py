@@ -1,4 +1,4 @@
-"""Scenarios that ship with the package: their files, without what it takes to build them."""
+"""Files of the scenarios that ship with the package; imports nothing that builds a scenario."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def shipped() -> dict[str, Path]:
-    """Files of the scenarios by name, in the order of the names."""
+    """Files of the shipped scenarios by name, sorted by name."""
     return {path.stem: path for path in sorted((Path(__file__).parent / "scenarios").glob("*.toml"))}

@@ -1,7 +1,7 @@
-"""Simulation that is watched: the state of its curator, and what a simulation alone knows.
+"""Page of a simulation: the state of its curator, with figures that only a simulation has.
 
-While it runs, the state is the curator's own: read from the page of its process, or taken from it in this
-process. When it is over, it is what the run's folder says.
+While the run goes on, the state comes from the curator: from the page of its process, or from its store in
+this process. After the run, the state comes from the run's folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sim.engines.run_folder import read_record
 
 
 class SimulationWatch:
-    """State of a simulation for its page; it hears events in one thread, and any other may ask for it."""
+    """State of a simulation for its page. One thread reports events; any other thread may read the state."""
 
     def __init__(self) -> None:
         self._last = Watched(CURATOR, time.time(), note="Parties are being started.")
@@ -43,7 +43,7 @@ class SimulationWatch:
         self._lock = threading.Lock()
 
     def hear(self, event: str, fields: Mapping[str, Any]) -> None:
-        """Hear what the curator reports."""
+        """Take in an event of the curator."""
         match event:
             case "page":
                 address = fields["address"]
@@ -55,7 +55,7 @@ class SimulationWatch:
             self._in_process.hear(event, fields)
 
     def take(self, store: Store, owners: tuple[str, ...], directory: Path) -> None:
-        """Take the state from a curator in this process, by its store."""
+        """Read the state from the store of a curator in this process from now on."""
         settings = CuratorSettings(
             plaintext=True, directory=directory, schema_file=Path("schema.toml"), owners=owners
         )
@@ -63,10 +63,10 @@ class SimulationWatch:
         self._source = self._in_process.state
 
     def state(self) -> Watched:
-        """The state now, or the last that there was."""
+        """The current state, or the last one before the curator's process ended."""
         with self._lock:
             if self._source is not None:
-                with contextlib.suppress(ConnectionFailedError):  # its process is over
+                with contextlib.suppress(ConnectionFailedError):  # the curator's process has ended
                     self._last = replace(self._source(), note="")
             points = tuple((at, value) for at, value in sorted(self._mmd2.items()) if math.isfinite(value))
             runs = self._last.runs
@@ -75,14 +75,14 @@ class SimulationWatch:
             return replace(self._last, runs=runs)
 
     def finish(self, directory: Path, words: str = "", over: bool = False) -> None:
-        """Take the last state from the run's folder, which its record is in, with words about it."""
+        """Take the last state from the record in the run's folder, and show `words` with it."""
         self.state()
         with self._lock:
             self._source = None
             record = read_record(directory)
             if record is not None:
-                if not self._last.runs:  # it was over before it was ever looked at
-                    self._last = replace(self._last, runs=(_unseen(record),))
+                if not self._last.runs:  # the run ended before the state was ever read
+                    self._last = replace(self._last, runs=(_run_of_record(record),))
                 self._last = _finished(self._last, record, directory)
             self._last = replace(self._last, at=time.time(), note=words, over=over)
 
@@ -92,7 +92,7 @@ def watching(watch: SimulationWatch) -> Iterator[str]:
     """Serve the page of a simulation while inside.
 
     Yields:
-        its address.
+        The page's address.
     """
     with shown(PageAddress(ANY_PORT), watch.state) as address:
         yield address
@@ -100,9 +100,9 @@ def watching(watch: SimulationWatch) -> Iterator[str]:
 
 @contextlib.contextmanager
 def page_of() -> Iterator[SimulationWatch]:
-    """Serve a page of what goes on inside, and say where on standard error.
+    """Serve a page about the run inside, and print the page's address on standard error.
 
-    At a terminal it stays afterwards until somebody has looked: a run may be over before a browser is open.
+    At a terminal the page stays until the user presses Enter: a short run ends before a browser is open.
     """
     watch = SimulationWatch()
     with watching(watch) as address:
@@ -115,18 +115,18 @@ def page_of() -> Iterator[SimulationWatch]:
 
 
 def _at_a_keyboard() -> bool:
-    """Tell whether somebody reads what is printed and can answer; a job in the background cannot."""
+    """True at a terminal whose user can answer; a job in the background has no such user."""
     try:
         return sys.stderr.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError):
         return False
 
 
-def _unseen(record: Mapping[str, Any]) -> RunState:
-    """The state of a run of which nothing is known but its record."""
+def _run_of_record(record: Mapping[str, Any]) -> RunState:
+    """State of a run of which only the record is left."""
     lanes = tuple(OwnerStatus(owner, "done") for owner in sorted(record["owner_rows"]))
     lost = tuple(OwnerStatus(fault["owner"], "lost", fault["line"]) for fault in record["faults"])
-    kept = tuple(lane for lane in lanes if lane.owner not in {each.owner for each in lost})
+    active = tuple(lane for lane in lanes if lane.owner not in {status.owner for status in lost})
     kind = record["protocol"] if record.get("kind") == "release" else "summary"
     opened = time.time()
     rounds = record.get("rounds", 0)
@@ -140,12 +140,12 @@ def _unseen(record: Mapping[str, Any]) -> RunState:
         wanted=record.get("p", 0),
         rounds=rounds,
         fraction=1.0 if kind != "summary" and record["status"] == "complete" else None,
-        lanes=(*kept, *lost),
+        lanes=(*active, *lost),
     )
 
 
 def _finished(last: Watched, record: Mapping[str, Any], directory: Path) -> Watched:
-    """The state of a run that is over, by its record and the curator's ledger."""
+    """State of a run that has ended, from its record and the curator's ledger."""
     figures, run = _figures(directory / "ledger.jsonl"), last.runs[0]
     accessed: Mapping[str, int] = record.get("accessed", {})  # no row leaves in a release
     faults = {fault["owner"] for fault in record["faults"]}

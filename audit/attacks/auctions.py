@@ -1,4 +1,4 @@
-"""The audit of auctions: what being asked, or not, tells one owner of another one's row.
+"""Audit of auctions: an owner learns of another owner's row from being asked, or not asked.
 
 Neighbouring: one row added to another owner. The observer is an owner; the curator sees every row.
 """
@@ -31,7 +31,7 @@ from fedkme.protocol import Bid
 
 RELATION = "add or remove a row of another owner; an owner looks"
 _OWNERS = 8
-_FEW = 2  # of them in whole runs
+_FEW = 2  # owners in whole runs
 _CHAIN = 3  # rounds of the attack
 
 
@@ -39,10 +39,10 @@ class AuditedAuction(Protocol):
     """Auction by ranks, as far as the audit needs it."""
 
     def open_round(self, bids: Mapping[str, Bid]) -> None:
-        """Learn the bids of a round."""
+        """Take in the bids of a round."""
 
     def asked(self, bids: Mapping[str, Bid]) -> list[str]:
-        """Owners that are asked."""
+        """Names of the owners to ask."""
 
 
 MakeAuction = Callable[[NoiseSource], AuditedAuction]
@@ -52,29 +52,29 @@ def chain_missed(auction: AuditedAuction, owners: int, rounds: int, with_x: bool
     """Check that the attacker j goes unasked in a round of the chain (SARPATWAR.md, section 5).
 
     Owner i holds a_2 > a_3 > .. and, in the second world, x = a_1; j holds b_t with a_t > b_t > a_(t+1). So j
-    is first in the first world and second in the other one, in every round until somebody is not asked.
+    ranks first in the first world and second in the second world, in every round until i or j is not asked.
 
     Args:
-        auction: a fresh one.
-        owners: K; those beside i and j bid far below.
+        auction: a fresh auction.
+        owners: K; owners other than i and j bid far below.
         rounds: n.
-        with_x: the second world.
+        with_x: play the second world.
     """
     row = {"i": 1 if with_x else 2, "j": 1} | {f"k{other}": 1 for other in range(owners - 2)}
     value: dict[str, Callable[[int], float]] = {"i": lambda t: 1.0 - 2.0 * t, "j": lambda t: -2.0 * t}
     for _ in range(rounds):
         bids = {name: Bid(value[name](t) if name in value else -1e3 - t, t) for name, t in row.items()}
         auction.open_round(bids)
-        asked = auction.asked(bids)
-        if "j" not in asked:
+        names = auction.asked(bids)
+        if "j" not in names:
             return True
-        for name in asked:
+        for name in names:
             row[name] += 1
     return False
 
 
 def chain_attack(make: MakeAuction, claim: Claim, rounds: int, trials: int) -> Experiment:
-    """Decide for the second world when j is not asked within so many rounds."""
+    """Game that decides for the second world if j is not asked in one of `rounds` rounds."""
 
     def sample(second: bool, count: int, random: np.random.Generator) -> Scores:
         noise = simulated(int(random.integers(2**62)), "curator", "auction")
@@ -86,10 +86,10 @@ def chain_attack(make: MakeAuction, claim: Claim, rounds: int, trials: int) -> E
 
 
 def chain_game(make: Callable[[NoiseSource], Auction], claim: Claim, rounds: int) -> RunGame:
-    """The chain in whole runs over two owners; score: whether the observer was not asked in some round.
+    """The chain in whole runs over two owners; score: 1 if the observer was not asked in some round.
 
-    Holder and observer have rows in turn, ever farther from D_v; the first of all is x, which the holder has
-    in the second world. Broadcasts are silent, so the order of bids stays.
+    Holder and observer have rows in turn, ever farther from D_v; the very first row is x, which the holder
+    has in the second world. Broadcasts are silent, so the order of bids does not change.
     """
     task = make_task(rounds)
     rows = np.random.default_rng(0).random((2 * rounds + 2, 2))
@@ -109,7 +109,7 @@ def chain_game(make: Callable[[NoiseSource], Auction], claim: Claim, rounds: int
 
 
 def privauction(make: MakeAuction | None = None) -> Subject:
-    """PRIVAUCTION with what Theorem 6 claims for it; it does not hold."""
+    """PRIVAUCTION with the claim of Theorem 6, which does not hold."""
     settings = PrivAuctionSettings()
     rate, patience = settings.parameters(_OWNERS)
     claim = Claim(settings.epsilon, settings.delta, RELATION)
@@ -129,7 +129,7 @@ def privauction(make: MakeAuction | None = None) -> Subject:
 
 
 def privauction_rule(make: MakeAuction | None = None) -> Subject:
-    """Check that what is audited is PRIVAUCTION: its ranks and its tau rule are the printed ones."""
+    """Check that the audited auction is PRIVAUCTION, with the printed ranks and tau rule."""
     auction = make or (lambda noise: PrivAuctionSettings().make(_OWNERS, noise))
     claim = Claim(math.nan, 0.0, "Algorithm 3, steps 12 to 14, as printed; no privacy")
     return Subject(
@@ -138,7 +138,7 @@ def privauction_rule(make: MakeAuction | None = None) -> Subject:
 
 
 def _rank_law(make: MakeAuction, effort: Effort) -> CheckResult:
-    """Rank r is asked with probability exp(-eps_auc (r - 1)); the last rank tells a wrong rate best."""
+    """Rank r is asked with probability exp(-eps_auc (r - 1)); a wrong rate shows best at the last rank."""
     rate, _ = PrivAuctionSettings().parameters(_OWNERS)
     auction = make(simulated(effort.seed, "audit", "ranks"))
     trials, last = effort.trials(20_000), _OWNERS - 1
@@ -149,7 +149,7 @@ def _rank_law(make: MakeAuction, effort: Effort) -> CheckResult:
 
 
 def _patience(make: MakeAuction, effort: Effort) -> CheckResult:
-    """A row that was its owner's best tau times is asked for, and not before, when every coin says no."""
+    """A row that was its owner's best tau times is asked for, and not before, if every coin says no."""
     _, patience = PrivAuctionSettings().parameters(_OWNERS)
     auction = make(ScriptedNoise(coin=1.0 - 2.0**-53))
     bids = {"a": Bid(2.0, 0), "b": Bid(1.0, 0)}
@@ -164,7 +164,7 @@ def _patience(make: MakeAuction, effort: Effort) -> CheckResult:
 
 
 def winner_only() -> Subject:
-    """Claims nothing; one round tells neighbours apart."""
+    """Winner only, which claims no privacy: one round tells neighbours apart."""
     return Subject(
         "winner-only",
         "none",
@@ -178,7 +178,7 @@ def winner_only() -> Subject:
 
 
 def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_OWNERS, noise)) -> Subject:
-    """Check that nobody's rows decide who is asked: epsilon 0 towards owners."""
+    """Ask everyone: no row decides who is asked, so epsilon is 0 towards owners."""
     claim = Claim(0.0, 0.0, RELATION)
 
     def constant(effort: Effort) -> CheckResult:
@@ -190,7 +190,7 @@ def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_O
             auction = make(ScriptedNoise(coin=float(random.random())))
             auction.open_round(bids)
             wrong += set(auction.asked(bids)) != set(bids)
-        what = "bids for which somebody is not asked"
+        what = "bids for which an owner is not asked"
         return CheckResult("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
 
     return Subject("ask-everyone", "sound", claim, (constant, chain_attack(make, claim, _CHAIN, 2_000)))

@@ -1,7 +1,7 @@
-"""Layer 3: play the game. Which of two neighbouring worlds made this output?
+"""Layer 3: games. Which of two neighbouring worlds made this output?
 
-The neighbours are a worst-case pair and the score a likelihood ratio, or an event that decides; both are
-fixed before anything is sampled. See `confidence` for what is concluded from the scores.
+The neighbours are a worst-case pair, the score is a likelihood ratio or a deciding event; both are fixed
+before any sample is drawn. `confidence` turns scores into bounds.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from audit.attacks.confidence import (
 from audit.attacks.finding import CheckResult, Claim, Effort
 
 Sample = Callable[[bool, int, np.random.Generator], Scores]
-"""Scores of n independent outputs, (n,), in the second world or the first; large means the second."""
+"""Draws the scores of n independent outputs, (n,), in the second world or the first; large scores speak for
+the second world."""
 
 USUAL_ALPHA = 0.05
-"""False alarm of the bound that a finding's note has; the verdict's is the audit's."""
+"""False alarm rate of the bound in a finding's note; the verdict uses the audit's rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,13 @@ class Experiment:
     """One game.
 
     Attributes:
-        claim: what is to be refuted.
+        claim: to refute.
         statistic: the score in words.
-        sample: plays it.
-        trials: per world, when in a hurry.
+        sample: draws scores.
+        trials: per world, in a quick audit.
         gaussian: see `split_bound`.
-        note: where it was played.
-        threshold: from which on a score speaks for the second world; None: chosen on half of the trials.
+        note: on the place of the game.
+        threshold: least score that speaks for the second world; None: chosen on half of the trials.
     """
 
     claim: Claim
@@ -71,7 +72,7 @@ class Experiment:
 
     @staticmethod
     def streams(effort: Effort) -> Iterator[tuple[bool, np.random.Generator]]:
-        """The two worlds, each with its randomness: the same for every game of one effort."""
+        """Yield each world with its randomness, which is the same for every game of one effort."""
         streams = np.random.SeedSequence([effort.seed, 3]).spawn(2)
         for world, stream in zip((False, True), streams, strict=True):
             yield world, np.random.Generator(np.random.Philox(stream))

@@ -1,4 +1,4 @@
-"""The audit of summaries by cells: histograms, the sketch, both together, and what orders tell over the wire.
+"""Audit of summaries by cells: histograms, the sketch, and both together.
 
 Neighbouring: one row, with its label, replaced; the number of rows public.
 """
@@ -48,13 +48,13 @@ BOOK = kmeans_book(CORNERS, 4, SPEC, SCHEMA, 0)
 _RELATION = "replace one row"
 _EPSILON, _DELTA = 1.0, 1e-5
 Count = Callable[[Rows, NoiseSource], IntArray]
-"""A histogram as it leaves."""
+"""Makes the histogram that leaves."""
 
 
 def counting_responder(
     make: type[HistogramResponder], how: HistogramNoise, rows: Rows, noise: NoiseSource, name: str = "audit"
 ) -> HistogramResponder:
-    """An owner that was asked to count, with a source of noise."""
+    """Make an owner that has an invitation to count, with a source of noise."""
     responder = make(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
     book = BOOK.to_json()
     terms = CellTerms(book, 1.0, how, 1, classes=2)
@@ -65,7 +65,7 @@ def counting_responder(
 def owner_histogram(
     make: type[HistogramResponder] = HistogramResponder, claim: Claim | None = None
 ) -> Subject:
-    """An owner's histogram by class and cell at epsilon = 1, as its process makes it."""
+    """An owner's histogram by class and cell at epsilon = 1, made by the code of its process."""
     claim = claim or Claim(_EPSILON, 0.0, _RELATION)
     how = histogram_noise(claim.epsilon)
 
@@ -73,7 +73,7 @@ def owner_histogram(
         return counting_responder(make, how, rows, noise).histogram(1)
 
     def spent(effort: Effort) -> CheckResult:
-        """A curator that asks twice, against the noise that was drawn."""
+        """Cost of the noise drawn for a curator that asks twice."""
         noise = Integers(simulated(effort.seed, "audit", "histogram"))
         responder = counting_responder(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
         for _ in range(2):
@@ -91,7 +91,7 @@ Release = Callable[[IntArray, int, CountNoise | None, IntegerNoise], IntArray]
 
 
 def validation_histogram(make: Release = noisy_counts) -> Subject:
-    """D_v's histogram by cell at epsilon = 1, as the consumer makes it."""
+    """D_v's histogram by cell at epsilon = 1, made by the consumer's code."""
     claim = Claim(_EPSILON, 0.0, _RELATION)
     how = histogram_noise(claim.epsilon)
 
@@ -108,20 +108,20 @@ def validation_histogram(make: Release = noisy_counts) -> Subject:
 
 
 class Integers(ScriptedNoise):
-    """Whole noise: of a source, or `units` times the scale where there is none; scales are remembered."""
+    """Integer noise from a source, or `units` times the scale without a source; records the scales."""
 
     def __init__(self, source: SimulatedNoise | None = None, units: float = 0.0) -> None:
         super().__init__(units)
         self.scales: list[float] = []
-        self._each = units
+        self._integer_units = units
         self._source = source
 
     def discrete_laplace(self, scale: float, size: int) -> IntArray:
-        """(size,) int64."""
+        """Draw integers, (size,) int64."""
         self.scales.append(scale)
         if self._source is not None:
             return self._source.discrete_laplace(scale, size)
-        return np.full(size, round(1000 * self._each * scale), dtype=np.int64)
+        return np.full(size, round(1000 * self._integer_units * scale), dtype=np.int64)
 
 
 def _of_counts(count: Count, how: HistogramNoise, claim: Claim, size: int) -> tuple[Check, ...]:
@@ -133,7 +133,7 @@ def _of_counts(count: Count, how: HistogramNoise, claim: Claim, size: int) -> tu
 
 
 def _pairs(effort: Effort) -> list[tuple[Rows, Rows]]:
-    """Data sets that differ in one row: in its place, in its label, in both."""
+    """Data sets that differ in one row: in its values, in its label, or in both."""
     random = np.random.default_rng([effort.seed, 7])
     pairs = []
     for _ in range(effort.trials(30)):
@@ -146,7 +146,7 @@ def _pairs(effort: Effort) -> list[tuple[Rows, Rows]]:
 
 
 def _units(count: Count, claim: Claim, effort: Effort) -> CheckResult:
-    """The change of counts in scales of their noise, added up: pure epsilon of the worst pair."""
+    """Sum of the counts' changes in scales of their noise: pure epsilon of the worst pair."""
     worst = 0.0
     for first, second in _pairs(effort):
         base, moved = (count(rows, Integers()) for rows in (first, second))
@@ -184,15 +184,15 @@ def _law(count: Count, how: HistogramNoise, size: int, effort: Effort) -> CheckR
 def _play(
     count: Count, how: HistogramNoise, size: int, second: bool, trials: int, random: np.random.Generator
 ) -> Scores:
-    """One row in the first cell or in the last, by the counts of both."""
+    """One row in the first cell or in the last; score: by the counts of these two cells."""
     rows = (CORNERS[-1:] if second else CORNERS[:1], np.full(1, int(second), np.int64))
     noise = SimulatedNoise(random)
-    found = np.array([count(rows, noise) for _ in range(trials)])
+    histograms = np.array([count(rows, noise) for _ in range(trials)])
     first = int(count((CORNERS[:1], np.zeros(1, np.int64)), Integers()).argmax())
     last = int(count((CORNERS[-1:], np.ones(1, np.int64)), Integers()).argmax())
     scores = np.zeros(trials)
     for place, sign in ((last, 1.0), (first, -1.0)):
-        counts = found[:, place]
+        counts = histograms[:, place]
         scores += sign * (_log_law(how, counts - 1) - _log_law(how, counts))
     return scores
 
@@ -202,7 +202,7 @@ def _play(
 
 @dataclass(frozen=True, slots=True)
 class SketchParts:
-    """Parts that a sketch is made of; tests replace one of them."""
+    """Parts of a sketch; tests replace one part."""
 
     coordinates: Callable[[FloatArray, IntArray | None, Projection, int | None], IntArray] = (
         sketch.coordinates
@@ -211,7 +211,7 @@ class SketchParts:
 
 
 def sketched(parts: SketchParts | None = None) -> Subject:
-    """The sketch by itself, at its share of (1, 1e-5)."""
+    """The sketch alone, at its share of (1, 1e-5)."""
     parts = parts or SketchParts()
     claim = Claim(0.3, _DELTA, _RELATION)
     multiplier = gaussian_sigma(claim.epsilon, claim.delta)
@@ -228,7 +228,7 @@ def _steps(parts: SketchParts, rows: Rows) -> IntArray:
 
 
 def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> CheckResult:
-    """The L2 change of the sums in deviations of the noise that is drawn for them."""
+    """L2 change of the sums, in deviations of the sums' noise."""
     noise = TalliedNoise(ScriptedNoise())
     parts.release(np.zeros(sketch.length(2, 2), np.int64), 1, 2, 2, multiplier, noise)
     deviation = min(noise.gaussian_calls, default=0.0)
@@ -247,15 +247,15 @@ def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> Chec
     return CheckResult("sensitivity", what, units > (1 + 1e-9) / multiplier, 1 / multiplier, units)
 
 
-def _steps_of(found: sketch.Sketch) -> FloatArray:
-    """Coordinates in steps, back from a release's moments."""
-    one = sketch.from_coordinates(np.ones(sketch.length(2, 2)), found.rows, 2, 2, 0.0)
+def _steps_of(release: sketch.Sketch) -> FloatArray:
+    """Recover the coordinates, in steps, from a release's moments."""
+    one = sketch.from_coordinates(np.ones(sketch.length(2, 2)), release.rows, 2, 2, 0.0)
     return np.concatenate(
         [
-            np.diagonal(found.second) / np.diagonal(one.second),
-            [found.second[0, 1] / one.second[0, 1]],
-            (found.sums / one.sums).ravel(),
-            found.counts / one.counts,
+            np.diagonal(release.second) / np.diagonal(one.second),
+            [release.second[0, 1] / one.second[0, 1]],
+            (release.sums / one.sums).ravel(),
+            release.counts / one.counts,
         ]
     )
 
@@ -282,7 +282,7 @@ def _sketch_recount(parts: SketchParts, claim: Claim, multiplier: float, effort:
 
 
 def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchParts | None = None) -> Subject:
-    """Sketch and histogram of one owner's row together, at (1, 1e-5)."""
+    """Sketch and histogram of an owner's rows together, at (1, 1e-5)."""
     parts = parts or SketchParts()
     claim = Claim(_EPSILON, _DELTA, f"{_RELATION}; everybody looks")
     plan = owner_noise(_EPSILON, _DELTA)
@@ -307,19 +307,19 @@ def _play_joint(
     trials: int,
     random: np.random.Generator,
 ) -> Scores:
-    """A row of one class or another of the other: the sketch's diameter, and two counts."""
+    """A row of one class or of the other; score: from the sketch along its diameter, and two counts."""
     multiplier = plan.multiplier or 0.0
 
     def count(rows: Rows, noise: NoiseSource) -> IntArray:
         return counting_responder(make, plan.histogram, rows, noise).histogram(1)
 
     ends = [(CORNERS[:1], np.zeros(1, np.int64)), (CORNERS[-1:], np.ones(1, np.int64))]
-    here, there = (_steps(parts, rows).astype(np.float64) for rows in ends)
+    near, far = (_steps(parts, rows).astype(np.float64) for rows in ends)
     noise = SimulatedNoise(random)
     total = _steps(parts, ends[int(second)])
     seen = (
         np.array([_steps_of(parts.release(total, 1, 2, 2, multiplier, noise)) for _ in range(trials)])
-        - (here + there) / 2.0
+        - (near + far) / 2.0
     )
-    gaussian = seen @ (there - here) / (multiplier * sketch.DIAMETER_STEPS) ** 2
+    gaussian = seen @ (far - near) / (multiplier * sketch.DIAMETER_STEPS) ** 2
     return np.asarray(gaussian + _play(count, plan.histogram, 8, second, trials, random))

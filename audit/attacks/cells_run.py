@@ -1,8 +1,8 @@
-"""The audit of whole summaries by cells: what another owner's order tells of a row, over the real wire.
+"""Audit of whole summaries by cells: another owner's order may tell of a row, over the real wire.
 
-An owner sees the code book, which is fixed here, whether and for how many rows it is asked, and of which
-cells. The holder has one row, in the first cell or in another; D_v is in the first cell, so that the observer
-is asked for more where the holder has nothing of it.
+An owner sees the code book, which is fixed here, and its order: a number of rows and their cells. The holder
+has one row, in the first cell or in another; D_v is in the first cell, so that the observer is asked for more
+rows if the holder has none in the first cell.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _ROWS = 4
 
 @dataclass(slots=True)
 class ObserverView:
-    """View of a run that the observer is given.
+    """The observer's view of a run.
 
     Attributes:
-        count: rows that it is asked for; 0 where it is not asked.
-        shares: by class and cell.
+        count: rows that the observer is asked for; 0 if it is not asked.
+        shares: of the order, by class and cell.
     """
 
     count: int = 0
@@ -55,7 +55,7 @@ class ObserverView:
 
 
 class _Listener(HistogramResponder):
-    """The observer: an owner that remembers its order."""
+    """The observer: an owner that records its order."""
 
     def __init__(self, view: ObserverView, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -81,7 +81,7 @@ def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:
 def play(
     engine: Engine, make: type[HistogramResponder], second: bool, count: int, random: np.random.Generator
 ) -> Scores:
-    """Scores of so many runs of one world, (count,)."""
+    """Scores of `count` runs of one world, (count,)."""
     return np.array(asyncio.run(_scores(engine, make, second, count, random)), dtype=np.float64)
 
 
@@ -125,7 +125,7 @@ def _task() -> CellTask:
 
 
 def _score(view: ObserverView) -> float:
-    """Score of a view: more rows, and of more than the first cell, where nobody else has it."""
+    """Score of a view: grows with the number of rows asked for, and with the share of other cells."""
     if view.shares is None:
         return 0.0
     first = int(BOOK.cells_of(SCHEMA.encode(CORNERS[:1]))[0])
@@ -139,7 +139,7 @@ class _Lines:
         self.events: list[Event] = []
 
     def extend(self, disclosures: Any) -> None:
-        """Keep what other owners can learn."""
+        """Record the events towards other owners."""
         self.events += [about.event for about in disclosures if about.observer == "owners"]
 
     def head(self) -> dict[str, int | str]:

@@ -1,4 +1,4 @@
-"""The audit of the descending clock, and of uniform sampling, which asks without looking.
+"""Audit of the descending clock, and of uniform sampling, which reads no row to decide whom it asks.
 
 Neighbouring: one row added to another owner. The observer is an owner: it is told every stop price.
 """
@@ -56,7 +56,7 @@ MakeClock = Callable[[ClockSettings, NoiseSource], Clock]
 
 
 def stop_law(settings: ClockSettings, counts: Counts) -> FloatArray:
-    """P(stop = k) by quadrature over xi, (k,); the last price takes what is left."""
+    """P(stop = k) by quadrature over xi, (k,); the last price takes the remaining probability."""
     epsilon, threshold = settings.epsilon, settings.threshold()
     kinks = sorted({float(c) - threshold for c in counts if c > threshold and c - threshold < 60.0 / epsilon})
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -76,7 +76,7 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
 
     Args:
         make: the auction.
-        bidder: the owner whose row it is about.
+        bidder: the owner that holds the row x.
     """
     settings = ClockSettings(epsilon=_EPSILON, block=4)
     threshold = round(settings.threshold())
@@ -101,7 +101,7 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
 
 
 def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
-    """Once x is sent, an owner's counts are those of the world without x: the premise of paying once."""
+    """After x is sent, an owner's counts equal the counts without x: the premise of paying once."""
     random = np.random.default_rng([effort.seed, 6])
     task, wrong = make_task(1), 0
     for trial in range(effort.trials(100)):
@@ -109,7 +109,7 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
         x = [rows[:1], random.random((1, 2)), NEAR[np.newaxis]][trial % 3]  # a repeated row too
         spread = float(random.choice([0.0, 0.1]))
         prices = np.sort(first_scores(task, np.concatenate([rows, x])))[::-1]
-        stop = int(np.flatnonzero(prices <= first_scores(task, x)[0])[0])  # the least that sends x
+        stop = int(np.flatnonzero(prices <= first_scores(task, x)[0])[0])  # the first price that sends x
         counts = []
         for table in (rows, np.concatenate([rows, x])):
             owner = make(
@@ -117,17 +117,17 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
             )
             owner.invite(invitation_of(task))
             for number in (1, 2):
-                said = Broadcast(number, 0, np.zeros(task.h1.spec.dimension, dtype=np.int32))
-                after = owner.quote(said, prices, spread)
+                broadcast = Broadcast(number, 0, np.zeros(task.h1.spec.dimension, dtype=np.int32))
+                after = owner.quote(broadcast, prices, spread)
                 owner.sell(number, float(prices[stop]))
             counts.append(after)
         wrong += not np.array_equal(counts[0], counts[1])
-    what = "owners that count a row which was sent"
+    what = "owners that count a sent row"
     return CheckResult("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
 
 
 def _law_of_stops(make: MakeClock, settings: ClockSettings, counts: Counts, effort: Effort) -> CheckResult:
-    """Stops of clocks over fixed counts against the law that the proof is about."""
+    """Stops of clocks over fixed counts against the law in the proof."""
     auction = make(settings, simulated(effort.seed, "audit", "stops"))
     stops = [auction.stop(counts) for _ in range(effort.trials(30_000))]
     observed = np.bincount(stops, minlength=len(counts)).astype(np.int64)
@@ -135,10 +135,10 @@ def _law_of_stops(make: MakeClock, settings: ClockSettings, counts: Counts, effo
 
 
 def _stop_experiment(make: MakeClock, settings: ClockSettings, counts: Counts, claim: Claim) -> Experiment:
-    """One stop, for a row that is worth every price; score: log likelihood ratio by the declared law."""
+    """One stop, for a row worth every price; score: log likelihood ratio by the declared law."""
     worlds = (counts, counts + 1)
-    here, there = (np.maximum(stop_law(settings, world), 1e-300) for world in worlds)
-    ratio = np.log(there / here)
+    first, there = (np.maximum(stop_law(settings, world), 1e-300) for world in worlds)
+    ratio = np.log(there / first)
 
     def sample(second: bool, trials: int, random: np.random.Generator) -> Scores:
         auction = make(settings, simulated(int(random.integers(2**62)), "curator", "auction"))
@@ -149,13 +149,13 @@ def _stop_experiment(make: MakeClock, settings: ClockSettings, counts: Counts, c
 
 
 def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
-    """Two clocks of a run; score: how many stopped early.
+    """Two clocks of a run; score: number of clocks that stopped early.
 
-    One owner holds T - 1 rows near D_v, and x = one more in the second world; the observer's is far away.
+    One owner holds T - 1 rows near D_v, and one more, x, in the second world; the observer's are far away.
     """
     settings = ClockSettings(epsilon=claim.epsilon, block=1, highest=0.5, lowest=-1.5, step=2.0)
     task = make_task(2)
-    middle = float(first_scores(task, np.stack([NEAR, FAR])).mean())  # of the two prices
+    middle = float(first_scores(task, np.stack([NEAR, FAR])).mean())  # between the two prices
     near = round(settings.threshold()) - 1
 
     def early(view: OwnerView) -> float:
@@ -163,7 +163,7 @@ def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
 
     return RunGame(
         claim,
-        "clocks of a two-round run that stopped early, as an owner is told",
+        "clocks of a two-round run that stopped early, from an owner's messages",
         task,
         lambda second: {"holder": np.tile(NEAR, (near + second, 1)), OBSERVER: np.tile(FAR, (3, 1))},
         lambda noise: make(settings, noise),
@@ -173,7 +173,7 @@ def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
 
 
 def uniform() -> Subject:
-    """Uniform sampling: rows are drawn without looking, so nobody sees anything that depends on a row."""
+    """Uniform sampling: rows are drawn without reading them, so no message depends on a row."""
     claim = Claim(0.0, 0.0, "replace one row of another owner; an owner looks")
 
     def blind(effort: Effort) -> CheckResult:
@@ -184,14 +184,14 @@ def uniform() -> Subject:
             replaced = rows.copy()
             replaced[0, 0] = [NEAR, FAR][trial % 2]
             differing += _drawn(rows, effort.seed + trial) != _drawn(replaced, effort.seed + trial)
-        what = "runs in which a replaced row changed who was asked, or which rows were drawn"
+        what = "runs in which a replaced row changed the owners asked, or the rows drawn"
         return CheckResult("sensitivity", what, differing > 0, 0.0, float(differing), power=None)
 
     return Subject("uniform", "sound", claim, (blind,))
 
 
 def _drawn(rows: FloatArray, seed: int) -> list[tuple[object, ...]]:
-    """A run's accesses, and every drawn row but the first owner's row 0."""
+    """A run's accesses, and all drawn rows; without the values of the first owner's row 0."""
     bidders = [
         Bidder(name, Table(table, None), SCHEMA, noise_for(seed, name)("draw"), OwnerGate(name))
         for name, table in zip("ab", rows, strict=True)
@@ -209,6 +209,6 @@ def _drawn(rows: FloatArray, seed: int) -> list[tuple[object, ...]]:
             SummaryDisclosures("audit"),
         )
     )
-    kept = [(r.owner, r.token, r.values.tobytes()) for r in record.selected]
+    drawn = [(r.owner, r.token, r.values.tobytes()) for r in record.selected]
     first = rows[0, 0].tobytes()
-    return [*record.accesses, *(k if k[2] != first else k[:2] for k in kept)]
+    return [*record.accesses, *(k if k[2] != first else k[:2] for k in drawn)]

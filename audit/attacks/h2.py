@@ -1,4 +1,4 @@
-"""The audit of h2 (Sarpatwar 2019, Algorithm 2): as it is accounted, and as published.
+"""Audit of h2 (Sarpatwar 2019, Algorithm 2), with our accounting and with the published one.
 
 Neighbouring: one row replaced, the number of rows public.
 """
@@ -30,9 +30,9 @@ Quantizer = Callable[[FloatArray, float, NoiseSource], NDArray[np.int64]]
 _RELATION = "replace one row"
 _STEP = 0.01  # eta
 _INTERVALS = 200
-_PARAMETER = 0.5  # e of one iteration in the attack
+_PARAMETER = 0.5  # parameter e of one iteration in the attack
 _DIMENSION = 12
-_ROUNDS = 20  # of the run that is recounted, with h2 as in section 4 of the paper otherwise
+_ROUNDS = 20  # rounds of the recounted run; its h2 is otherwise as in section 4 of the paper
 _ITERATIONS = 5
 _RUN_PARAMETER = 0.01
 
@@ -43,13 +43,13 @@ def h2(
     run_claim: Claim | None = None,
     quantizer: Quantizer = quantize,
 ) -> Subject:
-    """h2 as it is accounted: 4e for a selection, 2e for a value, of which both are released.
+    """h2 with our accounting: 4e for a selection and 2e for a value; both are released.
 
     Args:
         name: of the subject.
         make: the mechanism.
-        run_claim: what is claimed for a run of 20 releases of 5 iterations; by default what `Sound` says.
-        quantizer: what rounds rows to the grid.
+        run_claim: claim for a run of 20 releases of 5 iterations; default: the epsilon of `Sound`.
+        quantizer: rounds rows to the grid.
     """
     one = partial(_one_call, make)
     return Subject(
@@ -87,7 +87,7 @@ def h2_published() -> Subject:
 
 
 def h2_run_claim(events: tuple[MwemCall, ...] | None = None, delta: float = 1e-5) -> Claim:
-    """Claim about the run that is recounted."""
+    """Claim about the recounted run."""
     events = events or (MwemCall(_RUN_PARAMETER, _ROUNDS * _ITERATIONS),)
     return Claim(Sound().epsilon(events, delta).epsilon, delta, _RELATION)
 
@@ -106,10 +106,10 @@ def _one_call(make: type[MwemMean], dimension: int, noise: NoiseSource) -> MeanR
 
 
 def _worst_pair(dimension: int) -> tuple[FloatArray, FloatArray]:
-    """Two rows; the second turned round: coordinate 0's error falls by 2 and all others' rise by 2."""
-    kept = -np.ones(dimension)
-    kept[0] = 1.0
-    return np.stack([kept, kept**2]), np.stack([kept, -(kept**2)])
+    """Two rows; the neighbour negates the second: coordinate 0's error falls by 2, all others rise by 2."""
+    row = -np.ones(dimension)
+    row[0] = 1.0
+    return np.stack([row, row**2]), np.stack([row, -(row**2)])
 
 
 def h2_experiment(make: type[MwemMean], claimed: float) -> Experiment:
@@ -137,7 +137,7 @@ def h2_experiment(make: type[MwemMean], claimed: float) -> Experiment:
 
 
 def _value_scale(make: type[MwemMean], effort: Effort) -> CheckResult:
-    """The value that h2 releases of a lone zero row is Laplace noise of scale 1/e, end to end."""
+    """The value that h2 releases for a lone zero row is Laplace noise of scale 1/e, end to end."""
     noise = simulated(effort.seed, "audit", "value")
     grid = np.concatenate([-np.geomspace(500.0, 1e-5, 20_000), np.geomspace(1e-5, 500.0, 20_000)])
     means = np.array([tilted_mean(float(theta), _INTERVALS) for theta in grid])
@@ -161,14 +161,14 @@ def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> CheckResult:
 
 
 def _recount_run(make: type[MwemMean], claim: Claim, effort: Effort) -> CheckResult:
-    """Compare what a run is claimed to cost with the noise that it drew."""
+    """Compare a run's claim with the cost of its noise."""
     return recount(
         claim, mwem_events(_run(make, effort)[0], _INTERVALS), [MwemCall], "the noise drawn in a run"
     )
 
 
 def _declared_run(make: type[MwemMean], effort: Effort) -> CheckResult:
-    """Compare what a mechanism declares for the ledger with the noise that it drew."""
+    """Compare a mechanism's declared events with the cost of its noise."""
     noise, declared = _run(make, effort)
     claim = Claim(Sound().epsilon(declared, 1e-5).epsilon, 1e-5, _RELATION)
     of = "the noise drawn, against the events declared"
@@ -176,7 +176,11 @@ def _declared_run(make: type[MwemMean], effort: Effort) -> CheckResult:
 
 
 def _run(make: type[MwemMean], effort: Effort) -> tuple[TalliedNoise, list[Event]]:
-    """A run without a seed set, an empty first release and one after every row: its noise and its events."""
+    """Play a run without a seed set: an empty first release, then one after every row.
+
+    Returns:
+        The run's tallied noise, and its declared events.
+    """
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
     mechanism = make(
         8,

@@ -1,12 +1,13 @@
-"""The audit of clock and broadcasts together: everything that another owner is told in a run.
+"""Audit of clock and broadcasts together: all messages of a run to another owner.
 
 Neighbouring: one row x added to another owner, which the clock pays for once. By the one-exchange lemma x
-takes the place of one row of the summary at any time, and the broadcasts pay for that: their sensitivity is
-that of one row replaced. The claim is what `Sound` makes of the clock and of all broadcasts that read a row.
+takes the place of one row of the summary at any time, and the broadcasts pay for this exchange: their
+sensitivity is the sensitivity of one replaced row. The claim is the `Sound` epsilon of the clock together
+with all broadcasts that read a row.
 
-The worlds are a worst case of both at once. There is one clock that matters, with T - 1 or T rows worth its
-first price. Whatever it does sells every row, so x is in the summary from then on, in place of a row whose
-features are as far from those of x as features can be.
+The worlds are a worst case of both at once. One clock matters, with T - 1 or T rows worth its first price.
+Any stop sells every row, so x is in the summary from then on, in place of a row whose features are as far
+from the features of x as features can be.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MakeMean = Callable[..., MeanRelease]
 
 _RELATION = "add or remove a row of another owner, hence one row of the summary exchanged; an owner looks"
 _CLOCK = 1.0  # epsilon of the clock
-_EPSILON, _DELTA = 1.0, 1e-5  # of the broadcasts
+_EPSILON, _DELTA = 1.0, 1e-5  # budget of the broadcasts
 _ROUNDS = 3
 _RELEASES = _ROUNDS - 1  # the first broadcast reads no row
 
@@ -74,7 +75,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
     stops = np.log(stop_law(settings, counts + 1)) - np.log(stop_law(settings, counts))
     scores = first_scores(task, np.stack([other, x]))
     between = float(scores.mean() - 3.0 * scores.std())  # the two prices
-    here, there = normalised_features(task.h1.fixed_point(SCHEMA.encode(np.stack([other, x]))))
+    first, second_features = normalised_features(task.h1.fixed_point(SCHEMA.encode(np.stack([other, x]))))
     scale = 2.0 * task.h1.norm_bound * math.sqrt(task.h1.spec.dimension / 2.0)
     scale *= gaussian_sigma(_EPSILON, _DELTA, _RELEASES)
 
@@ -85,11 +86,13 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
 
     def score(view: OwnerView) -> float:
         ratio = float(stops[0 if view.prices[0] > between else 1])
-        for said in view.broadcasts:
-            if said.size:
+        for broadcast in view.broadcasts:
+            if broadcast.size:
                 # the sum of the summary is q times `other`, or once x and q - 1 times `other`
-                rest = said.size * normalised_mean(said.mean) - (said.size - 1) * here
-                ratio += float((rest - (here + there) / 2.0) @ (there - here)) / scale**2
+                rest = broadcast.size * normalised_mean(broadcast.mean) - (broadcast.size - 1) * first
+                ratio += (
+                    float((rest - (first + second_features) / 2.0) @ (second_features - first)) / scale**2
+                )
         return ratio
 
     def release(noise: NoiseSource) -> MeanRelease:
@@ -107,7 +110,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
 
 
 def _opposites() -> tuple[SummaryTask, FloatArray, FloatArray]:
-    """A task, x, and another row: features nearly opposite, and x a little better."""
+    """A task, the row x and another row: their features are nearly opposite, and x is a little better."""
     h1 = RandomFourier(FourierSpec("paired", 2, 40.0, 2, 1))
     rows = np.random.default_rng(0).random((2_000, 2))
     features = h1.normalised(SCHEMA.encode(rows))
@@ -121,7 +124,7 @@ def _opposites() -> tuple[SummaryTask, FloatArray, FloatArray]:
 
 
 def _recount_run(game: RunGame, effort: Effort) -> CheckResult:
-    """Compare what a run is claimed to cost with its clock and the noise that its broadcasts drew."""
+    """Compare a run's claim with the cost of its clock and its broadcasts' noise."""
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
     ports = looped(game.owners(True, noise, OwnerView()), SCHEMA.encoded_width)
     asyncio.run(game.play(ports, noise, SummaryRecord()))

@@ -1,8 +1,8 @@
 """Layer 2: draws and outcomes against the declared law and scale, in the white box.
 
-At a million draws and alpha = 2e-6 an error of 1 % of a scale is found with probability above 0.999: the
-scale of a million Gaussians is known to 0.07 %, of Laplace to 0.1 %. The `power` of each finding is what
-its own sample size finds.
+At a million draws and alpha = 2e-6 an error of 1 % of a scale is found with probability above 0.999: a
+million draws give the scale of a Gaussian to 0.07 %, of Laplace to 0.1 %. The `power` of each finding is for
+its own sample size.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _RELATIVE_ERROR = {"norm": math.sqrt(0.5), "laplace": 1.0}  # of the scale, time
 
 
 def scale_finding(draws: FloatArray, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
-    """Test that draws have a law of mean 0 and this scale, by the scale alone.
+    """Test the scale of draws from a law of mean 0.
 
     Gaussian: sum of squares is chi-square; Laplace: the sum of absolute values is a gamma variable.
     """
     size = len(draws)
     if law == "norm":
-        found = math.sqrt(float(np.mean(draws**2)))
-        lower = float(stats.chi2.cdf(size * (found / scale) ** 2, size))
+        measured = math.sqrt(float(np.mean(draws**2)))
+        lower = float(stats.chi2.cdf(size * (measured / scale) ** 2, size))
     else:
-        found = float(np.mean(np.abs(draws)))
-        lower = float(stats.gamma.cdf(size * found / scale, size))
+        measured = float(np.mean(np.abs(draws)))
+        lower = float(stats.gamma.cdf(size * measured / scale, size))
     violated = min(lower, 1.0 - lower) < alpha / 2.0
     margin = float(stats.norm.isf(alpha / 2.0) + stats.norm.isf(0.1)) * _RELATIVE_ERROR[law] / math.sqrt(size)
-    return CheckResult("law", f"scale of {what}", violated, scale, found, size, alpha, 1.0 + margin)
+    return CheckResult("law", f"scale of {what}", violated, scale, measured, size, alpha, 1.0 + margin)
 
 
 def shape_finding(draws: FloatArray, law: Law, scale: float, alpha: float, what: str) -> CheckResult:
-    """Kolmogorov-Smirnov distance of draws over their declared scale from the law."""
+    """Test the shape of draws: Kolmogorov-Smirnov distance of draws / scale from the law."""
     test = stats.kstest(draws / scale, law)
     limit = float(stats.kstwobign.isf(alpha)) / math.sqrt(len(draws))
     violated = float(test.pvalue) < alpha
@@ -55,14 +55,14 @@ def independence_finding(first: FloatArray, second: FloatArray, alpha: float, wh
     """Test that paired draws, (n,) each, of one law are uncorrelated: a replayed draw has correlation 1."""
     size = len(first)
     limit = float(stats.norm.isf(alpha / 2.0)) / math.sqrt(size)
-    found = float(np.mean(first * second) / math.sqrt(float(np.mean(first**2) * np.mean(second**2))))
+    measured = float(np.mean(first * second) / math.sqrt(float(np.mean(first**2) * np.mean(second**2))))
     return CheckResult(
-        "law", f"correlation of {what}", abs(found) > limit, limit, found, size, alpha, power=None
+        "law", f"correlation of {what}", abs(measured) > limit, limit, measured, size, alpha, power=None
     )
 
 
 def outcome_finding(observed: NDArray[np.int64], chances: FloatArray, alpha: float, what: str) -> CheckResult:
-    """Chi-square of counted outcomes against their probabilities, (k,) each; rare ones are pooled."""
+    """Chi-square of counted outcomes against their probabilities, (k,) each; pools rare outcomes."""
     size = int(observed.sum())
     expected = size * chances
     rare = expected < 10
@@ -85,7 +85,7 @@ def rate_finding(hits: int, trials: int, chance: float, alpha: float, what: str)
 
 
 def laplace_outcome(drawn: NDArray[np.int64], scale: float, alpha: float, what: str) -> CheckResult:
-    """Chi-square of whole draws against the discrete Laplace law P(k) ~ exp(-|k| / scale)."""
+    """Chi-square of integer draws against the discrete Laplace law P(k) ~ exp(-|k| / scale)."""
     reach = 8 * math.ceil(scale)
     values = np.arange(-reach, reach + 1)
     stay = math.exp(-1.0 / scale)
@@ -96,14 +96,14 @@ def laplace_outcome(drawn: NDArray[np.int64], scale: float, alpha: float, what: 
 
 
 def repeat_finding(streams: Sequence[NDArray[Any]], bits: float, what: str) -> CheckResult:
-    """Look for draws that come again: in a stream, or in two.
+    """Find repeated draws, within a stream or between streams.
 
     A window of draws has 96 bits or more: a false alarm has a chance below 1e-15 at 10^6 windows.
 
     Args:
-        streams: draws, each (n,), in the order in which they were made.
+        streams: draws, each (n,), in the order of drawing.
         bits: least entropy of a draw.
-        what: they are.
+        what: name of the draws.
     """
     width = math.ceil(_WINDOW_BITS / bits)
     windows = [

@@ -1,4 +1,4 @@
-"""The audit of what everything rests on: h1, the schema's encoding, the noise sources."""
+"""Audit of the foundations of all mechanisms: h1, the schema's encoding, the noise sources."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _WIDTH = 3
 
 
 def h1(kind: Kind, make: Callable[[FourierSpec], FeatureMap] = RandomFourier) -> Subject:
-    """The norm bound of random Fourier features, for what the parties compute: fixed point."""
+    """The norm bound of random Fourier features in fixed point, as the parties compute them."""
     features = make(FourierSpec(kind, 140, 2.0, _WIDTH, 1))
     claim = Claim(math.nan, 0.0, "no privacy of its own: a bound that every sensitivity rests on")
     return Subject(f"h1-{kind}", "sound", claim, (partial(feature_norm, features, _WIDTH),))
 
 
 def schema_encoding(make: Callable[[NDArray[Any]], Encoder] = lambda rows: _SCHEMA) -> Subject:
-    """Rows to model space by the public schema.
+    """Encoding of rows into model space by the public schema.
 
     Args:
-        make: the encoder of an owner that holds these rows.
+        make: makes the encoder of an owner with these rows.
     """
     rows = np.array([[3.0, 40.0], [0.0, 100.0], [0.0, 0.0], [2.0, 100.0], [1.0, 7.0]])
     odd = [
@@ -65,24 +65,24 @@ def _check(rows: NDArray[Any]) -> None:
 _Law = Literal["norm", "laplace", "uniform"]
 _SCALES: Sequence[tuple[_Law, float]] = (("laplace", 31623.0), ("norm", 0.7), ("uniform", 1.0))
 _WHOLE = 2.0
-"""Scale of the whole noise on a histogram at epsilon 1."""
+"""Scale of the integer noise on a histogram at epsilon 1."""
 
 
 def simulated_noise(make: Callable[[int], NoiseSource] | None = None) -> Subject:
-    """The seeded source: its laws. Whoever knows the seed can subtract it, so it protects nobody."""
+    """Laws of the seeded source. A reader of the seed can subtract its noise, so it protects nobody."""
     draw = make or (lambda seed: simulated(seed, "audit", "law"))
     claim = Claim(math.nan, 0.0, "laws of the draws; no protection")
     return Subject("simulated-noise", "sound", claim, _laws(draw, 1_000_000))
 
 
 def secure_noise(make: Make = sources.deployed) -> Subject:
-    """The source of a deployment: where its bits come from, that none comes twice, and its laws.
+    """The source of a deployment: the origin of its bits, no reuse of bits, and its laws.
 
     Args:
-        make: makes a source, as a party's process does; a function of a module is called in other processes,
-            too.
+        make: makes a source, as a party's process does; a function of a module is also called in other
+            processes.
     """
-    here: tuple[Callable[[Make, Effort], CheckResult], ...] = (
+    in_process: tuple[Callable[[Make, Effort], CheckResult], ...] = (
         sources.type_finding,
         sources.entropy_finding,
         sources.script_finding,
@@ -99,7 +99,10 @@ def secure_noise(make: Make = sources.deployed) -> Subject:
         return laplace_outcome(drawn, _WHOLE, effort.alpha, "whole Laplace noise")
 
     claim = Claim(math.nan, 0.0, "bits of the operating system, none of them twice; laws of the draws")
-    checks: list[Check] = [*(partial(check, make) for check in here), *_laws(lambda seed: make(), 30_000)]
+    checks: list[Check] = [
+        *(partial(check, make) for check in in_process),
+        *_laws(lambda seed: make(), 30_000),
+    ]
     if isinstance(make(), IntegerNoise):
         checks.append(whole)
     if "<" not in make.__qualname__:

@@ -1,4 +1,4 @@
-"""Layer 4: epsilon from what was disclosed, against the figure that was claimed."""
+"""Layer 4: epsilon from actual disclosures, against the claimed figure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SLACK = 1.0 + 1e-6
 def recount(
     claim: Claim, events: Sequence[Event], expected: Sequence[type[Event]], of: str = "the disclosures made"
 ) -> CheckResult:
-    """Check that events cost no more, by what can be proven, than was claimed for them.
+    """Check that the proven cost of events is at most their claim.
 
     Args:
-        claim: for all of them.
-        events: that were found.
-        expected: kinds of which some must be among them: what was not looked at proves nothing.
-        of: where they were found.
+        claim: for all events together.
+        events: recorded disclosures.
+        expected: kinds of events that must be among `events`: a record without them proves nothing.
+        of: source of the events, in words.
     """
     figure = Sound().epsilon(events, claim.delta)
     kinds = {type(leaf) for leaf in leaves(events)}
@@ -33,10 +33,10 @@ def recount(
 
 
 def mwem_events(noise: TalliedNoise, intervals: int) -> list[Event]:
-    """Disclosures of h2, by the Laplace noise it drew: one draw of scale 1/(eta e) is an iteration with e.
+    """Disclosures of h2, from its Laplace noise: one draw of scale 1/(eta e) is an iteration with e.
 
     Args:
-        noise: what h2 drew from.
+        noise: tallied source of h2.
         intervals: 2/eta, the largest change of a sum in steps of the grid.
     """
     return [
@@ -46,10 +46,10 @@ def mwem_events(noise: TalliedNoise, intervals: int) -> list[Event]:
 
 
 def gaussian_events(noise: TalliedNoise, sensitivity: float) -> list[Event]:
-    """Disclosures of a Gaussian mechanism, by the noise that it drew.
+    """Disclosures of a Gaussian mechanism, from its noise.
 
     Args:
-        noise: what it drew from.
+        noise: tallied source of the mechanism.
         sensitivity: L2, replace-one, in the units of the noise.
     """
     return [Gaussian(scale / sensitivity, count) for scale, count in sorted(noise.gaussian_calls.items())]

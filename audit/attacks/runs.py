@@ -1,7 +1,7 @@
-"""Games that are whole runs: which of two worlds did another owner hear of?
+"""Games that are whole runs: which of two worlds made the messages to another owner?
 
-A game is defined once, by the rows of everybody in both worlds, and played over any engine (`wire`). What is
-scored is what the observer heard: over gRPC, what its handler decoded from its stream.
+A game is defined once, by all owners' rows in both worlds, and played over any engine (`wire`). Scores come
+from the observer's messages: over gRPC, from the messages that its handler decoded from its stream.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ MakeBidder = Callable[..., Bidder]
 OBSERVER = "observer"
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=2),))
 NEAR, FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
-"""Places where D_v is, and where it is not."""
+"""A place close to D_v, and a place far from it."""
 
 
 @dataclass(slots=True)
 class OwnerView:
-    """View that an owner has of a run, after the invitation, which is public here.
+    """An owner's view of a run after the invitation, which is public here.
 
     Attributes:
-        broadcasts: with bids and with quotes.
-        prices: at which clocks stopped.
-        asked: rounds in which it was asked for the row that it bid.
+        broadcasts: of rounds with bids or quotes.
+        prices: stop prices of clocks.
+        asked: rounds in which the owner was asked for the row that it bid.
     """
 
     broadcasts: list[Broadcast] = field(default_factory=list)
@@ -63,7 +63,7 @@ class OwnerView:
 
 
 class _Listener(Bidder):
-    """The observer: an owner that remembers what it is told."""
+    """The observer: an owner that records its messages."""
 
     def __init__(self, view: OwnerView, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -87,7 +87,7 @@ class _Listener(Bidder):
 
 
 class Silent:
-    """A broadcast that reads no row, so that the auction is all there is to see."""
+    """A broadcast that reads no row, so that only the auction depends on rows."""
 
     cost = Cost(ExactStatistic("zeros"), None)
 
@@ -109,16 +109,16 @@ class RunGame:
     """One game.
 
     Attributes:
-        claim: what is to be refuted.
+        claim: to refute.
         statistic: the score in words.
         task: of every run.
         rows: by owner, (m, 2), in the second world or the first; one of the owners is `OBSERVER`.
-        auction: of one run.
-        score: of what the observer heard; large means the second world.
-        release: of the summary's mean, in one run; by default a silent one.
-        bidder: what everybody but the observer is.
-        protocol: in which owners take part, as they are told.
-        gate: an owner's way out, of its name, how many rows it has, and the run's randomness.
+        auction: makes the auction of a run.
+        score: of the observer's view; large scores speak for the second world.
+        release: makes the broadcast of the summary's mean; default: a silent broadcast.
+        bidder: class of every owner but the observer.
+        protocol: named in the owners' invitations.
+        gate: makes an owner's gate from its name, its number of rows, and the run's randomness.
     """
 
     claim: Claim
@@ -155,7 +155,7 @@ class RunGame:
         return scores
 
     def owners(self, second: bool, noise: NoiseSource, view: OwnerView) -> list[Bidder]:
-        """Fresh owners of one run, by name; the observer writes what it hears in `view`."""
+        """Make the owners of one run, sorted by name; the observer records its messages in `view`."""
         owners = []
         for name, rows in sorted(self.rows(second).items()):
             gate = self.gate(name, len(rows), noise)
@@ -164,12 +164,12 @@ class RunGame:
         return owners
 
     async def play(self, ports: Sequence[OwnerSession], noise: NoiseSource, record: SummaryRecord) -> None:
-        """One run over fresh owners, with all of the curator's randomness from one source."""
+        """Play one run over fresh owners, with all of the curator's randomness from one source."""
         task = self.task
         roster = Roster(ports, 1, SilentObserver().owner_left, record.faults)
         dimension = task.h1.spec.dimension
-        said = dict.fromkeys(roster.names, invitation_of(task, self.protocol))
-        record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), said)
+        invitations = dict.fromkeys(roster.names, invitation_of(task, self.protocol))
+        record.owner_rows = await roster.ask(0, lambda owner, a: owner.invite(a), invitations)
         h2 = Silent(dimension) if self.release is None else self.release(noise)
         gate = SummaryDisclosures(task.run)
         await algorithm3(task, roster, h2, self.auction(noise), record, SilentObserver(), gate)

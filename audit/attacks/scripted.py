@@ -11,7 +11,7 @@ from fedkme.privacy.noise import NoiseSource
 
 
 class ScriptedNoise:
-    """Noise without chance: every draw is `units` times its scale, every coin shows `coin`."""
+    """Deterministic noise: every draw is `units` times its scale, every coin is `coin`."""
 
     def __init__(self, units: float = 0.0, coin: float = 0.0) -> None:
         self._units = units
@@ -31,11 +31,11 @@ class ScriptedNoise:
 
 
 class TalliedNoise:
-    """Noise of another source, and a tally of what was asked of it.
+    """Noise of another source, with a tally of the draws.
 
     Attributes:
-        laplace_draws: how many numbers of each scale.
-        gaussian_calls: how many vectors of each scale.
+        laplace_draws: count of numbers by scale.
+        gaussian_calls: count of vectors by scale.
     """
 
     def __init__(self, source: NoiseSource) -> None:

@@ -1,8 +1,8 @@
 """Layer 1: adversarial neighbours against the declared bound. Exact, no chance of a false alarm.
 
-A mechanism is run on both neighbours with scripted noise, and the change that a row makes is measured in the
-units of the noise that the mechanism asks for. A sensitivity that is too small, a scale that is too small and
-a mean that is divided by the wrong number all show as too many units.
+A mechanism is run on both neighbours with scripted noise. The change by a row is measured in units of the
+noise that the mechanism asks for. A sensitivity or scale that is too small, and a mean divided by the wrong
+number, all show as too many units.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Encoder(Protocol):
 
 
 def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:
-    """No row, however odd, has features longer than the bound that every sensitivity is made of."""
+    """No row, however odd, has features longer than the bound behind every sensitivity."""
     random = np.random.default_rng([effort.seed, 1])
     rows = np.concatenate(
         [
@@ -73,7 +73,7 @@ def _norms(h1: FeatureMap, rows: FloatArray) -> FloatArray:
 
 
 def gaussian_units(make: MakeMean, norm_bound: float, multiplier: float, effort: Effort) -> CheckResult:
-    """The L2 distance of two neighbours' releases, in standard deviations of the noise, is 1/multiplier."""
+    """L2 distance of two neighbours' releases, in standard deviations of the noise, at most 1/multiplier."""
     dimension, worst = 16, 0.0
     length = norm_bound * math.sqrt(dimension / 2.0)
     for first, second in neighbours(dimension, length, effort):
@@ -119,19 +119,22 @@ def selection_loss(make: MakeMean, cost: float, effort: Effort) -> CheckResult:
     """The log ratio of the probabilities with which two neighbours select a coordinate."""
     worst = 0.0
     for first, second in [*_selection_pairs(), *neighbours(12, math.sqrt(12.0), effort, corners=True)]:
-        here, there = (_first_selected(make, batches) for batches in (first, second))
-        worst = max(worst, abs(math.log(here / there)) if min(here, there) > 0 else math.inf)
+        first_chance, second_chance = (_first_selected(make, batches) for batches in (first, second))
+        worst = max(
+            worst,
+            abs(math.log(first_chance / second_chance)) if min(first_chance, second_chance) > 0 else math.inf,
+        )
     violated = worst > cost * (1 + 1e-6)
     return CheckResult("sensitivity", "log ratio of selecting the first coordinate", violated, cost, worst)
 
 
 def _selection_pairs(dimension: int = 12) -> Iterator[tuple[Batches, Batches]]:
-    """One row turned round so that one coordinate's error rises by 2 and all others' fall by 2."""
-    kept = -np.ones((1, dimension))
-    kept[0, 0] = 1.0
+    """Neighbours with one negated row: one coordinate's error rises by 2, all others fall by 2."""
+    row = -np.ones((1, dimension))
+    row[0, 0] = 1.0
     yield (
-        [np.concatenate([kept, np.ones((1, dimension))])],
-        [np.concatenate([kept, -np.ones((1, dimension))])],
+        [np.concatenate([row, np.ones((1, dimension))])],
+        [np.concatenate([row, -np.ones((1, dimension))])],
     )
 
 
@@ -150,7 +153,7 @@ def _first_selected(make: MakeMean, batches: Batches) -> float:
 def neighbours(
     dimension: int, length: float, effort: Effort, *, corners: bool = False
 ) -> Iterator[tuple[Batches, Batches]]:
-    """Pairs of data sets that differ in one row: rows as long as they may be, in batches of unlike sizes."""
+    """Pairs of data sets that differ in one row; rows have the greatest norm, batches different sizes."""
     random = np.random.default_rng([effort.seed, 2])
 
     def row() -> FloatArray:
@@ -177,7 +180,7 @@ def _release(make: MakeMean, dimension: int, batches: Batches, units: float) -> 
 
 
 def empty_release(make: MakeMean, effort: Effort) -> CheckResult:
-    """Check that no rows give zeros, whatever the noise: nothing is released of nothing."""
+    """Check that the release of an empty set is zero for any noise."""
     largest = float(np.abs(_release(make, 12, [], 1.0)).max())
     return CheckResult("sensitivity", "release of an empty set", largest > 0, 0.0, largest, power=None)
 
@@ -186,7 +189,7 @@ def encoding(make: Callable[[NDArray[Any]], Encoder], rows: NDArray[Any], effort
     """The code of a row depends on the row alone, lies in [0, 1], and categories are equally far apart.
 
     Args:
-        make: the encoder of an owner that holds these rows.
+        make: makes the encoder of an owner with these rows.
         rows: (m, 1) category indices and 1 numeric column, (m, 2).
         effort: unused, the check is exact.
     """
@@ -210,7 +213,7 @@ def encoding(make: Callable[[NDArray[Any]], Encoder], rows: NDArray[Any], effort
 def refusal(
     check: Callable[[NDArray[Any]], None], odd: Sequence[NDArray[Any]], effort: Effort
 ) -> CheckResult:
-    """Rows that the public domain does not hold are refused: unknown codes, NaN, infinity, out of range."""
+    """Rows outside the public domain are refused: unknown codes, NaN, infinity, out of range."""
     taken = 0
     for rows in odd:
         try:

@@ -1,20 +1,20 @@
-"""Noise sources as parties deploy them: where their bits come from, and whether any comes twice.
+"""Audit of deployed noise sources: the origin of their bits, and no reuse of bits.
 
-A source is looked at in the processes that a product starts: fresh interpreters, and forks of the interpreter
-that a launcher keeps; in forks of this process, after it drew; in threads. What would show only in 2^40 draws
-is looked for at the root: in a fork, bytes of the operating system are replaced by a script.
+A source is tested in the processes that the product starts: fresh interpreters, and forks of a launcher's
+template; in forks of this process after draws; and in threads. Faults that would show only in 2^40 draws are
+found at the root: in a fork, a script replaces the bytes of the operating system.
 
-* A call reads at least as many bits as its draws have entropy. A generator that was seeded, by whatever and
-  whenever, a buffer of bytes and noise that is kept for later read fewer, in this call or in the next.
-* The same bytes give the same draws, and other bytes give others: nothing else is in them, and the bytes are
-  not thrown away.
-* Bytes that say that a uniform number is far below 2^-64 give a draw that far out in the tail. A sampler that
-  computes with floating-point numbers has 53 bits: it ends at 8.6 deviations of a Gaussian and 36.7 scales of
-  Laplace, whatever it rounds to afterwards, and a tail that is cut ends before.
+* A call reads at least as many bits as its draws have entropy. A seeded generator, a buffer of bytes and
+  noise kept for later read fewer bits, in this call or in the next.
+* Equal bytes give equal draws, and other bytes give other draws: draws depend on the bytes alone, and the
+  bytes are used.
+* Bytes of a uniform number far below 2^-64 give a draw far out in the tail. A sampler in floating point has
+  53 bits: it ends at 8.6 deviations of a Gaussian and 36.7 scales of Laplace, whatever it rounds to
+  afterwards; a cut tail ends before.
 
-Scripts are fixed, so these three outcomes have no chance in them. Bytes of the system are those of
-`os.urandom` and `os.getrandom`, by which `secrets` and `random.SystemRandom` have theirs, too.
-`python -m audit.attacks.sources MODULE:NAME` prints draws of the source that a function makes.
+Scripts are fixed, so these three checks are deterministic. Bytes of the system are those of `os.urandom` and
+`os.getrandom`, which `secrets` and `random.SystemRandom` use too. `python -m audit.attacks.sources
+MODULE:NAME` prints draws of the source that a function makes.
 """
 
 from __future__ import annotations
@@ -61,34 +61,35 @@ CALLS: Mapping[str, tuple[float, ...]] = {
     "gaussian": (0.7, 2.0**26 + 1.0),
     "discrete_laplace": (2.0, 5000.0),
 }
-"""Methods of a source, and scales that they are called with."""
+"""Methods of a source, with the scales to call them with."""
 REACH = {"laplace": 60.0, "gaussian": 10.0, "discrete_laplace": 60.0}
-"""Scales that a draw must be able to reach: chances of e^-60 and 1e-23, below those of 53 bits and of 64."""
+"""Multiples of the scale that a draw must be able to reach: their chances, e^-60 and 1e-23, are below the
+resolution of 53 bits and of 64 bits."""
 _FAIL_S = 60
 _SCRIPTS = 100
 _LOW_BITS = 6
 
 
 def deployed_sources() -> dict[str, NoiseFor]:
-    """Randomness of a curator, an owner and a consumer, made as their processes make it."""
-    here, schema = Path(), {"schema_file": Path("schema.toml"), "plaintext": True}
-    owner = OwnerSettings(name="owner", curator="-", data=here, **schema)
-    asked = RequestSettings(p=1)
-    consumer = ConsumerSettings(curator="-", validation=here, output=here, request=asked, **schema)
+    """Randomness of a curator, an owner and a consumer, made by the code of their processes."""
+    folder, schema = Path(), {"schema_file": Path("schema.toml"), "plaintext": True}
+    owner = OwnerSettings(name="owner", curator="-", data=folder, **schema)
+    request = RequestSettings(p=1)
+    consumer = ConsumerSettings(curator="-", validation=folder, output=folder, request=request, **schema)
     return {
-        CURATOR: CuratorSettings(directory=here, **schema).noise_for(CURATOR),
+        CURATOR: CuratorSettings(directory=folder, **schema).noise_for(CURATOR),
         owner.name: owner.noise_for(owner.name),
         consumer.name: consumer.noise_for(consumer.name),
     }
 
 
 def deployed() -> NoiseSource:
-    """An owner's source for its histogram, made as its process makes it."""
+    """An owner's source for its histogram, made by the code of its process."""
     return deployed_sources()["owner"]("histogram")
 
 
 def type_finding(make: Make, effort: Effort) -> CheckResult:
-    """Count the sources of parties and purposes that are not the source of the operating system. Exact."""
+    """Count the parties' sources, for all purposes, that do not use the operating system. Exact."""
     sources = [make(), *(noise(purpose) for noise in deployed_sources().values() for purpose in PURPOSES)]
     other = sum(type(source) is not SecureNoise for source in sources)
     return CheckResult("law", "sources of another type than SecureNoise", other > 0, 0.0, float(other))
@@ -98,24 +99,24 @@ def type_finding(make: Make, effort: Effort) -> CheckResult:
 
 
 class _Script:
-    """Bytes in place of those of the system, wherever a module of this process has them; made in a fork.
+    """Scripted bytes in place of the system's, in all modules of this process; for use in a fork.
 
     Attributes:
-        read: bytes so far.
+        read: number of bytes read so far.
     """
 
     def __init__(self) -> None:
-        """Take the place of the system's."""
+        """Replace the system's functions in all modules."""
         self.read = 0
         self.begin(0)
         real = [getattr(os, name) for name in ("urandom", "getrandom") if hasattr(os, name)]
         for module in list(sys.modules.values()):
             for name, value in list(getattr(module, "__dict__", {}).items()):
-                if any(value is each for each in real):
+                if any(value is function for function in real):
                     setattr(module, name, self)
 
     def begin(self, seed: int, extreme: bool = False) -> None:
-        """Begin a script; an extreme one has words of 0, and small ones, among its words of 8 bytes."""
+        """Start a script; an extreme script has zeros and small numbers among its words of 8 bytes."""
         self._random = np.random.Generator(np.random.Philox(seed))
         self._extreme = extreme
         self._left = b""
@@ -138,14 +139,14 @@ class _Script:
 
 
 def forked(work: Callable[[], T]) -> T:
-    """The value of a function in a fork of this process.
+    """Call a function in a fork of this process, and return its value.
 
     Raises:
-        PartyFailedError: it failed, or took a minute.
+        PartyFailedError: the function failed, or took a minute.
     """
     mine, theirs = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of other threads, of which the fork has none: it needs none
+        warnings.simplefilter("ignore")  # on other threads: the fork has none, and needs none
         pid = os.fork()
     if not pid:
         try:
@@ -159,11 +160,11 @@ def forked(work: Callable[[], T]) -> T:
             os._exit(1)
     os.close(theirs)
     with os.fdopen(mine, "rb") as file:
-        said = file.read()
+        pickled = file.read()
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status:
         raise PartyFailedError(f"a fork that draws noise ended with status {status}", "See its last lines.")
-    value: T = pickle.loads(said)  # this process's own
+    value: T = pickle.loads(pickled)  # written by this process's own fork
     return value
 
 
@@ -176,7 +177,7 @@ def _draw(source: Any, method: str, scale: float, size: int) -> Draws:
 
 
 def step_of(method: str, scale: float) -> float:
-    """The lattice that a draw must be on: a power of two g <= 1 with 2^-24 scale < g <= 2^-23 scale, or 1."""
+    """Step of a draw's lattice: a power of two g <= 1 with 2^-24 scale < g <= 2^-23 scale, or 1."""
     if method in ("uniform", "discrete_laplace"):
         return 2.0**-53 if method == "uniform" else 1.0
     return float(min(1.0, 2.0 ** (math.ceil(math.log2(scale)) - 24)))
@@ -194,7 +195,7 @@ def entropy_of(method: str, scale: float) -> float:
 
 
 def _read_by_calls(make: Make) -> float:
-    """Bits of the system that a call reads over the entropy of its draws: the least over calls."""
+    """Least ratio, over calls, of the system's bits that a call reads to the entropy of its draws."""
     script, least = _Script(), math.inf
     source = make()
     for method, scale in _methods(source):
@@ -206,7 +207,7 @@ def _read_by_calls(make: Make) -> float:
 
 
 def entropy_finding(make: Make, effort: Effort) -> CheckResult:
-    """Hold the bits of the system that each call reads against the entropy of its draws. Exact."""
+    """Compare the system's bits that each call reads with the entropy of its draws. Exact."""
     least = forked(partial(_read_by_calls, make))
     what = "bits of the operating system that a call reads, over the entropy of its draws"
     return CheckResult("law", what, least < 1.0, 1.0, least)
@@ -219,7 +220,7 @@ def _by_script(make: Make, seed: int) -> list[bytes]:
 
 
 def script_finding(make: Make, effort: Effort) -> CheckResult:
-    """Draw by one script twice, and by another: equal draws and other draws. Exact."""
+    """Draw twice by one script and once by another; the draws must be equal, and different. Exact."""
     first, again, other = (forked(partial(_by_script, make, seed)) for seed in (1, 1, 2))
     wrong = sum(a != b for a, b in zip(first, again, strict=True))
     wrong += sum(a == b for a, b in zip(first, other, strict=True))
@@ -228,22 +229,22 @@ def script_finding(make: Make, effort: Effort) -> CheckResult:
 
 
 def _reached(make: Make) -> dict[str, float]:
-    """The farthest draw of each method, in scales, over extreme scripts; at the first scale of each."""
-    found, script = dict.fromkeys(REACH, 0.0), _Script()
+    """Farthest draw of each method, in scales, over extreme scripts; at the method's first scale."""
+    farthest, script = dict.fromkeys(REACH, 0.0), _Script()
     for seed in range(_SCRIPTS):
         script.begin(seed, extreme=True)
         source = make()
         for method in {name for name, _ in _methods(source)} & REACH.keys():
             scale = CALLS[method][0]
             drawn = float(np.abs(_draw(source, method, scale, 1)).max()) / scale
-            found[method] = max(found[method], drawn)
-    return found
+            farthest[method] = max(farthest[method], drawn)
+    return farthest
 
 
 def reach_finding(make: Make, effort: Effort) -> CheckResult:
-    """Look how far into the tails draws come, over what they must reach. Exact."""
-    found = forked(partial(_reached, make))
-    least = min(found[method] / REACH[method] for method in found if hasattr(make(), method))
+    """Compare the farthest draws with the distance that draws must be able to reach. Exact."""
+    farthest = forked(partial(_reached, make))
+    least = min(farthest[method] / REACH[method] for method in farthest if hasattr(make(), method))
     return CheckResult("law", "farthest draw, over what must be reachable", least < 1.0, 1.0, least)
 
 

@@ -1,16 +1,14 @@
-"""Subjects that `fedkme audit attack` knows by name."""
+"""Subjects of `fedkme audit attack` by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from audit.attacks import auctions, cells, cells_run, clock, deployed, h2, joint, means, public
-from audit.attacks.consumers import landmarks, picks
-from audit.attacks.consumers import repeated_requests as asks
+from audit.attacks.consumers import landmarks, picks, repeated_requests
 from audit.attacks.curators import moments, payouts, pooled
 from audit.attacks.finding import Subject
-from audit.attacks.owners import budgets_and_ledgers as books
-from audit.attacks.owners import coalitions, limits, timing
+from audit.attacks.owners import budgets_and_ledgers, coalitions, limits, timing
 from fedkme.errors import ConfigError
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {
@@ -29,7 +27,7 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "clock-limits": limits.limited_clock,
     "cells-histogram": cells.owner_histogram,
     "cells-validation": cells.validation_histogram,
-    "cells-asks": asks.often,
+    "cells-asks": repeated_requests.often,
     "cells-picks": picks.picked,
     "cells-sketch": cells.sketched,
     "cells-joint": cells.joint,
@@ -43,8 +41,8 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "distributed-noise": pooled.distributed_noise,
     "payout-wins": payouts.wins,
     "payout-gains": payouts.winning_gains,
-    "budgets": books.budgets,
-    "ledgers": books.ledgers,
+    "budgets": budgets_and_ledgers.budgets,
+    "ledgers": budgets_and_ledgers.ledgers,
     "privauction-rule": auctions.privauction_rule,
     "privauction": auctions.privauction,
     "winner-only": auctions.winner_only,
@@ -54,11 +52,11 @@ SUBJECTS: Mapping[str, Callable[[], Subject]] = {
     "deployed-release": deployed.deployed_release,
     "deployed-secure-release": lambda: deployed.deployed_release(secure=True),
 }
-"""Cheap foundations first; made when asked for."""
+"""Makers of the subjects, cheap foundations first."""
 
 
 def chosen(name: str) -> list[Subject]:
-    """The subject of a name, or all of them.
+    """Make the subject of a name, or all subjects.
 
     Raises:
         ConfigError: there is no such mechanism.

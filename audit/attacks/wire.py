@@ -1,8 +1,8 @@
-"""Engines of the games that are whole runs: how the curator reaches owners.
+"""Engines of the games that are whole runs: the curator's connections to owners.
 
-`LOOPBACK` hands directives to them in this process. `GRPC` has each owner attend through a stream of its own
-over a socket, with the sessions and handlers of a deployment, on the same loop. Channels and streams stay
-open over the runs of a game, so that a run costs what its messages cost.
+`LOOPBACK` hands directives to owners in this process. With `GRPC` each owner attends through a stream of its
+own over a socket, with the sessions and handlers of a deployment, on the same loop. Channels and streams stay
+open over the runs of a game, so that a run costs only its messages.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from sim.engines.streams import over_grpc
 
 Party = Bidder | HistogramResponder
 Seat = Callable[[Sequence[Party]], Sequence[OwnerSession]]
-"""Begins a run: owners, always of the same names, take the places of those of the run before."""
+"""Begins a run: its owners replace the last run's owners of the same names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A way to reach owners.
+    """Kind of connection to owners.
 
     Attributes:
-        note: says it in a finding.
-        open: of the names of the owners, sorted, and the width of an encoded row.
+        note: name of the engine in a finding.
+        open: opens connections, from the sorted names of the owners and the width of an encoded row.
     """
 
     note: str
@@ -47,13 +47,13 @@ class Engine:
 
 
 class SilentObserver:
-    """Watches a run without a word."""
+    """Observer that ignores a run's events."""
 
     def round_done(self, record: RoundRecord) -> None:
-        """A round ended."""
+        """Ignore the end of a round."""
 
     def owner_left(self, fault: Fault) -> None:
-        """An owner left."""
+        """Ignore an owner's leaving."""
 
 
 @contextlib.asynccontextmanager
@@ -62,12 +62,12 @@ async def _looped(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
 
 
 def looped(parties: Sequence[Party], width: int) -> list[OwnerSession]:
-    """Ports to owners in this process, whose handlers of directives answer."""
+    """Sessions with owners in this process; their handlers of directives answer."""
     return [OwnerSession(loopback_to(party, width), "audit") for party in parties]
 
 
 def loopback_to(party: Party, width: int) -> Loopback:
-    """Way to an owner in this process that answers one run."""
+    """Connection to an owner in this process that answers one run."""
     place = _Place(party.name, width)
     place.take(party)
     return Loopback(party.name, place.runs)
@@ -89,7 +89,7 @@ async def _streamed(names: Sequence[str], width: int) -> AsyncIterator[Seat]:
 
 
 class _Place:
-    """Place of an owner: a stream outlives a run, and the owners of the next run are others."""
+    """Place of an owner: its stream stays for all runs, while each run has new owner objects."""
 
     def __init__(self, name: str, width: int) -> None:
         self._party: Party | None = None
@@ -99,7 +99,7 @@ class _Place:
         )
 
     def take(self, party: Party) -> None:
-        """The next run's owner; the run before is forgotten."""
+        """Take the next run's owner, and forget the last run."""
         self._party = party
         self.runs.welcome(())
 

@@ -1,1 +1,1 @@
-"""Schedules of faults in a world of real parties, virtual time and one seed (docs/decisions/016)."""
+"""Schedules of faults in a simulated world: real parties, virtual time, one seed (docs/decisions/016)."""

@@ -1,4 +1,4 @@
-"""Many schedules, and the shortest of each that fails: faults are left out while the same oracle fails."""
+"""Plays many schedules, and shrinks each failing schedule: drops faults while the same oracle fails."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from audit.chaos.simulation import play, quiet
 from audit.chaos.worlds import menu, turns
 
 Judge = Callable[[FaultSchedule], Sequence[str]]
-"""Plays a schedule, and says what was wrong."""
-_AT_ONCE = 64  # schedules of a task of a process, at most
+"""Plays a schedule, and returns a line for each violated oracle."""
+_AT_ONCE = 64  # most schedules in a task of a process
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """FaultSchedule with a fault of ours, as short as it can be.
+    """Failing schedule, and its shortest form.
 
     Attributes:
-        schedule: what was drawn.
-        shortest: what is left of it.
-        found: what was wrong.
+        schedule: as drawn.
+        shortest: the schedule without faults that can be spared.
+        found: violated oracles, a line each.
     """
 
     schedule: FaultSchedule
@@ -38,13 +38,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTally:
-    """Count of some schedules.
+    """Totals of some schedules.
 
     Attributes:
-        played: how many.
+        played: number of schedules.
         cpu_s: CPU seconds.
-        happened: faults that befell something, by kind.
-        failures: what failed.
+        happened: number of faults that took effect, by kind.
+        failures: failing schedules.
     """
 
     played: int
@@ -54,31 +54,33 @@ class ScheduleTally:
 
 
 def schedule_of(seed: int, heavy: bool = False) -> FaultSchedule:
-    """Draw the schedule of a seed, in the world that is its turn."""
+    """Draw the schedule of a seed, in the seed's world."""
     worlds = range(len(menu())) if heavy else turns()
     world = worlds[seed % len(worlds)]
     return draw(seed, world, quiet(world).steps, sorted(menu()[world].owners))
 
 
 def play_all(seeds: Sequence[int], heavy: bool = False) -> ScheduleTally:
-    """Play the schedules of seeds, and shrink those that fail."""
+    """Play the schedules of seeds, and shrink failing schedules."""
     began, happened, failures = time.process_time(), Counter[str](), []
     with _uncollected():
         outcomes = [play(schedule_of(seed, heavy)) for seed in seeds]
     for outcome in outcomes:
         happened.update(fault.kind for fault in outcome.happened)
-        if found := judge(outcome):
-            shortest, still = shrink(outcome.schedule, found, lambda each: judge(play(each)))
-            failures.append(Failure(outcome.schedule, shortest, still))
+        if violations := judge(outcome):
+            shortest, remaining = shrink(
+                outcome.schedule, violations, lambda candidate: judge(play(candidate))
+            )
+            failures.append(Failure(outcome.schedule, shortest, remaining))
     return ScheduleTally(len(seeds), time.process_time() - began, happened, failures)
 
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect garbage once, behind the block: again and again it takes a twentieth of the time.
+    """Collect garbage once, after the block: repeated collections take a twentieth of the time.
 
-    Errors at which nobody looked, and that stand in cycles of objects, come to the faults of their schedule
-    then, whichever it was.
+    An unhandled error within a cycle of objects is reported at that collection, for whichever schedule then
+    runs.
     """
     gc.freeze()
     gc.disable()
@@ -91,7 +93,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def tallies(seeds: range, jobs: int, heavy: bool) -> Iterator[ScheduleTally]:
-    """Play the schedules of many seeds, in so many processes; tallies of parts, in order."""
+    """Play the schedules of many seeds in `jobs` processes; yields tallies of parts, in order."""
     size = min(_AT_ONCE, -(-len(seeds) // jobs))
     parts = [seeds[start : start + size] for start in range(0, len(seeds), size)]
     if jobs == 1:
@@ -101,27 +103,27 @@ def tallies(seeds: range, jobs: int, heavy: bool) -> Iterator[ScheduleTally]:
         yield from pool.map(play_all, parts, itertools.repeat(heavy))
 
 
-def oracles(found: Sequence[str]) -> set[str]:
-    """Names of the oracles that lines of a judgement are of."""
-    return {line.partition(":")[0] for line in found}
+def oracles(lines: Sequence[str]) -> set[str]:
+    """Names of the oracles in the lines of a judgement."""
+    return {line.partition(":")[0] for line in lines}
 
 
 def shrink(
     schedule: FaultSchedule, found: Sequence[str], judge: Judge
 ) -> tuple[FaultSchedule, Sequence[str]]:
-    """Leave faults out until none can be spared, and bring what is left to its earliest step.
+    """Drop faults from a schedule until none can be spared.
 
     Args:
-        schedule: that fails.
-        found: what was wrong with it.
-        judge: plays others.
+        schedule: a failing schedule.
+        found: its violated oracles.
+        judge: plays and judges a schedule.
 
     Returns:
-        The shortest, and what is wrong with it.
+        The shortest schedule, and its violated oracles.
     """
     first = oracles(found)
     for fault in reversed(schedule.faults):
-        fewer = replace(schedule, faults=tuple(each for each in schedule.faults if each is not fault))
+        fewer = replace(schedule, faults=tuple(other for other in schedule.faults if other is not fault))
         if first & oracles(again := judge(fewer)):
             return shrink(fewer, again, judge)
     return schedule, found

@@ -1,4 +1,4 @@
-"""An event loop whose time jumps to what is due next: deterministic, and hours pass in milliseconds."""
+"""An event loop whose clock jumps to the next due event: deterministic, and hours pass in milliseconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StuckError(Exception):
 
 
 class _Jumping(selectors.SelectSelector):
-    """Waits for nobody: where a loop would sleep, its clock moves on."""
+    """Selector that never sleeps: it advances the clock instead."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,16 +29,16 @@ class _Jumping(selectors.SelectSelector):
 
     @override
     def select(self, timeout: float | None = None) -> Any:
-        ready = super().select(0) if timeout is None else []  # nothing comes from outside but a signal
+        ready = super().select(0) if timeout is None else []  # only a signal comes from outside
         if not ready:
             if timeout is None:
-                raise StuckError("everybody waits for somebody, and nothing is due")
+                raise StuckError("all parties wait for each other, and nothing is due")
             self.now += max(timeout, 0.0)
         return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop on a jumping clock, whose threads compute in place; all else is asyncio's own."""
+    """A loop on a jumping clock that runs executor calls in place; all else is asyncio's own."""
 
     def __init__(self) -> None:
         """Begin at time 0."""
@@ -53,25 +53,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        done = self.create_future()
+        future = self.create_future()
         try:
-            done.set_result(func(*args))
+            future.set_result(func(*args))
         except Exception as error:
-            done.set_exception(error)
-        return done
+            future.set_exception(error)
+        return future
 
 
 @types.coroutine
 def turn() -> Iterator[None]:
-    """Let the others go on: `asyncio.sleep(0)`, of which a schedule has hundreds."""
+    """Let other tasks run, as `asyncio.sleep(0)` does, but cheaper: a schedule yields hundreds of times."""
     yield
 
 
 def run_virtual(work: Callable[[], Coroutine[Any, Any, Result]], compute: Compute) -> Result:
-    """Run to the end in virtual time; `compute` stands for threads.
+    """Run work to its end in virtual time; `compute` takes the place of threads.
 
     Raises:
-        StuckError: it does not end.
+        StuckError: the work does not end.
     """
     before = computes.set(compute)
     try:

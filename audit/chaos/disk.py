@@ -28,34 +28,34 @@ class Disk:
     """
 
     def __init__(self, store: MemoryStore, backups: bool = False) -> None:
-        """Begin; `backups` are kept of each commit, where one will be put back."""
+        """Create a disk; with `backups` it keeps a copy of each commit for `put_back`."""
         self.store = store
         self._doubtful: MemoryStore | None = None
         self._backups: list[MemoryStore] | None = [store.copy()] if backups else None
 
     def committed(self) -> None:
-        """Note that a commit is there: nothing before it is in doubt any more."""
+        """Note a commit: no earlier write is in doubt any more."""
         self._doubtful = None
         if self._backups is not None:
             self._backups.append(self.store.copy())
 
     def doubt(self) -> None:
-        """Note that a commit may be there when the process is gone, although it was refused."""
+        """Note a refused commit that the next process may nevertheless find on disk."""
         self._doubtful = self.store.copy()
 
     def died(self) -> None:
-        """Let the next process find what was in doubt."""
+        """Let the next process find the doubtful commit."""
         if self._doubtful is not None:
             self.store, self._doubtful = self._doubtful, None
 
     def put_back(self, commits: int) -> None:
-        """Lose the last commits."""
+        """Restore the disk as of `commits` commits earlier."""
         if self._backups:
             del self._backups[max(1, len(self._backups) - commits) :]
             self.store = self._backups[-1].copy()
 
     def flip(self, which: int) -> bool:
-        """Change a letter of a line of the ledger; whether there was one."""
+        """Change a letter in a line of the ledger; false if the ledger is empty."""
         lines = self.store._lines
         if not lines:
             return False
@@ -66,7 +66,7 @@ class Disk:
 
 
 class MortalStore:
-    """The Store of one life of a party."""
+    """`Store` of one life of a party."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
         self._disk = disk
@@ -75,7 +75,7 @@ class MortalStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Commit what is written inside, or die, or fail."""
+        """Commit the writes inside, or die, or fail."""
         if self._within:
             raise RuntimeError("transactions of a store do not nest")
         self._process.tick()
@@ -92,14 +92,14 @@ class MortalStore:
         self._process.tick()
 
     def _fail(self) -> None:
-        """Fail in the place of the commit, where that is due."""
+        """Fail in place of the commit, if such a fault is due."""
         if (fault := self._process.fate.take("full", "doubt")) is not None:
             if fault.kind == "doubt":
                 self._disk.doubt()
             raise StoreError("the disk is full, or fails", "Make room.")
 
     def _alone(self, write: Callable[..., Any]) -> Callable[..., Any]:
-        """A write that is a transaction where it stands alone."""
+        """Make a write method a transaction of its own when called outside one."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             if self._within:
@@ -129,7 +129,7 @@ class MortalStore:
 
 
 class MortalRecords(RecordFolder):
-    """Records of a process that may die around one, or have one system call of it fail."""
+    """Records of a process that may die while it writes one, or whose system call may fail."""
 
     def __init__(self, process: Process, directory: Path) -> None:
         super().__init__(directory)
@@ -156,7 +156,7 @@ class MortalRecords(RecordFolder):
 
 @contextlib.contextmanager
 def failing(number: int) -> Iterator[None]:
-    """Let the n-th of the system calls that make files fail, from 0; no other task runs meanwhile."""
+    """Let the n-th system call that writes files fail, from 0; no other task runs meanwhile."""
     count, before = 0, {name: getattr(os, name) for name in ("open", "fsync", "replace", "rename", "mkdir")}
 
     def counted(call: Callable[..., Any]) -> Callable[..., Any]:

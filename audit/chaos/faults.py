@@ -32,11 +32,11 @@ WORDS: Mapping[Kind, str] = {
 }
 """Words for what happens to a party."""
 SOON = 30
-"""Amount up to which a death comes at its step; beyond it, as many awaits later."""
+"""Amount up to which a death comes at its step; a larger amount delays it by the excess in awaits."""
 CALLS = 12
-"""System calls that make the files of a result, about."""
+"""Approximate number of system calls that write the files of a result."""
 HOLD_S = 1.5
-"""Seconds for which messages are held up, for one of amount."""
+"""Seconds for which messages are held up, per unit of amount."""
 
 
 _AMOUNTS: Mapping[Kind, Callable[[int], str]] = {
@@ -47,23 +47,23 @@ _AMOUNTS: Mapping[Kind, Callable[[int], str]] = {
     "clock": lambda amount: f", by {clock_s(amount):+g} s",
     "restore": lambda amount: f", {amount} commits are lost",
 }
-"""Words for how much of it, of the kinds to which that matters to a reader."""
+"""Amount in words, for kinds of faults whose amount matters to a reader."""
 
 
 def clock_s(amount: int) -> float:
-    """Seconds by which a clock is set: of two weeks before or after."""
+    """Seconds by which a clock is set: up to two weeks back or ahead."""
     return (amount - 30) * 40_000.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InjectedFault:
-    """Fault of a party, or of what it stands on, once.
+    """One fault of a party, its disk, clock or network.
 
     Attributes:
-        party: its name.
-        step: of the party, over its lives: a message that it sends, a commit, a record.
-        kind: what happens.
-        amount: awaits until a death, messages, seconds, commits that are lost, or which lie.
+        party: name of the party.
+        step: of the party, over all its lives: a message that it sends, a commit, a record.
+        kind: of the fault.
+        amount: awaits until a death, messages, seconds, lost commits, or the number of a lie.
     """
 
     party: str
@@ -73,12 +73,12 @@ class InjectedFault:
 
     @property
     def line(self) -> str:
-        """Line for people."""
+        """The fault in words."""
         return f"{self.party} {WORDS[self.kind]} (step {self.step}{self.amount_words})"
 
     @property
     def amount_words(self) -> str:
-        """Amount in words, after a comma; empty where it matters to nobody."""
+        """Amount in words, after a comma; empty if the amount does not matter to a reader."""
         return _AMOUNTS[self.kind](self.amount) if self.kind in _AMOUNTS else ""
 
 
@@ -87,7 +87,7 @@ class FaultSchedule:
     """Faults of a world.
 
     Attributes:
-        seed: of delays, pauses and order; it also chose the faults, until they were shrunk.
+        seed: of delays, pauses and order; it also chose the faults of a schedule that is not shrunk.
         world: number of the world in the menu.
         faults: in order.
     """
@@ -98,34 +98,34 @@ class FaultSchedule:
 
     @property
     def gentle(self) -> bool:
-        """Check whether the end must be that of the quiet run."""
+        """True if the outcome must equal the quiet run's."""
         return all(fault.kind in GENTLE for fault in self.faults)
 
 
 MOST = 6
-"""Faults of a schedule at most."""
+"""Most faults of a schedule."""
 
 
 def draw(seed: int, world: int, steps: Mapping[str, int], owners: Sequence[str]) -> FaultSchedule:
     """Draw the faults of a seed.
 
     Args:
-        seed: decides.
-        world: its number.
-        steps: of each party in the quiet run.
-        owners: who may lie.
+        seed: of the draw.
+        world: number of the world.
+        steps: number of steps of each party in the quiet run.
+        owners: parties that may lie.
     """
     chance = random.Random(f"faults {seed}")
     parties = sorted(steps)
     # one party in four is the curator, whose steps are the most
     weights = [len(parties) if name == "curator" else 3 for name in parties]
     harsh = chance.random() < 0.3
-    found = []
+    faults = []
     for number in range(chance.randint(1, MOST)):
         party = chance.choices(parties, weights)[0]
         kind = chance.choice(KINDS[len(GENTLE) :] if harsh and not number else GENTLE)
         if kind == "lie":
             party = chance.choice(list(owners))
         step = chance.randint(1, max(2, round(1.2 * steps[party])))
-        found.append(InjectedFault(party, step, kind, chance.randrange(1, 60)))
-    return FaultSchedule(seed, world, tuple(sorted(found)))
+        faults.append(InjectedFault(party, step, kind, chance.randrange(1, 60)))
+    return FaultSchedule(seed, world, tuple(sorted(faults)))

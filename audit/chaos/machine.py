@@ -1,7 +1,7 @@
-"""Machine of a simulated process: the clocks and the entropy that its code asks the operating system for.
+"""Machine of a simulated process: its clocks and its entropy, in place of the operating system's.
 
-No party has a switch for this: what stands in the place of the operating system looks for the simulated
-process in whose context it is called, and is the operating system where there is none, as in all other code.
+Parties have no switch for simulation: the replaced functions look up the simulated process in whose context
+they are called, and call the operating system if there is none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from audit.chaos.process import Process, current
 
 @contextlib.contextmanager
 def simulated_machine() -> Iterator[None]:
-    """Give processes virtual time, their own wall clock, and entropy of the seed of the world."""
+    """Give processes virtual time, a wall clock of their own, and entropy from the world's seed."""
     with contextlib.ExitStack() as stack:
         for module, name in ((os, "urandom"), (random, "_urandom")):  # of both, `secrets` has the second
             stack.enter_context(

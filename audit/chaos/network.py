@@ -1,4 +1,4 @@
-"""A network with the interface of `grpc.aio`: bytes in order, late, held up and doubled, until it breaks.
+"""A network with the interface of `grpc.aio`: bytes in order, late, held up or twice, until a call breaks.
 
 gRPC's own promise is kept: of a stream nothing is lost, and nothing is out of order, before it ends. The
 stubs and servicers of the wire are the real ones, with their codecs.
@@ -21,7 +21,7 @@ from audit.chaos.process import Killed, Process
 from fedkme.errors import ConnectionFailedError
 
 DEAD_S = 50.0
-"""Time after which keepalive ends a connection over which nothing comes."""
+"""Time after which keepalive ends a silent connection."""
 _DELAY_S = 0.002  # on average
 _END = object()  # the other side has said all
 _DOUBLED = ("Attend",)  # methods whose messages may come twice: owners and curator know them again
@@ -29,7 +29,7 @@ Codec = Callable[[Any], Any]
 
 
 class Pipe:
-    """One way of a call, with one reader."""
+    """One direction of a call, with one reader."""
 
     def __init__(self, chance: random.Random) -> None:
         self._inbox: deque[Any] = deque()
@@ -40,11 +40,11 @@ class Pipe:
         self.broken = False
 
     def hold(self, seconds: float) -> None:
-        """Hold up what is sent from now on; one way alone."""
+        """Hold up all later messages of this direction."""
         self._held = asyncio.get_running_loop().time() + seconds
 
     def send(self, item: Any, times: int = 1) -> None:
-        """Deliver later, unless it is broken by then."""
+        """Deliver a message later, unless the pipe is broken by then."""
         loop = asyncio.get_running_loop()
         for _ in range(times):
             late = max(loop.time() + self._chance.expovariate(1 / _DELAY_S), self._held)
@@ -61,20 +61,20 @@ class Pipe:
             self._reader.set_result(None)
 
     async def read(self) -> Any:
-        """Take what came, or wait for it; None once it is broken."""
+        """Take the next message, or wait for it; None once the pipe is broken."""
         while not self._inbox:
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         return self._inbox.popleft()
 
     def cut(self) -> None:
-        """Break: what is under way is lost."""
+        """Break the pipe: messages under way are lost."""
         self.broken = True
         self._put(None)
 
 
 class Call:
-    """One call, both ways, with the task that serves it."""
+    """A simulated RPC: request pipe, response pipe, server task."""
 
     def __init__(self, network: SimulatedNetwork, client: Process, server: Process, method: str) -> None:
         self.up = Pipe(network.chance_of(f"{client.name} {client.life} {client.calls} up"))
@@ -87,7 +87,7 @@ class Call:
         self._network = network
 
     def cut(self) -> None:
-        """End it for both sides, at once; what is under way is lost."""
+        """End the call for both sides at once; messages under way are lost."""
         if self.over:
             return
         self.over = True
@@ -98,7 +98,7 @@ class Call:
             self.task.cancel()
 
     def send(self, pipe: Pipe, process: Process, item: Any) -> None:
-        """Send, or suffer what is due to the sender."""
+        """Send a message, or carry out the fault that is due to the sender."""
         process.tick()
         fate, times = process.fate, 1
         if fate.due:
@@ -114,7 +114,7 @@ class Call:
 
 
 class ClientCall:
-    """A call as the client has it: of `grpc.aio`'s methods those that parties use."""
+    """The client's side of a call: the methods of `grpc.aio` that parties use."""
 
     def __init__(self, call: Call, request: Codec, response: Codec) -> None:
         self._call = call
@@ -130,7 +130,7 @@ class ClientCall:
         await turn()
 
     async def read(self) -> Any:
-        """Hear the next message, or the end."""
+        """Read the next message, or the end of the call."""
         item = self._ended
         if item == ():
             item = await self._call.down.read()
@@ -144,7 +144,7 @@ class ClientCall:
 
 
 class ServerContext:
-    """A call as the server has it."""
+    """The server's side of a call."""
 
     def __init__(self, call: Call, request: Codec, response: Codec) -> None:
         self._call = call
@@ -153,7 +153,7 @@ class ServerContext:
         self._over = False
 
     async def read(self) -> Any:
-        """Hear the next message, or the end."""
+        """Read the next message, or the end of the call."""
         item = None if self._over else await self._call.up.read()
         if item is None:
             self._over = True
@@ -168,7 +168,7 @@ class ServerContext:
         await turn()
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        """No certificate: names are taken at their word."""
+        """No certificate: names are not checked."""
         return {}
 
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
@@ -186,12 +186,12 @@ class Channel:
         self._calls: list[Call] = []
 
     def stream_stream(self, path: str, request: Codec = bytes, response: Codec = bytes, **how: Any) -> Any:
-        """A method to which both sides say many things."""
+        """A bidirectional streaming method."""
         codecs = _codecs(request, response, how)
         return lambda: ClientCall(self._open(path), *codecs)
 
     def unary_stream(self, path: str, request: Codec = bytes, response: Codec = bytes, **how: Any) -> Any:
-        """A method that is asked once and answers at length."""
+        """A method with one request and a stream of responses."""
         codecs = _codecs(request, response, how)
 
         def asked(message: Any) -> ClientCall:
@@ -221,18 +221,18 @@ def _codecs(request: Codec, response: Codec, how: dict[str, Any]) -> tuple[Codec
 
 
 class Server:
-    """Methods that a curator's process serves."""
+    """Server of a curator's process: its methods by name."""
 
     def __init__(self, process: Process) -> None:
-        """Serve nothing yet."""
+        """Create a server without methods."""
         self.process = process
         self.handlers: dict[str, Any] = {}
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Take nothing: methods are registered by name."""
+        """Do nothing: methods are registered by name."""
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
-        """Take the methods of a service."""
+        """Register the methods of a service."""
         self.handlers |= {f"/{service}/{name}": handler for name, handler in handlers.items()}
 
 
@@ -245,17 +245,17 @@ class SimulatedNetwork:
     """
 
     def __init__(self, seed: int) -> None:
-        """Begin without anybody; the seed is of delays."""
+        """Create a network without processes; the seed is for delays."""
         self._seed = seed
         self.server: Server | None = None
         self.calls: dict[Call, None] = {}
 
     def chance_of(self, what: str) -> random.Random:
-        """Randomness of one thing, whatever happens to others before it: a story repeats."""
+        """Independent randomness for each purpose, so that a story repeats whatever happens elsewhere."""
         return random.Random(f"{self._seed} {what}")
 
     async def dial(self, process: Process) -> Channel:
-        """Reach the curator.
+        """Connect to the curator.
 
         Raises:
             ConnectionFailedError: nobody is there.
@@ -267,7 +267,7 @@ class SimulatedNetwork:
         return Channel(self, process)
 
     def open(self, client: Process, path: str) -> Call:
-        """Begin a call; where the curator died meanwhile it is broken from the beginning."""
+        """Begin a call; it is broken at once if the curator has died meanwhile."""
         server = self.server
         if server is None or not server.process.alive:
             call = Call(self, client, client, path)
@@ -299,7 +299,7 @@ class SimulatedNetwork:
             call.cut()
 
     def hold(self, call: Call, pipe: Pipe, seconds: float) -> None:
-        """Hold up one way of a call; keepalive ends it where that takes too long."""
+        """Hold up one direction of a call; keepalive ends the call if this takes too long."""
         pipe.hold(seconds)
         if seconds > DEAD_S:
             asyncio.get_running_loop().call_later(DEAD_S, call.cut)

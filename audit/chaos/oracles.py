@@ -13,39 +13,40 @@ from fedkme.privacy.ledger import disclosures_in
 
 _OVER = ("complete", "stopped", "cancelled", "failed")
 _REFUSED = ("failed", "stopped")
-"""Statuses of a run that all owners refuse: where they are here before its D_v pays, and where not."""
+"""Statuses of a run that all owners refuse: before its D_v pays, and afterwards."""
 _DISTRUSTED = ("lie", "restore", "flip")
 _DISKS = ("full", "doubt", "file")
 _LETTING_GO = ("full", "doubt", "kill", "stop")
-"""Faults after which a party has lost what was in its memory alone, or what it was about to write."""
+"""Faults after which a party has lost its memory, or a write."""
 
 
 def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) -> list[str]:
-    """Find what must not be, a line each, the oracle's name first; empty where all is well.
+    """Find the violated oracles of an outcome, a line each with the oracle's name first.
 
     Args:
-        outcome: to be judged.
-        undisturbed: the same world where nothing fails; None: as it is simulated.
+        outcome: to judge.
+        undisturbed: outcome of the same world without faults; None: simulate it.
     """
     world = menu()[outcome.schedule.world]
     undisturbed = undisturbed or quiet(outcome.schedule.world)
-    found = list(outcome.faults)
-    if any(line.startswith("stuck") for line in found):
-        return found
-    found += _ended(outcome, undisturbed, world)
-    found += _reconciled(outcome, world)
-    found += _once(outcome, undisturbed, world)
-    found += _refused(outcome, world)
+    violations = list(outcome.faults)
+    if any(line.startswith("stuck") for line in violations):
+        return violations
+    violations += _ended(outcome, undisturbed, world)
+    violations += _reconciled(outcome, world)
+    violations += _once(outcome, undisturbed, world)
+    violations += _refused(outcome, world)
     gentle = all(_leaves_bits(fault, world) for fault in outcome.happened)
     if world.repeatable and gentle and not _refused_later(outcome, undisturbed):
-        found += _same(outcome, undisturbed)
-    return found
+        violations += _same(outcome, undisturbed)
+    return violations
 
 
 def _leaves_bits(fault: InjectedFault, world: SimulatedWorld) -> bool:
-    """Check whether a fault must not change anything.
+    """Check whether a fault must leave every result as it was.
 
-    An owner that cannot write leaves the run, and so does one whose process had keys of rows or of a sum.
+    An owner that cannot write leaves the run, and so does an owner whose process loses keys of rows or of a
+    sum.
     """
     keys = world.sealed or world.secure
     leaving = _LETTING_GO if keys else _LETTING_GO[:2]
@@ -53,21 +54,21 @@ def _leaves_bits(fault: InjectedFault, world: SimulatedWorld) -> bool:
 
 
 def _refused_later(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> bool:
-    """Check whether owners that refuse a run were here before its D_v paid in one of two schedules alone."""
+    """Check whether owners refused a run before D_v paid in only one of two outcomes."""
     before = undisturbed.statuses
     return any({now, before.get(run)} == {*_REFUSED} for run, now in outcome.statuses.items())
 
 
 def _distrusted(outcome: PlayedSchedule) -> set[str]:
-    """Parties that lied, or whose store is not what they wrote."""
+    """Parties that lied, or whose store was changed behind their back."""
     return {fault.party for fault in outcome.happened if fault.kind in _DISTRUSTED}
 
 
 def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
-    """Check that every consumer has something, and no run is left open; who is honest and alive finishes.
+    """Check that every consumer has a result or an error, no run stays open, and honest runs finish.
 
-    A run that all owners refuse fails, or stops, where nothing is disturbed; where they refuse all runs, so
-    does another one, of a consumer that was stopped before it heard of the first.
+    A run that all owners refuse fails or stops even without faults. If owners refuse all runs, so does a
+    second run of a consumer that was stopped before it heard of the first.
     """
     for name in world.consumers if "curator" not in _distrusted(outcome) else ():
         if name not in outcome.results and name not in _distrusted(outcome):
@@ -82,27 +83,29 @@ def _ended(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulate
     if harsh <= set(world.owners) and enough and not set(usual.values()) <= {*_REFUSED}:
         for run, status in outcome.statuses.items():
             if status == "failed" and usual.get(run) not in _REFUSED:
-                yield f"finish: {run} failed, although {', '.join(sorted(harsh)) or 'nobody'} alone was bad"
+                faulty = ", ".join(sorted(harsh)) or "nobody"
+                yield f"finish: {run} failed, although {faulty} alone had faults"
 
 
 def _waits(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
-    """Check whether a run may wait for the curator's next start: its disk failed, and who asks is gone."""
+    """Check whether a run may wait for the curator's next start: a disk failed, and the consumer is gone."""
     failed = {fault.kind for fault in outcome.happened if fault.party == "curator"} & {*_DISKS}
     return bool(failed and _distrusted(outcome) & set(world.consumers))
 
 
 def _calm(outcome: PlayedSchedule, world: SimulatedWorld) -> bool:
-    """Check that nobody left a secure sum: no owner, and no curator in whose memory it was."""
+    """Check that no owner left a secure sum, and no curator lost it from memory."""
     curator = {fault.kind for fault in outcome.happened if fault.party == "curator"}
     return all(_leaves_bits(fault, world) for fault in outcome.happened) and not curator & set(_LETTING_GO)
 
 
 def _reconciled(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
-    """Check that both sides of each exchange wrote the same.
+    """Check that both sides of each exchange wrote the same lines.
 
-    Of an owner whose disk kept what it had refused the record says no more than that it left, so that `audit
-    verify` names what never came: its own lines alone, and none of sums, which the curator charges. Where a
-    run waits for the curator's next start, its lines do; exports of ledgers do not say that it is open.
+    The record of an owner whose disk kept a refused write says only that the owner left. For such an owner
+    `audit verify` may name lines that never came: the owner's own lines, but no line of sums, which the
+    curator charges. If a run waits for the curator's next start, so do its lines; exported ledgers do not
+    mark the run as open.
     """
     bad = _distrusted(outcome)
     waiting = [run for run, now in outcome.statuses.items() if now not in _OVER and _waits(outcome, world)]
@@ -116,24 +119,25 @@ def _reconciled(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]
 
 
 def _of_sums(line: str) -> bool:
-    """Check whether a line of `audit verify` is about a vector, or what its run costs."""
+    """Check whether a line of `audit verify` is about a vector or a release's cost."""
     return "(sums " in line or "(release " in line
 
 
 def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
-    """Find what is charged twice: a line that stands more often than where nothing failed.
+    """Find double charges: lines that occur more often than in the undisturbed outcome.
 
-    Where an owner leaves, others may be asked the same again, of which some lines say it in the same words:
-    once for each that leaves. A run of which a curator whose store was put back knew nothing, and its owners
-    did, is refused once D_v has paid; who is stopped then asks anew.
+    If an owner leaves, other owners may be asked the same again, and some of their lines repeat: once for
+    each owner that leaves. If a curator's restored store lacks a run that its owners know, owners refuse the
+    run after D_v has paid; its consumer, once stopped, asks anew.
     """
-    left = {each.party for each in outcome.happened if not _leaves_bits(each, world)} & set(world.owners)
+    leavers = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
+    leavers &= set(world.owners)
     for party, lines in outcome.ledgers.items():
         if party in _distrusted(outcome) or lines == undisturbed.ledgers[party]:
             continue
         most = max(Counter(disclosures_in(undisturbed.ledgers[party])).values(), default=1)
         for about, count in Counter(disclosures_in(lines)).items():
-            if count > most * (1 + (len(left) if about.nonce == "counts" else 0)):
+            if count > most * (1 + (len(leavers) if about.nonce == "counts" else 0)):
                 yield f"once: {party} wrote {count} times: {about}"
         if party.startswith("consumer"):
             usual, lost = _paid(undisturbed.ledgers[party]), set[str]()
@@ -145,15 +149,15 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
 
 
 def _paid(lines: Sequence[str], without: Collection[str] = ()) -> Counter[tuple[str, str]]:
-    """Count draws of D_v by what they were for, whichever request they were of, and who sees them."""
+    """Count draws of D_v by purpose and observer, over all requests."""
     draws = [about for about in disclosures_in(lines) if about.run not in without]
     return Counter((about.nonce.rpartition(" ")[0], about.observer) for about in draws)
 
 
 def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
-    """Check that budgets hold: an owner whose budget is too small lets nothing out, whatever happens."""
+    """Check that budgets hold: an owner with too small a budget discloses nothing, whatever happens."""
     for party in set(world.case.policies) & set(world.owners) - _distrusted(outcome):
-        about = [each for each in disclosures_in(outcome.ledgers[party]) if each.protected == party]
+        about = [line for line in disclosures_in(outcome.ledgers[party]) if line.protected == party]
         if about and not quiet(outcome.schedule.world).ledgers[party]:
             yield f"refused: {party} disclosed {about[0]}"
 
@@ -161,7 +165,7 @@ def _refused(outcome: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
 def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]:
     """Compare results, records and ledgers with those of the quiet run.
 
-    A result that is an error may name another run: a refusal that nobody heard is asked for again.
+    A result that is an error may name another run: a consumer asks again after an unheard refusal.
     """
     for what in ("results", "records", "ledgers"):
         mine, theirs = getattr(outcome, what), getattr(undisturbed, what)
@@ -174,7 +178,7 @@ def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]
 
 
 def _difference(one: object, other: object) -> str:
-    """Find where two things differ first."""
+    """First difference of two results, in words."""
     if isinstance(one, list) and isinstance(other, list):
         pairs = ((a, b) for a, b in zip(one, other, strict=False) if a != b)
         first = next(pairs, (f"{len(one)} lines", f"{len(other)} lines"))

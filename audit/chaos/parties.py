@@ -1,4 +1,4 @@
-"""Lives of parties: each is what its process runs, over a disk, a clock and a network of this world."""
+"""Lives of parties: the code of their processes, over a disk, a clock and a network of a simulated world."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from owner.runs import RunManager
 from sim.engines.owners import policy_of
 
 SEED = 5
-"""Seed of everybody's noise."""
+"""Seed of all parties' noise."""
 PROGRESS_S, GRACE_S, CONNECT_S = 120.0, 200.0, 200.0
 _ADDRESS = "127.0.0.1:1"
 _FINISHED: dict[Any, Finished] = {}
@@ -62,7 +62,7 @@ Say = Callable[[str, str], None]
 
 
 class Teller(StatusReporter):
-    """Reports of a party, into the story."""
+    """Writes a party's reports into the story."""
 
     def __init__(self, party: str, say: Say) -> None:
         super().__init__(party, supervised=False)
@@ -75,7 +75,7 @@ class Teller(StatusReporter):
 
 
 class Liar(RunManager):
-    """Runs of an owner, of which one answer is a lie, now and then."""
+    """Runs of an owner that lies when a lie is due."""
 
     def __init__(self, *arguments: Any, process: Process) -> None:
         super().__init__(*arguments)
@@ -91,7 +91,7 @@ class Liar(RunManager):
 
 
 def lie(answer: Answer, which: int) -> Answer:
-    """Make another answer of one."""
+    """Turn an answer into a lie."""
     match answer:
         case Accepted(rows):
             return Accepted((rows + 3, 2**60, 0)[which % 3])
@@ -115,7 +115,7 @@ def lie(answer: Answer, which: int) -> Answer:
 async def curate(
     world: SimulatedWorld, folder: Path, store: Store, network: SimulatedNetwork, process: Process, say: Say
 ) -> None:
-    """Be the curator until told to stop."""
+    """Run the curator until it is told to stop."""
     case = world.case
     directory = folder / "curator"
     settings = CuratorSettings(
@@ -156,7 +156,7 @@ async def curate(
 
 
 def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
-    """Randomness of a party: in a world whose bits are not compared, other noise in each life.
+    """Randomness of a party; other noise in each life, if the world's bits are not compared.
 
     A process that draws again what was drawn, in place of what its journal has, is found by that.
     """
@@ -166,7 +166,7 @@ def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
 async def own(
     world: SimulatedWorld, name: str, store: Store, network: SimulatedNetwork, process: Process, say: Say
 ) -> None:
-    """Be an owner until told to stop, or refused."""
+    """Run an owner until it is told to stop, or refused."""
     party = OwnerParty(
         name=name,
         table=world.owners[name],
@@ -195,7 +195,7 @@ async def summarise(
     process: Process,
     say: Say,
 ) -> Any:
-    """Be a consumer until its summary is here."""
+    """Run a consumer until its summary has come."""
     teller = Teller(name, say)
     assert world.case.request is not None, "the case is of a summary"
     party = ConsumerParty(
@@ -209,17 +209,18 @@ async def summarise(
         simulation_seed=SEED,
     )
     document = party.document(folder / name)
-    kept = party.requests.going_on(document) or party.ask(document)
-    if kept.status == RECEIVED:
-        kept.end(DONE)
+    request = party.requests.going_on(document) or party.ask(document)
+    if request.status == RECEIVED:
+        request.end(DONE)
         return None
-    return await summary_client.ask(_calls(network, process, teller, 2.0), party, kept, teller), kept
+    calls = _calls(network, process, teller, 2.0)
+    return await summary_client.ask(calls, party, request, teller), request
 
 
 async def ask_release(
     world: SimulatedWorld, name: str, folder: Path, network: SimulatedNetwork, process: Process, say: Say
 ) -> None:
-    """Be a consumer until its release is here."""
+    """Run a consumer until its release has come."""
     settings = ReleaseConsumerSettings(
         name=name,
         plaintext=True,
@@ -235,7 +236,7 @@ async def ask_release(
 
 
 class _Patience(Absence):
-    """Waits in virtual time, for as long as it takes, up to so many seconds at a time."""
+    """Retries in virtual time without an end, with growing pauses."""
 
     def __init__(self, teller: Teller, chance: random.Random, first: float) -> None:
         super().__init__(teller, None)
@@ -253,16 +254,16 @@ class _Patience(Absence):
 
 
 def _calls(network: SimulatedNetwork, process: Process, teller: Teller, first: float) -> CuratorCalls:
-    """The way of a process to its curator, with pauses of up to twice so many seconds at first."""
-    dial: Any = partial(network.dial, process)  # of gRPC's channel it has what is asked for
+    """Calls of a process to its curator; the first pause is at most twice `first` seconds."""
+    dial: Any = partial(network.dial, process)  # has the part of gRPC's channel that is used
     return CuratorCalls(_ADDRESS, dial, _Patience(teller, process.chance, first))
 
 
 async def compute(work: Callable[[], Any]) -> Any:
-    """Compute where a thread would; slowly, if that is due to the party.
+    """Compute in place of a thread; slowly, if such a fault is due.
 
-    A coroutine that would have a loop of its own in its thread shares this one. Files of a release are a
-    function of its bytes, and are made once for all schedules, without telling how far that is.
+    A coroutine that would have a loop of its own in its thread shares this loop. Files of a release are a
+    function of its bytes: they are made once for all schedules, without reports of progress.
     """
     process = current.get()
     slow = None if process is None else process.fate.take("slow")
@@ -273,6 +274,6 @@ async def compute(work: Callable[[], Any]) -> Any:
         method, release, _ = work.args
         key = type(method), repr(method.settings), release
         if key not in _FINISHED:
-            _FINISHED[key] = finished(method, release, lambda *said: None)
+            _FINISHED[key] = finished(method, release, lambda *progress: None)
         return _FINISHED[key]
     return work()

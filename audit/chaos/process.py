@@ -1,4 +1,4 @@
-"""Processes that may be killed at any step: tasks of one context, whose effects end with them."""
+"""Simulated processes that may be killed at any step: tasks of one context, whose effects then end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from audit.chaos.faults import SOON, WORDS, InjectedFault, Kind, clock_s
 _WALL = 1_700_000_000.0  # Unix seconds of virtual time 0
 _DEATHS: tuple[Kind, ...] = ("kill", "stop", "away", "restore", "flip")
 current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
-"""The process whose task this is."""
+"""The process of the running task."""
 
 
 def owned(
     loop: asyncio.AbstractEventLoop, work: Any, context: contextvars.Context | None = None, **more: Any
 ) -> asyncio.Task[Any]:
-    """Make tasks known to the process in whose context they run: a task factory; 3.14 tells it more."""
+    """Task factory that registers tasks with the process of their context; Python 3.14 passes `more`."""
     task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, context=context, **more)
     process = current.get() if context is None else context.get(current)
     if process is not None:
@@ -30,7 +30,7 @@ def owned(
     return task
 
 
-class Killed(BaseException):  # no error: a process that is dead
+class Killed(BaseException):  # not an error: it ends a dead process
     """The process is dead."""
 
 
@@ -40,12 +40,12 @@ class Fate:
 
     Attributes:
         name: of the party.
-        faults: that are still to come.
-        step: how many steps there were.
-        skew: seconds that its clock is off.
-        due: faults whose step came, and that wait for something to befall.
-        happened: those that befell something.
-        tell: takes what happens to the party, for the story.
+        faults: still to come.
+        step: number of steps so far.
+        skew: error of the party's clock, seconds.
+        due: faults whose step has come, and that wait for an occasion.
+        happened: faults that took effect.
+        tell: takes the party's events, for the story.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Fate:
         return _WALL + asyncio.get_running_loop().time() + self.skew
 
     def take(self, *kinds: Kind) -> InjectedFault | None:
-        """A fault of these kinds that is due, once."""
+        """Take a due fault of these kinds out of the list; None if there is none."""
         for fault in self.due:
             if fault.kind in kinds:
                 self.due.remove(fault)
                 self.happened.append(fault)
-                if fault.kind not in _DEATHS:  # of those, when the time has come
+                if fault.kind not in _DEATHS:  # a death is told at its time
                     self.tell(self.name, f"{WORDS[fault.kind]}{fault.amount_words}")
                 return fault
         return None
@@ -77,13 +77,13 @@ class Process:
 
     Attributes:
         fate: of the party.
-        life: which of the party's it is, from 1.
-        chance: of its pauses.
-        entropy: in the place of the operating system's.
-        calls: that it made.
-        alive: until it is killed, or ended.
-        over: set with its death.
-        ending: the fault by which it dies, for its disk.
+        life: number of this life, from 1.
+        chance: randomness of the process's pauses.
+        entropy: in place of the operating system's.
+        calls: number of calls so far.
+        alive: true until the process is killed or ended.
+        over: set at the process's death.
+        ending: the fault that ends the process, for its disk.
     """
 
     def __init__(self, fate: Fate, life: int, chance: random.Random) -> None:
@@ -104,7 +104,7 @@ class Process:
         return self.fate.name
 
     def tick(self) -> None:
-        """Note that an effect is about to happen, or has.
+        """Count a step: an effect that is about to happen, or has happened.
 
         Raises:
             Killed: the process is dead, or dies here.
@@ -128,7 +128,7 @@ class Process:
                     raise Killed
 
     def _later(self, fault: InjectedFault, awaits: int) -> None:
-        """Die when so many rounds of the loop have passed."""
+        """Die after `awaits` rounds of the loop."""
         if awaits:
             self._loop.call_soon(self._later, fault, awaits - 1)
         elif self.alive:
@@ -143,7 +143,7 @@ class Process:
             self.kill()
 
     def kill(self) -> None:
-        """End it here: none of its effects happens from now on."""
+        """End the process: it has no effects from now on."""
         self.alive = False
         self.over.set()
 
@@ -154,25 +154,25 @@ class Process:
         return self._loop.create_task(work, context=context)
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Take a task as one of this process."""
+        """Register a task of this process."""
         self._tasks.append(weakref.ref(task))
 
-    def _known(self) -> list[asyncio.Task[Any]]:
-        return [task for each in self._tasks if (task := each()) is not None]
+    def _living_tasks(self) -> list[asyncio.Task[Any]]:
+        return [task for reference in self._tasks if (task := reference()) is not None]
 
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """All tasks of this process that are under way, in the order in which they began."""
-        return [task for task in self._known() if not task.done()]
+        """Running tasks of this process, in the order of their start."""
+        return [task for task in self._living_tasks() if not task.done()]
 
     def unheard(self) -> list[BaseException]:
-        """Errors of tasks that ended, and at which nobody looked, or is about to look."""
+        """Errors of ended tasks that no code has retrieved or is about to retrieve."""
         awaited = [getattr(task, "_fut_waiter", None) for task in self.tasks()]
-        ended = [task for task in self._known() if task.done() and task._log_traceback]
+        ended = [task for task in self._living_tasks() if task.done() and task._log_traceback]
         unseen = [task for task in ended if task not in awaited]
         return [error for task in unseen if isinstance(error := task.exception(), Exception)]
 
     async def end(self, gently: asyncio.Task[Any] | None = None) -> None:
-        """End all its tasks; with a main task, that may first end as one that was told to stop."""
+        """End all tasks of the process; the task `gently` may first end by itself."""
         if gently is not None and self.alive:
             gently.cancel()
             await asyncio.wait([gently], timeout=5.0)
@@ -182,7 +182,7 @@ class Process:
                 task.cancel()
             await asyncio.wait(tasks)
             for task in tasks:
-                with contextlib.suppress(BaseException):  # a dead process has nobody to look at them
+                with contextlib.suppress(BaseException):  # errors of a dead process do not matter
                     task.result()
 
 

@@ -1,4 +1,4 @@
-"""One schedule from beginning to end: parties live, die and live again until all consumers are served."""
+"""Play of one schedule: parties live, die and start again until all consumers are served."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from fedkme.ledgers.reconcile import verify
 from fedkme.store.memory import MemoryStore
 
 DEADLINE_S = 40_000.0
-"""Virtual time by which everybody must have ended."""
-_SETTLE_S = 200.0  # for words that are under way when the last consumer has its answer
-_LIVES = 40  # of a party; who is started so often and never stays is stuck
+"""Virtual time by which every consumer must have ended."""
+_SETTLE_S = 200.0  # wait for messages under way when the last consumer has its answer
+_LIVES = 40  # most lives of a party; a party that starts more often is stuck
 _AGAIN = (StoreError, StoppingError, QuotaError)  # errors after which the same command goes on
 _MEMORY = Path("/dev/shm")  # a disk of the simulated machine
 Line = tuple[float, str, str]
@@ -40,19 +40,19 @@ Line = tuple[float, str, str]
 
 @dataclass(frozen=True, eq=False)
 class PlayedSchedule:
-    """Remains of a schedule that was played.
+    """Outcome of a played schedule.
 
     Attributes:
         schedule: that was played.
         results: of consumers: rows, files, or the number of an error.
-        records: by run, as text, without what times and deaths change.
+        records: by run, as text, without entries that depend on times and deaths.
         ledgers: lines by party.
-        steps: of each party.
-        happened: faults that befell something.
-        faults: what must not be.
-        story: virtual seconds, party, and what it said or suffered.
-        statuses: of runs, by the curator.
-        unreconciled: parties, and how their ledgers do not fit the curator's.
+        steps: number of steps of each party.
+        happened: faults that took effect.
+        faults: violations seen during the play, a line each.
+        story: virtual seconds, party, and the party's words or fault.
+        statuses: of runs, from the curator.
+        unreconciled: parties whose ledgers do not fit the curator's, with the reason.
     """
 
     schedule: FaultSchedule
@@ -138,16 +138,16 @@ class _Simulation:
             files = sorted((self.folder / name).iterdir())
             self.results[name] = {path.name: path.read_bytes() for path in files if path.name != OPEN}
             return
-        made = await summarise(world, name, self.folder, store, self.network, process, self.say)
-        if made is not None:
-            summary, kept = made
+        result = await summarise(world, name, self.folder, store, self.network, process, self.say)
+        if result is not None:
+            summary, request = result
             process.tick()
             labels = None if summary.table.labels is None else summary.table.labels.tolist()
             self.results[name] = (summary.table.values.tolist(), labels, summary.outcome)
-            kept.end(RECEIVED)
+            request.end(RECEIVED)
 
     async def _again(self, party: _Life) -> None:
-        """Live until done; who dies is started again."""
+        """Run a party until its work is done; restart it after a death."""
         while True:
             party.lives += 1
             chance = random.Random(f"{self.schedule.seed} {party.fate.name} {party.lives}")
@@ -168,7 +168,7 @@ class _Simulation:
             finally:
                 over.cancel()
                 if main.done() and not main.cancelled():
-                    main.exception()  # of a process that was told to stop as it failed
+                    main.exception()  # retrieves the error of a process that failed while it was stopped
                 self.found += [f"unheard: {party.fate.name}: {error!r}" for error in process.unheard()]
                 ending = process.ending
                 gently = main if ending is not None and ending.kind == "stop" else None
@@ -236,7 +236,7 @@ class _Simulation:
 
 
 def _finished(main: asyncio.Task[Any]) -> bool:
-    """Check whether a process has done its work; a death that comes behind that takes nothing back."""
+    """Check whether a process has done its work; a later death does not undo the work."""
     return main.done() and not main.cancelled() and main.exception() is None
 
 
@@ -257,34 +257,34 @@ def play(schedule: FaultSchedule) -> PlayedSchedule:
         return replace(outcome, unreconciled=unreconciled(Path(folder), outcome))
 
 
-def records_in(directory: Path, left: Sequence[str] = ("bytes", "ledger")) -> dict[str, list[str]]:
+def records_in(directory: Path, omitted: Sequence[str] = ("bytes", "ledger")) -> dict[str, list[str]]:
     """Records of runs as text, but for some facts, such as traffic: NaN is NaN."""
-    found = {}
+    records = {}
     for folder in directory.glob("run-*"):
         if (path := folder / "record.json").is_file():
             facts = json.loads(path.read_text(encoding="utf-8"))
-            found[folder.name] = [f"{key}: {json.dumps(facts[key])}" for key in facts if key not in left]
-    return found
+            records[folder.name] = [f"{key}: {json.dumps(facts[key])}" for key in facts if key not in omitted]
+    return records
 
 
 _VERIFIED: dict[bytes, Sequence[tuple[str, str]]] = {}
-"""Faults of ledgers and records, by a hash of all of them: most schedules end with the same."""
+"""Cache of faults by a hash of all ledgers and records: most schedules end with equal ones."""
 
 
 def unreconciled(folder: Path, outcome: PlayedSchedule) -> Sequence[tuple[str, str]]:
-    """Find parties whose ledgers do not fit the curator's, and why, as `fedkme audit verify` says it."""
+    """Find parties whose ledgers do not fit the curator's, with the reason from `fedkme audit verify`."""
     flipped = {fault.party for fault in outcome.happened if fault.kind == "flip"}
     if "curator" in flipped:
         return ()
     ledgers = {name: lines for name, lines in outcome.ledgers.items() if name not in flipped}
-    facts = repr((outcome.schedule.world, ledgers, records_in(folder / "curator", left=("bytes",))))
+    facts = repr((outcome.schedule.world, ledgers, records_in(folder / "curator", omitted=("bytes",))))
     key = hashlib.sha256(facts.encode(errors="replace")).digest()
     if key not in _VERIFIED:
-        _VERIFIED[key] = tuple(_found(folder, ledgers))
+        _VERIFIED[key] = tuple(_ledger_faults(folder, ledgers))
     return _VERIFIED[key]
 
 
-def _found(folder: Path, ledgers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _ledger_faults(folder: Path, ledgers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     curator = folder / "curator"
     curator.mkdir(exist_ok=True)
     paths = {name: folder / f"{name}.jsonl" for name in ledgers}
@@ -293,11 +293,11 @@ def _found(folder: Path, ledgers: Mapping[str, Sequence[str]]) -> Iterator[tuple
         paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="ascii", errors="replace")
     others = [path for name, path in paths.items() if name != "curator" and ledgers[name]]
     try:
-        found = verify(curator, others)
+        verdicts = verify(curator, others)
     except FedkmeError as error:
         yield "curator", str(error)
         return
-    for verdict in found:
+    for verdict in verdicts:
         if verdict.fault:
             about = verdict.about.partition(" and ")[0]
             yield next((name for name, path in paths.items() if str(path) == about), about), verdict.fault
@@ -305,5 +305,5 @@ def _found(folder: Path, ledgers: Mapping[str, Sequence[str]]) -> Iterator[tuple
 
 @cache
 def quiet(world: int) -> PlayedSchedule:
-    """Play a world in which nothing fails."""
+    """Play a world without faults."""
     return play(FaultSchedule(0, world))

@@ -1,4 +1,4 @@
-"""Worlds in which schedules happen: every protocol and release, with few owners mostly."""
+"""Worlds for schedules: every protocol and release, mostly with few owners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from curator.summary.settings import SummarySettings
 from fedkme.protocols import PROTOCOLS, is_sealed
 from fedkme.tables.table import Table
 
-_ROWS = 10  # of an owner
+_ROWS = 10  # rows of an owner
 _OF_CELLS = (
     "cells of a sketch",
     "cells of a secure sketch",
@@ -39,25 +39,24 @@ _SIZES = (4, 3, 5, 2, 4, 1, 6, 3, 4, 8, 4, 2, 3, 50)
 """Numbers of owners, in turn."""
 _HEAVY = ("balog2", "hermite", "marginals", "merf")
 _LARGE, _ROUNDS = 8, 5
-"""Owners from which a world is large: half of the time for a sixth of the worlds; rounds for one turn."""
+"""Least number of owners of a large world, and rounds in which a large world has one turn: large worlds take
+half of the time and are a sixth of the worlds."""
 _SECURE = 4
-"""Owners that a secure sum needs here, of whom one may leave and one be curious."""
+"""Least number of owners of a secure sum here: one owner may leave and one may be curious."""
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedWorld:
-    """Market in which a schedule happens.
+    """Market of a schedule.
 
     Attributes:
         case: protocol and settings of all parties.
-        count: of owners.
-        asked: requests of each consumer, who makes one after the other.
-        together: consumers at once.
+        count: number of owners.
+        together: number of consumers, who ask at the same time.
     """
 
     case: Case
     count: int
-    asked: int = 1
     together: int = 1
 
     @property
@@ -68,20 +67,20 @@ class SimulatedWorld:
 
     @property
     def secure(self) -> bool:
-        """Check whether sums are under masks, whose secrets no process keeps beyond its death."""
+        """True if sums are under masks, whose secrets are lost with their process."""
         return self.case.pooling.security is not None
 
     @property
     def sealed(self) -> bool:
-        """Check whether rows go in boxes, whose keys an owner's process keeps in memory alone."""
+        """True if rows go in boxes, whose keys are only in the memory of an owner's process."""
         return is_sealed(self.case.protocol)
 
     @property
     def repeatable(self) -> bool:
-        """Check whether gentle faults leave every bit as it was.
+        """True if gentle faults must leave every bit as it was.
 
-        Two runs at once take noise in the order in which they come, and a secure sum in which somebody died
-        is held again, or fails. There each life of a party has other noise.
+        Two runs at once take noise in the order of their steps, and a secure sum with a death is repeated or
+        fails. In these worlds each life of a party has other noise.
         """
         return self.together == 1 and not self.secure
 
@@ -92,7 +91,7 @@ class SimulatedWorld:
 
     @cached_property
     def owners(self) -> Mapping[str, Table]:
-        """Rows by owner; one is called as policies of cases call it."""
+        """Rows by owner; one owner has the name that the cases' policies use."""
         names = [HOLDER, *(f"owner-{number}" for number in range(1, self.count))]
         return {name: _table(name, _ROWS, self.case.labels) for name in sorted(names)}
 
@@ -113,20 +112,20 @@ def _table(name: str, rows: int, labels: bool) -> Table:
 
 
 def _cases() -> Iterator[Case]:
-    """Cases by protocol, each note once a protocol that has it; the plan's own choice, and classes."""
+    """Yield each protocol's cases with the notes above, a plan's own choice, and a case of own classes."""
     yield _changed("cells", "any policy", "auto", protocol="auto")
     sketch = _changed("cells", "cells of a sketch", "own classes", privacy={"epsilon": 1_000.0})
     yield replace(sketch, own_class=True)
     for protocol in replayed():
         if protocol in PROTOCOLS and PROTOCOLS[protocol].family == "sums" and protocol == "sketch":
-            continue  # worlds of cells have it
+            continue  # worlds of cells have sketches
         for case in cases_of(protocol):
             if case.note in _NOTES and not case.by_hand:
                 yield replace(case, finish=False)
 
 
 def _changed(base: str, note: str, called: str, **settings: Any) -> Case:
-    """A case with other settings of its summary."""
+    """Copy a case with other settings of its summary."""
     case = next(case for case in cases_of(base) if case.note == note)
     assert case.summary is not None, "it is a summary"
     summary = SummarySettings.model_validate({**case.summary.model_dump(exclude_unset=True), **settings})
@@ -135,11 +134,11 @@ def _changed(base: str, note: str, called: str, **settings: Any) -> Case:
 
 @cache
 def menu() -> tuple[SimulatedWorld, ...]:
-    """All worlds, in an order in which each protocol comes soon."""
+    """All worlds, in an order in which every protocol comes early."""
     by_note: dict[str, list[Case]] = {}
     for case in _cases():
         by_note.setdefault(case.note, []).append(case)
-    found = []
+    worlds = []
     for number, case in enumerate(case for note in _NOTES for case in by_note.get(note, ())):
         size = _SIZES[number % len(_SIZES)]
         if case.pooling.security is not None:
@@ -147,18 +146,18 @@ def menu() -> tuple[SimulatedWorld, ...]:
         if size == 50 and PROTOCOLS[case.protocol].family == "auction":
             size = 12  # as many directives, in a round for each row
         together = 2 if number % 5 == 4 and size < 10 else 1
-        found.append(SimulatedWorld(case, size, 1, together))
-    return tuple(found)
+        worlds.append(SimulatedWorld(case, size, together))
+    return tuple(worlds)
 
 
 @cache
 def light() -> tuple[int, ...]:
-    """Numbers of the worlds whose arithmetic takes no seconds: all but those of some releases."""
+    """Numbers of the worlds with fast arithmetic: all worlds except those of some releases."""
     return tuple(number for number, world in enumerate(menu()) if world.case.protocol not in _HEAVY)
 
 
 @cache
 def turns() -> tuple[int, ...]:
-    """Numbers of the light worlds in the order in which seeds take them: large ones once in five rounds."""
+    """Numbers of the light worlds in the order in which seeds use them: large worlds once in five rounds."""
     small = tuple(number for number in light() if menu()[number].count < _LARGE)
     return (*light(), *(_ROUNDS - 1) * small)

@@ -1,7 +1,7 @@
-"""Contract tests for extensions: what the other parts rely on, as classes of pytest tests.
+"""Contract tests for extensions: the properties that other parts rely on, as classes of pytest tests.
 
-A package subclasses the contract of what it brings and gives its settings by a fixture (docs/extending.md).
-Everything of these kinds in this repository is held to the same contracts.
+A package subclasses the contract of its extension and gives its settings by a fixture (docs/extending.md).
+This repository's own auctions, maps, mechanisms and releases pass the same contracts.
 """
 
 from audit.contracts.auctions import AuctionContract

@@ -26,7 +26,7 @@ class AuctionContract:
         raise NotImplementedError
 
     def test_it_has_a_row_and_settings_that_travel(self, settings: AuctionSettings) -> None:
-        """Owners agree to it by its row; a run's folder keeps its settings."""
+        """Owners agree to an auction by its row in the table; a run's folder has its settings."""
         assert PROTOCOLS[settings.kind].family == "auction"
         assert AUCTIONS[settings.kind] is type(settings)
         table = validate(SummarySettings, {"auction": settings.model_dump(mode="json")}, "run.toml")
@@ -34,14 +34,14 @@ class AuctionContract:
         assert SummarySettings.model_validate_json(table.model_dump_json()) == table
 
     def test_its_event_is_one_that_accountants_know(self, settings: AuctionSettings) -> None:
-        """An event is written to ledgers; where it has no finite epsilon the accountant says why."""
+        """Ledgers store the event; the accountant gives a reason if it has no finite epsilon."""
         event = settings.event(20, 5)
         assert event_from_json(event.to_json()) == event
         bound = Sound().epsilon((event,), 1e-5)
         assert bound.epsilon < np.inf or bound.reason
 
     def test_equal_coins_make_equal_choices(self, settings: AuctionSettings) -> None:
-        """A run is repeated from its seed, whatever order bids come in."""
+        """A run repeats from its seed, for any order of bids."""
         first, second = (settings.make(6, simulated(3, "curator", "auction")) for _ in range(2))
         if not (isinstance(first, RankAuction) and isinstance(second, RankAuction)):
             pytest.skip("it asks at a price, not by rank")
@@ -54,26 +54,26 @@ class AuctionContract:
     def test_by_rank_it_asks_bidders_and_the_best_of_them(self, settings: AuctionSettings) -> None:
         """Rank 1 is asked with probability 1 (Algorithm 3, step 13).
 
-        Within a round the auction may be asked again, with those who are left after others failed.
+        Within a round the auction may be called again, with the remaining bidders after others failed.
         """
         auction = settings.make(6, simulated(3, "curator", "auction"))
         if not isinstance(auction, RankAuction):
             pytest.skip("it asks at a price, not by rank")
         for bids in (bids for seed in range(40) for bids in _rounds(seed)):
             auction.open_round(bids)
-            left = dict(bids)
-            while left:
-                asked = auction.asked(left)
-                assert len(set(asked)) == len(asked)
-                assert set(asked) <= left.keys()
-                assert ranked(left)[0] in asked
-                left = {name: bid for name, bid in left.items() if name not in asked}
+            remaining = dict(bids)
+            while remaining:
+                names = auction.asked(remaining)
+                assert len(set(names)) == len(names)
+                assert set(names) <= remaining.keys()
+                assert ranked(remaining)[0] in names
+                remaining = {name: bid for name, bid in remaining.items() if name not in names}
 
     @pytest.mark.parametrize("owners", [1, 5, 125])
     def test_by_rank_it_promises_no_fewer_rows_than_the_summary_has(
         self, settings: AuctionSettings, owners: int
     ) -> None:
-        """A round touches a row at least, so a bound on the points accessed is p at least."""
+        """A round accesses at least one row, so a bound on the points accessed is at least p."""
         bound = settings.access_bound(100, owners)
         if isinstance(settings.make(owners, simulated(0, "curator", "auction")), RankAuction):
             assert bound is not None
@@ -81,13 +81,13 @@ class AuctionContract:
 
 
 def _rounds(seed: int) -> list[dict[str, Bid]]:
-    """Rounds of bids, with many that are equal."""
+    """Make rounds of bids, many of which are equal."""
     g = np.random.default_rng(seed)
-    found: list[dict[str, Bid]] = []
+    rounds: list[dict[str, Bid]] = []
     for _ in range(8):
         names = g.permutation(_NAMES)[: g.integers(1, 7)]
         values = g.choice([-1.0, 0.0, 0.25, 0.5], len(names))
         tokens = g.integers(0, 3, len(names))
         rows = zip(names, values, tokens, strict=True)
-        found.append({str(name): Bid(float(value), int(token)) for name, value, token in rows})
-    return found
+        rounds.append({str(name): Bid(float(value), int(token)) for name, value, token in rows})
+    return rounds

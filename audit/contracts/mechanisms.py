@@ -41,8 +41,8 @@ class MechanismContract:
     def test_it_is_registered_under_its_name(self, settings: MechanismSettings) -> None:
         """Settings that name it are read back as they were."""
         kinds = (MEANS, TARGETS)
-        assert type(settings) in [each[settings.mechanism] for each in kinds]
-        assert any(each.model_validate(settings.model_dump(mode="json")) == settings for each in kinds)
+        assert type(settings) in [kind[settings.mechanism] for kind in kinds]
+        assert any(kind.model_validate(settings.model_dump(mode="json")) == settings for kind in kinds)
 
     def test_its_cost_is_an_event_that_accountants_know(self, settings: MechanismSettings) -> None:
         """Two rows that are replaced at once cost no less than one."""

@@ -1,8 +1,8 @@
-"""Faults planted in the product: one list, with a column for each layer of the audit that finds them.
+"""Faults planted in the product: one list, with a column for each layer of the audit that finds a fault.
 
-Columns are measured (`python -m audit.planted_faults`, which `make audit` runs): a fault is found by
-replay in its case, by an attack on its subject, by a test. Those that are parts of an attack's subject are
-planted there; the same fault planted in the product is its twin, one entry with it.
+Columns are measured (`python -m audit.planted_faults`, which `make audit` runs): replay finds a fault in its
+case, an attack finds it in its subject, a test finds it by failing. Some faults are planted as parts of an
+attack's subject; if the same fault is also planted in the product, both share one entry.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _TWINS: Mapping[str, str] = {
     "Gaussian counts of D_v with 5 % too little noise": "Gaussian counts of D_v with half of the noise",
     "sketch with 4 % too little noise": "half of the noise in a sketch",
 }
-"""Faults that are parts of an attack's subject, and the same faults where they are planted in the product."""
+"""Name of a fault's entry in the product, by the fault's name as a part of an attack's subject."""
 
 
 def _all() -> dict[str, PlantedFault]:
-    found = {
+    faults = {
         **consumers.FAULTS,
         **cells.FAULTS,
         **algorithm3.FAULTS,
@@ -51,11 +51,11 @@ def _all() -> dict[str, PlantedFault]:
     for name, game in PARTS.items():
         twin = _TWINS.get(name)
         if twin is None:
-            found[name] = PlantedFault(None, lambda patch: None, game=game)
+            faults[name] = PlantedFault(None, lambda patch: None, game=game)
         else:
-            found[twin] = replace(found[twin], game=game)
+            faults[twin] = replace(faults[twin], game=game)
     return {
-        name: fault if fault.says else replace(fault, says=STORIES[name]) for name, fault in found.items()
+        name: fault if fault.says else replace(fault, says=STORIES[name]) for name, fault in faults.items()
     }
 
 

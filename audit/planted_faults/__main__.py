@@ -22,19 +22,19 @@ from audit.replay.cli import SEEDS
 from audit.replay.pairs import replay
 
 LEAST = {"replay": 0.77, "attack": 0.37, "replay or attack": 0.98}
-"""Shares below which none may fall."""
+"""Least share of planted faults that each layer must find."""
 _SCALES = (0.02, 0.25, 0.4)
-"""Trials of the attacks, over those of a quick audit; the last are the most that a fault may need."""
+"""Trials of the attacks, as multiples of a quick audit's; no fault may need more than the last."""
 
 
 class _Planted:
-    """Plugin of pytest that plants a fault before tests are collected."""
+    """Pytest plugin that plants a fault before tests are collected."""
 
     def __init__(self, fault: PlantedFault) -> None:
         self._fault = fault
 
     def pytest_configure(self) -> None:
-        """Plant it, for the life of this process."""
+        """Plant the fault for the life of this process."""
         self._fault.plant(pytest.MonkeyPatch())
 
 
@@ -50,15 +50,15 @@ def by_test(fault: PlantedFault) -> bool:
 
 @dataclass(frozen=True)
 class FoundBy:
-    """Layers that found a fault, of those that its columns name.
+    """Layers that found a fault, among the layers that its columns name.
 
     Attributes:
         name: of the fault.
-        replay: what replay says of it, a line; empty: nothing.
-        attack: likewise.
-        test: whether a test fails.
-        missed: layers that should have found it and did not.
-        seconds: that it took.
+        replay: line by which replay found the fault; empty if it did not.
+        attack: statistic by which an attack found the fault; empty if none did.
+        test: true if the fault's test fails.
+        missed: layers that should have found the fault and did not.
+        seconds: CPU time of the measurement.
     """
 
     name: str
@@ -75,20 +75,20 @@ def case_of(protocol: str, note: str) -> Case:
 
 
 def by_replay(fault: PlantedFault) -> str:
-    """Line by which replay tells of a fault, in its case; empty: replay does not find it."""
+    """Line by which replay finds a fault in its case; empty if replay does not find it."""
     if fault.case is None:
         return ""
     with pytest.MonkeyPatch.context() as patch:
         fault.plant(patch)
         case = case_of(*fault.case)
         for seed in (1, *(seed for seed in range(SEEDS) if seed != 1)):
-            if found := replay(case, fault.kinds, seed).found:
-                return f"{found[0].what}: {found[0].line}"
+            if findings := replay(case, fault.kinds, seed).found:
+                return f"{findings[0].what}: {findings[0].line}"
     return ""
 
 
 def by_attack(fault: PlantedFault) -> str:
-    """Statistic by which an attack tells of a fault; empty: none does."""
+    """Statistic by which an attack finds a fault; empty if no attack finds it."""
     with pytest.MonkeyPatch.context() as patch:
         if fault.game is None:
             fault.plant(patch)
@@ -110,7 +110,7 @@ def _violated(fault: PlantedFault) -> Iterator[str]:
 
 
 def measured(name: str) -> FoundBy:
-    """Plant a fault, and let the layers that its columns name look for it."""
+    """Plant a fault, and run the layers that its columns name."""
     began, fault = time.process_time(), FAULTS[name]
     forget_caches()
     replayed = by_replay(fault)
@@ -129,30 +129,30 @@ def measured(name: str) -> FoundBy:
 
 
 def main() -> int:
-    """Measure all, print the shares; 1 where one has fallen or a column is not true."""
+    """Measure all faults and print the shares; return 1 if a share has fallen or a column is wrong."""
     names = [name for name in FAULTS if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         results = []
-        for each in pool.map(measured, names):
-            results.append(each)
-            if each.missed or sys.argv[1:]:
-                seen = "fails" if each.test else "-"
-                said = f"replay: {each.replay or '-'}; attack: {each.attack or '-'}; test: {seen}"
-                print(f"{each.name}: {said}; {each.seconds:.1f} s", flush=True)
+        for result in pool.map(measured, names):
+            results.append(result)
+            if result.missed or sys.argv[1:]:
+                seen = "fails" if result.test else "-"
+                line = f"replay: {result.replay or '-'}; attack: {result.attack or '-'}; test: {seen}"
+                print(f"{result.name}: {line}; {result.seconds:.1f} s", flush=True)
     counts = {
-        "replay": sum(bool(each.replay) for each in results),
-        "attack": sum(bool(each.attack) for each in results),
-        "test": sum(each.test for each in results),
-        "replay or attack": sum(bool(each.replay or each.attack) for each in results),
+        "replay": sum(bool(result.replay) for result in results),
+        "attack": sum(bool(result.attack) for result in results),
+        "test": sum(result.test for result in results),
+        "replay or attack": sum(bool(result.replay or result.attack) for result in results),
     }
-    print(f"{len(results)} planted faults, {sum(each.seconds for each in results):.0f} s of CPU")
+    print(f"{len(results)} planted faults, {sum(result.seconds for result in results):.0f} s of CPU")
     low = []
     for layer, count in counts.items():
         share = count / len(results)
         print(f"found by {layer}: {count}, {share:.1%}")
         if share < LEAST.get(layer, 0.0) and not sys.argv[1:]:
             low.append(layer)
-    return int(bool(low) or any(each.missed for each in results))
+    return int(bool(low) or any(result.missed for result in results))
 
 
 if __name__ == "__main__":

@@ -33,14 +33,14 @@ def _without_noise(before: Any, self: Any) -> Any:
 
 
 def _same_noise(patch: Patch) -> None:
-    kept: list[Any] = []
+    draws: list[Any] = []
 
     def release(before: Any, self: Any) -> Any:
         if self.size == 0:
             return before(self)
-        if not kept:
-            kept.append(self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size))
-        return (self._steps + kept[0]) * (FEATURE_UNIT / self.size)
+        if not draws:
+            draws.append(self._noise.gaussian(self._scale / FEATURE_UNIT, self._steps.size))
+        return (self._steps + draws[0]) * (FEATURE_UNIT / self.size)
 
     around(GaussianMean, "release", release)(patch)
 

@@ -1,4 +1,4 @@
-"""Faults as a tired colleague makes them: a line for debugging, a cache, a factor of two, a lost group."""
+"""Faults of a tired colleague: a line for debugging, a cache, a factor of two, a lost group."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def _exact(cells: Any, size: int) -> Any:
 
 
 def _weighed(cells: Any, size: int) -> int:
-    """A number that changes wherever a row goes."""
+    """A number that changes with any row's cell."""
     return int(_exact(cells, size) @ np.arange(size) ** 2)
 
 
 def _before(place: Any, name: str, act: Any) -> Plant:
-    """Let something happen before a function is called, with what it is called with."""
+    """Call `act` with a function's arguments before the function."""
 
     def change(before: Any, *arguments: Any, **named: Any) -> Any:
         act(*arguments, **named)
@@ -81,7 +81,7 @@ def _before(place: Any, name: str, act: Any) -> Plant:
     return around(place, name, change)
 
 
-# What is said, printed, counted and left on disk.
+# Logs, prints, figures and files.
 
 
 def _debug(logger: str, text: str) -> Any:
@@ -117,7 +117,7 @@ def _gauge(patch: Patch) -> None:
 
 
 class _Unregister:
-    """Takes a gauge out of the registry when the patch is undone."""
+    """Removes a gauge from the registry when the patch is undone."""
 
     def __init__(self, gauge: Any) -> None:
         self._gauge = gauge
@@ -132,9 +132,9 @@ def _slow_for_some(before: Any, self: Any, *order: Any) -> Any:
 
 
 def _own_pace(before: Any, self: Any, *order: Any) -> Any:
-    found = before(self, *order)
+    rows = before(self, *order)
     self.answer_s *= 1.0 + float((self._table.values[:, 0] > 50.0).mean())
-    return found
+    return rows
 
 
 def _extra_in_the_log(before: Any, self: Any, number: int) -> Any:
@@ -151,17 +151,12 @@ def _caught(before: Any, self: Any, number: int) -> Any:
 
 
 def _facts_of_validation(patch: Patch) -> None:
-    """Let the curator note how good its summary is by D_v's mean before its noise."""
+    """Let the curator record its summary's quality by D_v's mean without noise."""
     exact: list[float] = []
 
     def target(before: Any, settings: Any, h1: Any, rows: Any, *more: Any) -> Any:
         exact[:] = [float(np.mean(rows))]
         return before(settings, h1, rows, *more)
-
-    def write(before: Any, self: Any, *given: Any) -> Any:
-        found = before(self, *given)
-        self.facts["quality"] = exact[-1] if exact else 0.0
-        return found
 
     from sim.engines.inprocess import KeptRecords
 
@@ -224,13 +219,13 @@ def _noise_taken_back(before: Any, pooled: Any, features: Any, layout: Any, sigm
 
 
 def _noise_in_one_class(before: Any, pooled: Any, sigma: float, noise: Any) -> Any:
-    found = before(pooled, sigma, noise)
-    found[0] = pooled.count[0]
-    return found
+    counts = before(pooled, sigma, noise)
+    counts[0] = pooled.count[0]
+    return counts
 
 
 def _one_stream(patch: Patch) -> None:
-    """Seed a source once and give it to everybody, for every purpose."""
+    """Seed a source once and give it to every party, for every purpose."""
     shared = np.random.default_rng(1)
 
     def draw(before: Any, self: Any, noise: Any, size: int) -> Any:
@@ -258,14 +253,15 @@ def _spread_over_root(before: Any, epsilon: float, delta: float, rows: int) -> f
     return epsilon / math.sqrt(rows)
 
 
-def _halved_line(before: Any, *said: Any) -> Any:
+def _halved_line(before: Any, *arguments: Any) -> Any:
     return [
-        replace(line, event=replace(line.event, epsilon=line.event.epsilon / 2.0)) for line in before(*said)
+        replace(line, event=replace(line.event, epsilon=line.event.epsilon / 2.0))
+        for line in before(*arguments)
     ]
 
 
-def _first_pick_alone(before: Any, *said: Any) -> Any:
-    return before(*said)[:2]
+def _first_pick_alone(before: Any, *arguments: Any) -> Any:
+    return before(*arguments)[:2]
 
 
 def _unclipped(before: Any, menu: Any, book: Any, rows: Any) -> Any:
@@ -295,7 +291,7 @@ def _half_iterations(before: Any, self: Any) -> Any:
 def _largest_event(before: Any, self: Any, events: Any, delta: float) -> Any:
     return min(
         (before(self, (event,), delta) for event in events),
-        key=lambda found: found.epsilon,
+        key=lambda figure: figure.epsilon,
         default=before(self, events, delta),
     )
 
@@ -309,7 +305,7 @@ def _whole_parts(before: Any, self: Any, *arguments: Any) -> None:
     self.weight = len(self.parts) ** 0.5
 
 
-# Retries, caches, books.
+# Retries, caches, ledgers.
 
 
 def _again_redrawn(before: Any, self: Any, directive: Any) -> Any:
@@ -322,14 +318,14 @@ def _again_redrawn(before: Any, self: Any, directive: Any) -> Any:
 
 
 def _cached_answers(patch: Patch) -> None:
-    """Keep answers by owner and question, and forget the run."""
-    kept: dict[tuple[str, str], Any] = {}
+    """Cache answers by owner and question, without the run."""
+    answers: dict[tuple[str, str], Any] = {}
 
     def histogram(before: Any, self: Any, number: int) -> Any:
-        if (self.name, "histogram") not in kept:
-            kept[self.name, "histogram"] = before(self, number)
+        if (self.name, "histogram") not in answers:
+            answers[self.name, "histogram"] = before(self, number)
         self._counted = True
-        return kept[self.name, "histogram"]
+        return answers[self.name, "histogram"]
 
     around(HistogramResponder, "histogram", histogram)(patch)
 
@@ -346,11 +342,12 @@ def _same_masks(patch: Patch) -> None:
 
 
 def _open_boxes(before: Any, self: Any, rows: Any, *features: Any) -> Any:
-    found = []
-    for row, each in zip(rows, before(self, rows, *features), strict=True):
+    opened = []
+    for row, sealed in zip(rows, before(self, rows, *features), strict=True):
         plain = np.asarray(row.values, np.float64).tobytes()
-        found.append(HashedRow(each.token, each.features, plain.ljust(len(each.box), b"\0")[: len(each.box)]))
-    return found
+        box = plain.ljust(len(sealed.box), b"\0")[: len(sealed.box)]
+        opened.append(HashedRow(sealed.token, sealed.features, box))
+    return opened
 
 
 def _gamma_of_rows(before: Any, kernel: Any, schema: Any, validation: Any) -> Any:
@@ -393,7 +390,7 @@ FAULTS: Mapping[str, PlantedFault] = {
     ),
     "a bid that is printed": PlantedFault(
         _CLOCK,
-        _before(Bidder, "quote", lambda self, *said: print("all", self._table.values.sum())),
+        _before(Bidder, "quote", lambda self, *arguments: print("all", self._table.values.sum())),
         says="forgot a print",
     ),
     "a row in a warning": PlantedFault(

@@ -59,16 +59,16 @@ def _counted_again(before: Any, cells: Any, size: int, how: Any, noise: Any) -> 
 
 
 def _fill_short(before: Any, self: Any, *order: Any) -> Any:
-    """Boxes for some rows alone."""
-    found = before(self, *order)
+    """Return boxes for some rows only."""
+    boxes = before(self, *order)
     held = int((self._table.values[:, 0] > 50.0).sum())
-    return found[: max(1, min(len(found), held % 3 + 1))]
+    return boxes[: max(1, min(len(boxes), held % 3 + 1))]
 
 
 def _longer_boxes(before: Any, self: Any, rows: Any, *features: Any) -> Any:
     return [
-        HashedRow(each.token, each.features, each.box + bytes(int(row.values[0] > 50.0)))
-        for row, each in zip(rows, before(self, rows, *features), strict=True)
+        HashedRow(sealed.token, sealed.features, sealed.box + bytes(int(row.values[0] > 50.0)))
+        for row, sealed in zip(rows, before(self, rows, *features), strict=True)
     ]
 
 
@@ -95,33 +95,33 @@ def _recounted(before: Any, self: Any, directive: Any) -> Any:
 
 
 def _survivors_told(patch: Patch) -> None:
-    kept: list[int] = []
+    counts: list[int] = []
 
     def prune(before: Any, *arguments: Any) -> Any:
-        found = before(*arguments)
-        kept[:] = [int(found.sum())]
-        return found
+        survivors = before(*arguments)
+        counts[:] = [int(survivors.sum())]
+        return survivors
 
     def close(before: Any, self: Any, last_round: int) -> Any:
-        return before(self, last_round + sum(kept))
+        return before(self, last_round + sum(counts))
 
     around(curator.cells.run, "in_some_form", prune)(patch)
     around(OwnerSession, "close", close)(patch)
 
 
 def _budget_after(patch: Patch) -> None:
-    """The budget is looked at when the bytes have left."""
+    """Check the budget only after the bytes have left."""
     nothing(Policy, "_check_new")(patch)
 
 
 def _token_of_its_place(before: Any, self: Any, *order: Any) -> Any:
-    found = before(self, *order)
+    boxes = before(self, *order)
     shift = int(self._table.values[1][0])
-    return [HashedRow(row.token + shift, row.features, row.box) for row in found]
+    return [HashedRow(row.token + shift, row.features, row.box) for row in boxes]
 
 
 def _row_in_the_refusal(before: Any, self: Any, admission: Any, *more: Any) -> Any:
-    """Say a digest of the table to who asks and is not approved yet."""
+    """Put a digest of the table into the refusal of a run that is not approved yet."""
     try:
         return before(self, admission, *more)
     except PolicyError as error:
@@ -133,13 +133,13 @@ def _old(self: Any) -> int:
 
 
 def _rows_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
-    """Count into `fedkme_rows_sent` what the table holds."""
+    """Count the table's rows of a kind into `fedkme_rows_sent`."""
     self._gate._in_all.count += _old(self)
     return before(self, *order)
 
 
 def _commits_in_a_figure(before: Any, self: Any, *order: Any) -> Any:
-    """Commit once for each row of a kind, which the journal's figure counts."""
+    """Commit once for each row of a kind; the journal's figure counts commits."""
     for _ in range(_old(self)):
         with self._gate._policy._store.transaction():
             pass
@@ -164,7 +164,7 @@ FAULTS: Mapping[str, PlantedFault] = {
     ),
     "owners' counts with noise that was drawn once": PlantedFault(
         ("cells", "any policy"),
-        around(owner.cells.responder, "noisy_counts", functools.partial(drawn_once, kept={})),
+        around(owner.cells.responder, "noisy_counts", functools.partial(drawn_once, draws={})),
     ),
     "the smaller of two noisy counts": PlantedFault(
         ("cells", "any policy"), around(owner.cells.responder, "noisy_counts", _counted_again)
@@ -221,7 +221,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(
             HistogramResponder,
             "invite",
-            lambda before, self, said: before(self, said) - int(self._table.values[1][0] > 50.0),
+            lambda before, self, invitation: before(self, invitation) - int(self._table.values[1][0] > 50.0),
         ),
     ),
     "survivors of pruning told to owners": PlantedFault(
@@ -240,7 +240,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(
             curator.sums.owner_sums,
             "release_sketch",
-            lambda before, *said: before(*said[:-1], scaled(said[-1], 0.5)),
+            lambda before, *arguments: before(*arguments[:-1], scaled(arguments[-1], 0.5)),
         ),
     ),
     "no line of the sketch towards owners": PlantedFault(

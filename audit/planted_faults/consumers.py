@@ -59,7 +59,7 @@ FAULTS: Mapping[str, PlantedFault] = {
     ),
     "D_v's counts with noise that was drawn once": PlantedFault(
         ("cells", "any policy"),
-        around(consumer.summary.offers, "noisy_counts", functools.partial(drawn_once, kept={})),
+        around(consumer.summary.offers, "noisy_counts", functools.partial(drawn_once, draws={})),
     ),
     "D_v's counts with noise that is halved after it was drawn": PlantedFault(
         ("cells", "any policy"),
@@ -87,7 +87,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(
             consumer.gate.ConsumerGate,
             "_write",
-            lambda before, self, *said: before(self, *(each for each in said if each != OWNERS)),
+            lambda before, self, *arguments: before(self, *(value for value in arguments if value != OWNERS)),
         ),
     ),
     "no line of g~ at all": PlantedFault(
@@ -135,7 +135,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(
             consumer.summary.party.ConsumerParty,
             "offer",
-            lambda before, self, kept, plan: consumer.summary.offers.make_offer(
+            lambda before, self, request, plan: consumer.summary.offers.make_offer(
                 plan,
                 self.request,
                 self.schema,

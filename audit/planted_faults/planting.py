@@ -1,4 +1,4 @@
-"""Faults to plant in the product, and what they are made of."""
+"""The type of planted faults, and helpers that plant them in the product."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Plant = Callable[[Patch], None]
 
 @dataclass(frozen=True)
 class PlantedFault:
-    """Planted fault, with a column for each layer of the audit that is to find it.
+    """Planted fault, with a column for each layer of the audit that finds it.
 
     Attributes:
-        case: of replay: protocol, and a part of the case's note; none: replay does not find it.
-        plant: puts it into the product.
-        kinds: neighbours by which it shows.
-        says: what a careless colleague did, a sentence.
-        attack: name of the subject of `fedkme audit attack` that finds it; none: attacks do not.
-        test: a test, `path::name`, that finds it; none known: empty.
-        game: layer of an attack, and its subject with the fault as a part, where the fault is planted so.
+        case: of replay: protocol, and a part of the case's note; None: replay does not find the fault.
+        plant: puts the fault into the product.
+        kinds: neighbours that show the fault.
+        says: mistake of a careless colleague, a sentence.
+        attack: name of the subject of `fedkme audit attack` that finds the fault; empty: attacks do not.
+        test: a test, `path::name`, that finds the fault; empty: no such test is known.
+        game: layer of an attack, and its subject with the fault as a part; None: not planted in a subject.
     """
 
     case: tuple[str, str] | None
@@ -42,7 +42,7 @@ class PlantedFault:
 
 
 def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
-    """Put `change(before, *arguments)` in the place of a function."""
+    """Replace a function by `change(before, *arguments)`."""
 
     def plant(patch: Patch) -> None:
         before = getattr(place, name)
@@ -57,7 +57,7 @@ def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
 
 
 def forget_caches() -> None:
-    """Clear what functions of ours remember, before a fault is planted and after it was."""
+    """Clear the caches of the product's functions, before a fault is planted and afterwards."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
             for value in list(vars(module).values()):
@@ -66,7 +66,7 @@ def forget_caches() -> None:
 
 
 def everywhere(function: Any, change: Callable[..., Any]) -> Plant:
-    """Put `change(before, *arguments)` in the place of a function, wherever a module of ours has its name."""
+    """Replace a function by `change(before, *arguments)` in every module of the product."""
 
     def plant(patch: Patch) -> None:
         @functools.wraps(function)
@@ -84,8 +84,8 @@ def everywhere(function: Any, change: Callable[..., Any]) -> Plant:
 
 def all_of(*plants: Plant) -> Plant:
     def plant(patch: Patch) -> None:
-        for each in plants:
-            each(patch)
+        for plant_one in plants:
+            plant_one(patch)
 
     return plant
 
@@ -95,7 +95,7 @@ def nothing(place: Any, name: str, instead: Any = None) -> Plant:
 
 
 def scaled(noise: Any, factor: float) -> Any:
-    """A source whose scales are wrong by a factor."""
+    """Make a source whose scales are wrong by a factor."""
 
     class Scaled:
         site = getattr(noise, "site", None)
@@ -110,18 +110,18 @@ def scaled(noise: Any, factor: float) -> Any:
     return Scaled()
 
 
-def drawn_once(before: Any, cells: Any, size: int, how: Any, noise: Any, *, kept: dict[int, Any]) -> Any:
-    """Counts whose noise was drawn for the first of them."""
+def drawn_once(before: Any, cells: Any, size: int, how: Any, noise: Any, *, draws: dict[int, Any]) -> Any:
+    """Add the noise of the first counts to all later counts."""
     exact = np.bincount(cells, minlength=size).astype(np.int64)
-    if size not in kept:
-        kept[size] = noise.discrete_laplace(how.scale, size)
-    return exact + kept[size]
+    if size not in draws:
+        draws[size] = noise.discrete_laplace(how.scale, size)
+    return exact + draws[size]
 
 
 def no_line_towards(observer: str, place: Any, name: str = "histogram_disclosures") -> Plant:
-    """Leave lines towards an observer out of those that a function makes."""
+    """Drop a function's lines towards an observer."""
 
-    def without(before: Any, *said: Any) -> Any:
-        return [line for line in before(*said) if line.observer != observer]
+    def without(before: Any, *arguments: Any) -> Any:
+        return [line for line in before(*arguments) if line.observer != observer]
 
     return around(place, name, without)

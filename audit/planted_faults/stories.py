@@ -1,4 +1,4 @@
-"""What a careless colleague did, a sentence for each fault whose entry has none of its own."""
+"""Mistake of a careless colleague, a sentence for each fault whose entry has no sentence of its own."""
 
 from __future__ import annotations
 

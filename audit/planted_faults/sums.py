@@ -52,13 +52,13 @@ def _greedy(before: Any, self: Any, scores: Any, weights: Any, cost: float, nois
 
 
 def _first_key_again(patch: Patch) -> None:
-    class Kept(fedkme.secagg.owner.OwnerAggregator):
+    class FixedKeys(fedkme.secagg.owner.OwnerAggregator):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             name = self.name.encode()
             self._entropy = lambda size: (name * size)[:size]
 
-    patch.setattr(owner.sums.responder, "OwnerAggregator", Kept)
+    patch.setattr(owner.sums.responder, "OwnerAggregator", FixedKeys)
 
 
 def _row_in_the_record(before: Any, self: Any) -> None:
@@ -147,7 +147,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         all_of(
             around(curator.sums.owner_sums, "plan_noise", _planned_for_all),
             around(owner.sums.responder, "plan_of", _promised_for_all),
-            around(owner.sums.responder.SumResponder, "_check_cost", lambda before, *said: None),
+            around(owner.sums.responder.SumResponder, "_check_cost", lambda before, *arguments: None),
         ),
     ),
     "an owner that adds half of its share": PlantedFault(

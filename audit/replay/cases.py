@@ -166,12 +166,12 @@ def _summary(protocol: str, note: str, *, request: Values | None = None, **more:
         values = {"auction": _auction(row.base), **values, "protocol": ALGORITHM3}
     else:
         values |= {"protocol": row.base}
-    asked = {"p": ROWS, "kernel": {"gamma": 1.0}, "privacy": values["privacy"], **(request or {})}
+    wanted = {"p": ROWS, "kernel": {"gamma": 1.0}, "privacy": values["privacy"], **(request or {})}
     return Case(
         protocol,
         note,
         SummarySettings.model_validate(values),
-        RequestSettings.model_validate(asked),
+        RequestSettings.model_validate(wanted),
         **case_fields,
     )
 
@@ -254,8 +254,8 @@ def _summaries(protocol: str) -> list[Case]:
         cases.append(_summary(protocol, "classes of a sketch", times=_MANY, **sketch))
         cases.append(_summary(protocol, "own classes and a sketch", times=_MANY, own_class=True, **sketch))
         picked = {"cells": {**sketch["cells"], "picks": 2, "pick_share": 0.1}}
-        asked = {"privacy": {"epsilon": 200.0}}  # so large that far directions are picked
-        both: dict[str, Any] = {"exercises": ("a second pick",), "request": asked, **picked}
+        generous = {"privacy": {"epsilon": 200.0}}  # so large that far directions are picked
+        both: dict[str, Any] = {"exercises": ("a second pick",), "request": generous, **picked}
         cases.append(_summary(protocol, "a sketch, of which D_v picks directions", **both))
         cases.append(
             _summary(

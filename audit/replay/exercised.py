@@ -1,4 +1,4 @@
-"""Things that a case must have done: a run in which they did not happen shows nothing about them."""
+"""Events that a case must exercise: a run without them shows nothing about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedkme.sums.values import SumQuery
 
 
 def missing(case: Case, played: Played) -> Iterator[str]:
-    """Things that did not happen in a run of a case, and an end that nobody foresaw."""
+    """Required events that did not happen in a run of a case; an unexpected end is among them."""
     for what in case.must:
         if not CHECKS[what](case, played):
             end = f": {played.fault}" if played.fault else ""
@@ -24,25 +24,25 @@ def missing(case: Case, played: Played) -> Iterator[str]:
 
 
 def queries(played: Played) -> list[SumQuery]:
-    """Questions that an owner was asked, each once, in their order."""
-    asked = (exchanged for each in sorted(played.recorder.exchanged.items()) for exchanged in each[1])
-    bodies = [exchanged.directive.body for exchanged in asked]
+    """Queries to the owners, each once, in their order."""
+    exchanges = (entry for _, entries in sorted(played.recorder.exchanged.items()) for entry in entries)
+    bodies = [entry.directive.body for entry in exchanges]
     return list(dict.fromkeys(body.query for body in bodies if isinstance(body, AskSums | Proposal)))
 
 
 def _ends(case: Case, played: Played) -> bool:
-    if "dies as" in case.note:  # it may have been opened, and cannot be opened again
+    if "dies as" in case.note:  # a sum that may have been opened cannot be opened again
         return played.fault.startswith(f"{SecureAggregationError.code} the curator stopped")
-    if case.note == "budgets" and played.fault:  # of an auction that no epsilon covers
+    if case.note == "budgets" and played.fault:  # refused: no epsilon covers this auction
         refused = played.fault.startswith(f"{QuorumError.code} 0 owners may take part")
         return refused and not any(played.ledgers.values())
-    rows = case.summary is None or any(isinstance(each.answer, Rows) for each in _exchanged(played))
+    rows = case.summary is None or any(isinstance(entry.answer, Rows) for entry in _exchanged(played))
     return played.fault == "" and rows
 
 
 def _exchanged(played: Played) -> Iterator[Exchanged]:
-    for each in played.recorder.exchanged.values():
-        yield from each
+    for entries in played.recorder.exchanged.values():
+        yield from entries
 
 
 def _picks(played: Played) -> int:
@@ -50,7 +50,7 @@ def _picks(played: Played) -> int:
 
 
 def _asked(played: Played, *questions: str) -> list[Exchanged]:
-    return [each for each in _exchanged(played) if each.directive.question in questions]
+    return [entry for entry in _exchanged(played) if entry.directive.question in questions]
 
 
 def _edges(case: Case, played: Played) -> bool:
@@ -71,16 +71,19 @@ CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
     "a death of the curator": lambda case, played: CURATOR in played.recorder.reopened,
     "a refusal": lambda case, played: (
         bool(played.recorder.refused.get(HOLDER))
-        or any(isinstance(each.answer, Refusal) for each in _exchanged(played))
+        or any(isinstance(entry.answer, Refusal) for entry in _exchanged(played))
     ),
     "masks": lambda case, played: bool(_asked(played, MASKED)),
     "sums in the clear": lambda case, played: bool(_asked(played, "embed")),
     "another run": lambda case, played: (
-        len({each.directive.run.partition("/")[0] for each in _asked(played, "invite")}) > 1
+        len({entry.directive.run.partition("/")[0] for entry in _asked(played, "invite")}) > 1
     ),
     "persons": lambda case, played: played.facts.get("rows_of_person", 1) > 1,
     "several rounds": lambda case, played: (
-        max((each.directive.round for each in _asked(played, "ask", "sell", "broadcast", "quote")), default=0)
+        max(
+            (entry.directive.round for entry in _asked(played, "ask", "sell", "broadcast", "quote")),
+            default=0,
+        )
         > 1
     ),
     "several questions": lambda case, played: len(queries(played)) > 1,
@@ -89,7 +92,7 @@ CHECKS: Mapping[str, Callable[[Case, Played], bool]] = {
     "edges": _edges,
     "copies": lambda case, played: "copy-1.csv" in played.files,
     "boxes": lambda case, played: any(
-        each.hidden for each in _asked(played, "fill_order", "draw", "sell", "ask")
+        entry.hidden for entry in _asked(played, "fill_order", "draw", "sell", "ask")
     ),
 }
-"""Check of a run by what must have happened in it."""
+"""Check of a run for each event that it must have exercised."""

@@ -1,7 +1,7 @@
-"""Figures that parties export for Prometheus, as a replay compares them: all but times.
+"""Figures that parties export for Prometheus: replay compares all except times.
 
-What is spent is a function of a ledger's lines, and takes an accountant a while: it is computed where two
-ledgers differ, and of no others.
+The spent epsilon is a function of a ledger's lines, and takes an accountant a while: it is computed only if
+two ledgers differ.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ class Exported:
         self._runs: dict[str, RunManager] = {}
 
     def open(self, party: OwnerParty, make: Callable[..., RunManager] = RunManager) -> RunManager:
-        """Open a process of an owner that is measured; its next one counts anew."""
+        """Open a measured process of an owner; the owner's next process counts from zero."""
         name = party.name
         self.owners[name] = metrics = OwnerMetrics(lambda: self._runs[name].rows_sent)
         self._runs[name] = replace(party, store=timed(party.store, metrics.registry)).open(make=make)
         return self._runs[name]
 
     def shown(self) -> dict[str, Sequence[Figure]]:
-        """Figures by party, as they are now."""
+        """Current figures by party."""
         registries = {name: metrics.registry for name, metrics in self.owners.items()}
         registries[CURATOR] = self.curator.registry
         return {name: figures(registry) for name, registry in registries.items()}
 
     def beside(self) -> Sequence[Figure]:
-        """Figures in the registry of the process, which no party of this package uses."""
-        return [each for each in figures(REGISTRY) if not each[0].startswith(("python_", "process_"))]
+        """Figures in the process's own registry, which no party of this package uses."""
+        return [figure for figure in figures(REGISTRY) if not figure[0].startswith(("python_", "process_"))]
 
 
 def figures(registry: CollectorRegistry) -> Sequence[Figure]:
-    """Read a registry, but for times; how often something was timed is among it."""
+    """Read a registry without times; counts of timed calls are included."""
     samples = [sample for family in registry.collect() for sample in family.samples]
     return sorted(
         (sample.name, tuple(sorted(sample.labels.items())), sample.value)
@@ -65,7 +65,7 @@ def figures(registry: CollectorRegistry) -> Sequence[Figure]:
 
 
 def spent(lines: Sequence[Disclosure]) -> Sequence[Figure]:
-    """Compute what `fedkme.ops.metrics.Spending` exports of a ledger."""
+    """Compute the figures that `fedkme.ops.metrics.Spending` exports for a ledger."""
     return sorted(
         (name, (("observer", row.observer), ("protected", row.protected)), value)
         for row in matrix(lines, Sound(), DELTA)

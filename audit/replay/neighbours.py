@@ -1,7 +1,7 @@
-"""Rows of a small market, and neighbours that an adversary would choose: one row, replaced.
+"""Rows of a small market, and adversarial neighbours with one row replaced.
 
-Rows stand in the corners of the domain and between them, some twice, so that bids tie; one owner holds the
-only row of a class and the only one of a corner.
+Rows are in the corners of the domain and between them; some are equal, so that bids tie. One owner holds the
+only row of a class and the only row of a corner.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class World:
 
 
 def make_world(seed: int, times: int = 1, schema: Schema = SCHEMA) -> World:
-    """Rows of a market; every number follows from the seed. Owners have `times` as many as usual."""
+    """Make the rows of a market from a seed; owners have `times` as many rows as usual."""
     random = np.random.default_rng([seed, zlib.crc32(b"world")])
     sizes = zip(OWNERS, _SIZES, strict=True)
     owners = {name: random_table(random, times * size, schema) for name, size in sizes}
@@ -77,15 +77,15 @@ def make_world(seed: int, times: int = 1, schema: Schema = SCHEMA) -> World:
 
 
 def neighbour(world: World, protected: str, kind: Kind, seed: int, decider: int = 0, group: int = 1) -> World:
-    """The world in which one row of the protected set is another, or all rows of a group are.
+    """Make the neighbouring world: one row of the protected set is replaced, or all rows of a group.
 
     Args:
-        world: the first.
-        protected: the owner's name; else D_v.
-        kind: which row, and by which it is replaced.
-        seed: of what is drawn.
-        decider: the row that a first run was decided by.
-        group: rows that are replaced.
+        world: the first world.
+        protected: name of an owner; any other name: D_v.
+        kind: of the replaced row and its replacement.
+        seed: of random replacements.
+        decider: the row that decided the first run.
+        group: number of replaced rows.
     """
     random = np.random.default_rng([seed, zlib.crc32(b"neighbour"), KINDS.index(kind)])
     of_owner = protected in world.owners
@@ -109,7 +109,7 @@ def _replaced(
         case "tie":
             other = (place + 2) % len(table)
             new, label = values[other], None if labels is None else int(labels[other])
-        case "winner":  # one more that is as good
+        case "winner":  # another row as good as the decider
             new, label = values[decider], None if labels is None else int(labels[decider])
         case "random":
             new, label = _drawn(random, 1, schema)[0], int(random.integers(0, 2))
@@ -136,7 +136,7 @@ def domain_of(schema: Schema) -> NDArray[np.float64]:
 
 
 def random_table(random: np.random.Generator, rows: int, schema: Schema = SCHEMA) -> Table:
-    """Draw rows, of which up to three are in corners of the domain, of the first two classes."""
+    """Draw rows of the first two classes; up to three rows are in corners of the domain."""
     values = _drawn(random, rows, schema)
     for place in range(min(3, rows)):
         values[place] = _corner(domain_of(schema), int(random.integers(4)))
@@ -153,7 +153,7 @@ def _drawn(random: np.random.Generator, rows: int, schema: Schema) -> NDArray[np
 
 
 def _corner(domain: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-    """A corner of the domain: where all is low, or high, or by turns."""
+    """A corner of the domain: all columns low, all high, or alternating."""
     turns = np.arange(domain.shape[1]) % 2
     high = (turns < 0, turns >= 0, turns == 0, turns == 1)[number % 4]
     corner: NDArray[np.float64] = np.where(high, domain[1], domain[0])

@@ -1,9 +1,9 @@
-"""Observations of a process: all that it says or leaves behind beside its messages, by the party that acts.
+"""Observations of a process besides its messages: logs, output, files and sleeps, by acting party.
 
-A party is known by a variable of the context, which the tap at an owner and the seams at a consumer set; the
-rest is the curator's. Looked at are lines of any logger of this package at any level with what is attached to
-them, what is printed or warned of, files that are opened for writing, moved or given a time, and the seconds
-that a party sleeps. So no place of the product has to be known beforehand.
+A context variable names the acting party. The tap at an owner and the patches at a consumer set it; other
+code acts for the curator. Observed are lines of any logger of this package, at any level, with attachments;
+prints and warnings; files that are opened for writing, moved or given a time; and the seconds that a party
+sleeps. So an audit needs to know no place of the product beforehand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLACES = tuple(f"{_ROOT / name}{os.sep}" for name in ("consumer", "curator", "f
 _TOOLS = tuple(f"{_ROOT / name}{os.sep}" for name in ("sim",))
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}|[0-9]{9,}")
-"""Parts of names that are drawn for each file, or are of the time."""
+"""Parts of file names that are random, or depend on the time."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _CHANGED = ("rename", "remove", "utime", "truncate", "link", "symlink", "mkdir", "chmod")
 _CHANGES = tuple(f"os.{name}" for name in _CHANGED)
@@ -44,13 +44,13 @@ Note = Callable[[str, str], None]
 
 _listener: Note | None = None
 _open: dict[str, str] = {}
-"""Files that were opened for writing since a party began to act, with the party."""
+"""Files opened for writing since a party began to act, with the party."""
 _hooked = False
 
 
 @contextlib.contextmanager
 def acting(party: str) -> Iterator[None]:
-    """Count what happens inside to a party."""
+    """Attribute the observations inside to a party."""
     token = ACTING.set(party)
     try:
         yield
@@ -61,7 +61,7 @@ def acting(party: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def observing(note: Note) -> Iterator[None]:
-    """Write down what this process says and leaves behind."""
+    """Record this process's logs, output, files and sleeps while inside."""
     global _listener
     _hook()
     with contextlib.ExitStack() as stack:
@@ -81,7 +81,7 @@ def observing(note: Note) -> Iterator[None]:
 
 
 def _read_files() -> None:
-    """Note the bytes of files that were written."""
+    """Record the bytes of written files."""
     hear = _listener
     while _open and hear is not None:
         path, party = _open.popitem()
@@ -126,7 +126,7 @@ def _logged(call: Any, hear: Note) -> Any:
             more = {key: value for key, value in vars(record).items() if key not in _PLAIN}
             raised = record.exc_info[1] if record.exc_info else None
             hear(ACTING.get(), f"{record.name}: {record.getMessage()} {more or ''} {raised or ''}".rstrip())
-        if record.levelno >= logging.WARNING:  # what is less, nobody would see without this
+        if record.levelno >= logging.WARNING:  # lower levels would be disabled without this audit
             call(self, record)
 
     return handlers
@@ -163,7 +163,7 @@ def _slept(sleep: Any, hear: Note) -> Any:
 
 @contextlib.contextmanager
 def _written(hear: Note) -> Iterator[None]:
-    """Look at writes of the product to standard output and standard error."""
+    """Record the product's writes to standard output and standard error."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(Any, _Stream(stream, hear)) for stream in before)
     try:
@@ -173,7 +173,7 @@ def _written(hear: Note) -> Iterator[None]:
 
 
 class _Stream:
-    """A stream that writes down what the product writes to it, and passes the rest on."""
+    """A stream that records the product's writes, and passes other writes on."""
 
     def __init__(self, stream: Any, hear: Note) -> None:
         self._stream = stream
@@ -190,7 +190,7 @@ class _Stream:
 
 
 def _hook() -> None:
-    """Hear of files once a process: an audit hook cannot be taken away."""
+    """Install the audit hook for files, once a process: an audit hook cannot be removed."""
     global _hooked
     if not _hooked:
         sys.addaudithook(_on_event)
@@ -206,13 +206,15 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
         if isinstance(path, str | bytes) and ((flags or 0) & _WRITES or set(mode or "r") & set("wax+")):
             _open[os.fsdecode(path)] = ACTING.get()
     else:
-        _read_files()  # of the one that goes away, too
-        said = [_named(os.fsdecode(each)) if isinstance(each, str | bytes) else each for each in arguments]
-        hear(ACTING.get(), f"{event} {said}")
+        _read_files()  # before a file goes away
+        values = [
+            _named(os.fsdecode(value)) if isinstance(value, str | bytes) else value for value in arguments
+        ]
+        hear(ACTING.get(), f"{event} {values}")
 
 
 def _named(path: str) -> str:
-    """A path without what is drawn for each run."""
+    """A path without the parts that are random in each run."""
     folder = tempfile.gettempdir()
     inside = path.removeprefix(folder).partition(os.sep)[2] if path.startswith(folder) else path
     return _DRAWN.sub("*", inside)

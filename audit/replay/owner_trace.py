@@ -1,4 +1,4 @@
-"""Tap at an owner's process: all that goes in and out is written down, whatever carries it."""
+"""Tap at an owner's process: records its directives and answers, over any transport."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sim.engines.loopback import Loopback, LoopbackMembers
 
 _TAKEN_S = 0.01
 _ANEW = ("offer_keys", "consider", "show_head", "keep_head")
-"""Questions whose answer is made anew each time: keys, a head under fresh bytes, what would be refused."""
+"""Questions whose answers are made anew each time, such as keys and a head under fresh bytes."""
 
 
 class Tap(RunManager):
-    """Runs of an owner, every answer of which is written down and perhaps replaced by that of another run."""
+    """Runs of an owner; records every answer, and may replace it by the answer of another run."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class Tap(RunManager):
         reopen: Callable[[], RunManager],
         dies_after: int | None,
     ) -> None:
-        """Open.
+        """Create a tap.
 
         Args:
             arguments: of `RunManager`.
             recorder: of the run.
             exported: figures of all parties.
             reopen: makes the owner's next process, over the same store.
-            dies_after: directives after which its process dies, before the answer is seen to have arrived;
+            dies_after: number of directives after which the owner's process dies, before its answer arrives;
                 None: never.
         """
         super().__init__(*arguments)
@@ -58,7 +58,7 @@ class Tap(RunManager):
         self._read = len(self._store.ledger())
 
     def answer(self, directive: Directive) -> Answer | None:
-        """Answer as the owner does; one that comes again gets the same bytes, after a death or not."""
+        """Answer as the owner does; a repeated directive gets the same bytes, also after a death."""
         with acting(self._name):
             return self._answer_and_note(directive)
 
@@ -74,20 +74,20 @@ class Tap(RunManager):
             if self._dies_after == 0:
                 answer, seen = self._die(directive, answer, seen)
         came = [directive_to_wire(directive)]
-        left = () if answer is None else answer_to_wire(answer, directive)
-        secret, wait_s = tuple(hidden([*came, *left])), super().wait_s(directive, _TAKEN_S)
+        replies = () if answer is None else answer_to_wire(answer, directive)
+        secret, wait_s = tuple(hidden([*came, *replies])), super().wait_s(directive, _TAKEN_S)
         exchanged = Exchanged(directive, visible(came), answer, seen, lines, secret, wait_s)
         return self._recorder.pass_answer(self._name, exchanged)
 
     def _ask_twice(self, directive: Directive, answer: Answer | None) -> None:
-        """Ask again what was just answered, as over a new stream: the same bytes, and nothing is drawn."""
+        """Repeat a directive, as over a new stream: the bytes must be equal, and nothing may be drawn."""
         if directive.question in _ANEW or isinstance(answer, Refusal):
             return
         drawn, before = len(self._recorder.draws), _bytes(directive, answer)
         try:
             again = _bytes(directive, self._answered(directive))
         except FedkmeError:
-            return  # it says that it cannot: nothing leaves
+            return  # the owner refuses: nothing leaves
         if again != before:
             self._recorder.odd.append(
                 f"{self._name} answers {directive.question!r} otherwise over a new stream"
@@ -98,7 +98,7 @@ class Tap(RunManager):
             )
 
     def _count(self, directive: Directive, answer: Answer | None) -> None:
-        """Count an exchange as `owner.agent.attend` does."""
+        """Count an exchange in the owner's figures, as `owner.agent.attend` does."""
         replies = () if answer is None else answer_to_wire(answer, directive)
         sent = sum(reply.ByteSize() for reply in replies)
         metrics = self._exported.owners[self._name]
@@ -106,11 +106,11 @@ class Tap(RunManager):
 
     @override
     def wait_s(self, directive: Directive, taken_s: float) -> float:
-        """Answer at once: when an answer leaves is audited by `cells-time`, a replay is of what it says."""
+        """Answer at once: `cells-time` audits the time of an answer, replay its content."""
         return 0.0
 
     def welcome(self, runs: Iterable[str]) -> None:
-        """Pass on in which runs the curator has this owner."""
+        """Pass on the runs in which the curator has this owner."""
         if self._heir is None:
             super().welcome(runs)
         else:
@@ -122,27 +122,27 @@ class Tap(RunManager):
     def _die(
         self, directive: Directive, answer: Answer | None, seen: Visible
     ) -> tuple[Answer | None, Visible]:
-        """Put the next process in this one's place, and ask it what was just answered."""
+        """Replace the process by the next one, and repeat the last directive."""
         self._recorder.restart(self._name)
         self._recorder.reopened.add(self._name)
         self._heir = self._reopen()
         again = self._heir.answer(directive)
         self._count(directive, again)
-        found = self._visible(directive, again)
+        repeated = self._visible(directive, again)
         if self._new_lines():
             self._recorder.odd.append(f"{self._name} writes lines for an answer that it gives again")
-        if not isinstance(again, Refusal) and directive.question != MASKED and found != seen:
+        if not isinstance(again, Refusal) and directive.question != MASKED and repeated != seen:
             self._recorder.odd.append(
                 f"{self._name} answers {directive.question!r} otherwise when it is asked again"
             )
-        return again, found
+        return again, repeated
 
     def _new_lines(self) -> tuple[Any, ...]:
-        kept = self._store.ledger(self._read)
-        if not kept:
+        entries = self._store.ledger(self._read)
+        if not entries:
             return ()
-        self._read = kept[-1].seq
-        return tuple(disclosures_in(each.line for each in kept))
+        self._read = entries[-1].seq
+        return tuple(disclosures_in(entry.line for entry in entries))
 
     def _visible(self, directive: Directive, answer: Answer | None) -> Visible:
         if answer is None:
@@ -151,23 +151,26 @@ class Tap(RunManager):
 
 
 def _bytes(directive: Directive, answer: Answer | None) -> list[bytes]:
-    """An answer as it goes over the wire, fresh secrets included."""
+    """Bytes of an answer on the wire, with fresh secrets."""
     parts = () if answer is None else answer_to_wire(answer, directive)
     return [part.SerializeToString(deterministic=True) for part in parts]
 
 
 class DyingCurator(LoopbackMembers):
-    """Ways of a curator to its owners, on one of which its process dies, once."""
+    """Connections of a curator whose process dies once, after a number of answers."""
 
     def __init__(self, owners: Mapping[str, RunManager], directives: int, of_sketch: bool) -> None:
-        """Open; it dies with the answer to so many directives of a run, or its sketch, and keeps it not."""
+        """Prepare the death at an answer, which is lost: the answer to directive number `directives`.
+
+        Counts directives of the run, or of its sketch with `of_sketch`.
+        """
         super().__init__(owners)
         self._left = directives
         self._of_sketch = of_sketch
-        self._connections = {name: _LastWay(name, runs, self) for name, runs in sorted(owners.items())}
+        self._connections = {name: _MortalLoopback(name, runs, self) for name, runs in sorted(owners.items())}
 
     def heard(self, directive: Directive) -> None:
-        """Die, if this was the last answer; heads and an owner's keys count nothing."""
+        """Die at the last answer; answers with heads and owners' keys do not count."""
         name = directive.run.partition("/")[0]
         self._left -= directive.run == (sketch_of(name) if self._of_sketch else name)
         if not self._left:
@@ -175,13 +178,13 @@ class DyingCurator(LoopbackMembers):
             raise asyncio.CancelledError
 
 
-class _LastWay(Loopback):
+class _MortalLoopback(Loopback):
     def __init__(self, name: str, runs: RunManager, curator: DyingCurator) -> None:
         super().__init__(name, runs)
         self._curator = curator
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Ask the owner; the process that asked may be gone when the answer is here."""
+        """Ask the owner; the asking process may die when the answer comes."""
         answer = await super().exchange(directive, limits, traffic)
         self._curator.heard(directive)
         return answer
@@ -190,8 +193,8 @@ class _LastWay(Loopback):
 def open_tapped(
     party: OwnerParty, recorder: Recorder, exported: Exported, dies_after: int | None
 ) -> RunManager:
-    """Open an owner with a tap at its door."""
-    noise = recorder.noise_for  # the next process' store is what it was, its randomness is another's
+    """Open an owner with a tap."""
+    noise = recorder.noise_for  # the next process has the same store and new randomness
     make = partial(
         Tap,
         recorder=recorder,

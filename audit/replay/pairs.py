@@ -21,7 +21,7 @@ from fedkme.tables.row import Row
 from owner.settings import PolicySettings
 
 OTHER_NOISE = 10_000
-"""Added to a seed: the same rows, and other noise."""
+"""Added to a seed for a run with the same rows and other noise."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Replayed:
     """Result of a case.
 
     Attributes:
-        case: its name.
-        pairs: how many pairs of runs were judged.
-        found: everything undeclared.
+        case: name of the case.
+        pairs: number of judged pairs of runs.
+        found: all findings.
     """
 
     case: str
@@ -40,42 +40,42 @@ class Replayed:
 
 
 def statements(case: Case) -> Sequence[tuple[str, str]]:
-    """Protected sets and observers of which a case's ledgers say something."""
+    """Pairs of a protected set and an observer in a case's ledgers."""
     if case.release is not None:
         return (HOLDER, OWNERS), (HOLDER, CURATOR), (HOLDER, CONSUMER)
     return (HOLDER, OWNERS), (HOLDER, CURATOR), (VALIDATION, OWNERS), (VALIDATION, CURATOR)
 
 
 def replay(case: Case, kinds: Sequence[Kind], seed: int) -> Replayed:
-    """Play a case, and again with one row replaced for each kind of neighbour and each statement.
+    """Play a case, then again with one row replaced, for each kind of neighbour and each statement.
 
     Args:
-        case: what is played.
+        case: to play.
         kinds: of neighbours.
-        seed: of rows and of noise.
+        seed: of rows and noise.
     """
     world = make_world(seed, case.times, case.schema)
     if case.tight:
         sold = len(next(_sales(play(case, world, Recorder(seed))), ()))
         case = replace(case, policies={HOLDER: PolicySettings(most_rows_per_run=max(1, sold))})
     first = play(case, world, Recorder(seed))
-    found = [Undeclared("nothing shown", "anybody", "anybody", line) for line in missing(case, first)]
-    found += of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
+    findings = [Undeclared("nothing shown", "anybody", "anybody", line) for line in missing(case, first)]
+    findings += of_one(case, first) + of_noise(first, play(case, world, Recorder(seed + OTHER_NOISE)))
     if case.goes_on_as_before:
-        found += of_death(case, first, play(replace(case, curator_dies=None), world, Recorder(seed)))
+        findings += of_death(case, first, play(replace(case, curator_dies=None), world, Recorder(seed)))
     pairs = 0
     for kind in kinds:
         for protected, observer in statements(case):
             second = again(case, world, first, protected, observer, kind, seed)
-            found += of_pair(case, first, second, protected, observer)
+            findings += of_pair(case, first, second, protected, observer)
             pairs += 1
-    return Replayed(case.name, pairs, tuple(dict.fromkeys(found)))
+    return Replayed(case.name, pairs, tuple(dict.fromkeys(findings)))
 
 
 def again(
     case: Case, world: World, first: Played, protected: str, observer: str, kind: Kind, seed: int
 ) -> Played:
-    """The second run of a pair."""
+    """Play the second run of a pair."""
     recorder = Recorder(
         first.recorder.seed,
         first.recorder,
@@ -87,12 +87,12 @@ def again(
 
 
 def _decider(world: World, first: Played) -> int:
-    """The holder's row that was the first to leave; the first of its table where none did."""
+    """Index of the holder's first row to leave; 0 if no row left."""
     values = world.owners[HOLDER].values
     for row in (row for sale in _sales(first) for row in sale if isinstance(row, Row)):
-        found = np.flatnonzero((values == row.values).all(axis=1))
-        if len(found):
-            return int(found[0])
+        places = np.flatnonzero((values == row.values).all(axis=1))
+        if len(places):
+            return int(places[0])
     return 0
 
 

@@ -37,11 +37,11 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @contextlib.contextmanager
 def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
-    """Let a recorder see every choice and what the consumer sends, while inside.
+    """Let a recorder see every choice, and the consumer's messages, while inside.
 
     Args:
         recorder: of the run.
-        finish: whether files are made of a release, which is a function of its bytes; else these are all.
+        finish: make a release's files, which are a function of its bytes; otherwise keep only the bytes.
     """
     places: list[tuple[Any, str, Wrap]] = [
         (Clock, "stop", lambda stop: _clock(recorder, stop)),
@@ -60,25 +60,25 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (ConsumerParty, "offer", lambda offer: _offered_again(recorder, offer)),
         (ConsumerParty, "ask", _by_consumer),
         (ConsumerParty, "document", _by_consumer),
-        (RunJournal, "keep_draw", lambda keep_draw: _kept(recorder, keep_draw)),
+        (RunJournal, "keep_draw", lambda keep_draw: _noted(recorder, keep_draw)),
         (RunJournal, "draw", lambda draw: _drawn_before(recorder, draw)),
         *([] if finish else [(ReleaseRun, "_finish", _unfinished)]),
     ]
     before = [(kind, name, getattr(kind, name)) for kind, name, _ in places]
-    for (kind, name, wrap), (_, _, found) in zip(places, before, strict=True):
-        setattr(kind, name, wrap(found))
+    for (kind, name, wrap), (_, _, original) in zip(places, before, strict=True):
+        setattr(kind, name, wrap(original))
     try:
         yield
     finally:
-        for kind, name, found in before:
-            setattr(kind, name, found)
+        for kind, name, original in before:
+            setattr(kind, name, original)
 
 
 def _offered_again(recorder: Recorder, offer: Callable[..., Any]) -> Callable[..., Any]:
-    def offered(self: Any, kept: Any, plan: Any) -> Any:
+    def offered(self: Any, request: Any, plan: Any) -> Any:
         with acting(CONSUMER):
-            made, again = (offer(self, kept, plan) for _ in range(2))
-        if visible(offer_to_messages(again)) != visible(offer_to_messages(made)):
+            first, again = (offer(self, request, plan) for _ in range(2))
+        if visible(offer_to_messages(again)) != visible(offer_to_messages(first)):
             recorder.odd.append("the consumer offers something else when it is asked again")
         return again
 
@@ -93,16 +93,16 @@ def _by_consumer(ask: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def _kept(recorder: Recorder, keep_draw: Callable[..., None]) -> Callable[..., None]:
-    def kept(self: Any, purpose: str, values: Any) -> None:
+def _noted(recorder: Recorder, keep_draw: Callable[..., None]) -> Callable[..., None]:
+    def noted(self: Any, purpose: str, values: Any) -> None:
         recorder.keep(purpose, getattr(values, "draw", None))
         keep_draw(self, purpose, values)
 
-    return kept
+    return noted
 
 
 def _drawn_before(recorder: Recorder, draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Follow what a journal gives back, in the order of its purpose."""
+    """Track numbers that a journal gives back, in the order of each purpose."""
     places: Counter[tuple[int, str]] = Counter()
 
     def drawn(self: Any, purpose: str, size: int) -> Any:
@@ -126,11 +126,11 @@ _RANK: type[Any] = cast(type[Any], RankAuction)
 
 
 def _ranked(kind: type[Any]) -> Iterator[type[Any]]:
-    """Auctions by the order of bids, of this package and others."""
-    for each in kind.__subclasses__():
-        if "asked" in vars(each):
-            yield each
-        yield from _ranked(each)
+    """Auctions by the order of bids, of this package and of extensions."""
+    for auction in kind.__subclasses__():
+        if "asked" in vars(auction):
+            yield auction
+        yield from _ranked(auction)
 
 
 def _clock(recorder: Recorder, stop: Callable[..., int]) -> Callable[..., int]:
@@ -143,8 +143,8 @@ def _clock(recorder: Recorder, stop: Callable[..., int]) -> Callable[..., int]:
 def _asked(recorder: Recorder, asked: Callable[..., list[str]]) -> Callable[..., list[str]]:
     def decided(self: Any, bids: Any) -> list[str]:
         values = [bids[name].value for name in sorted(bids)]
-        found = recorder.choose(AUCTION, "auction", values, lambda: asked(self, bids))
-        return [name for name in found if name in bids]
+        names = recorder.choose(AUCTION, "auction", values, lambda: asked(self, bids))
+        return [name for name in names if name in bids]
 
     return decided
 
@@ -166,14 +166,14 @@ def _h2(recorder: Recorder, iterate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _site_of(noise: Any) -> Site:
-    """Mechanism that noise is of, also where a journal keeps it first."""
+    """Mechanism of a source of noise, also behind a journal."""
     return cast(RecordedNoise, noise._source if isinstance(noise, JournaledNoise) else noise).site
 
 
 def _exact_of(make: Callable[..., Any]) -> Callable[..., Any]:
     def made(self: Any, dimension: int, norm_bound: float, releases: int, noise: Any) -> Any:
         mean = make(self, dimension, norm_bound, releases, noise)
-        mean.site = getattr(noise, "site", None)  # another source is asked for its cost alone
+        mean.site = getattr(noise, "site", None)  # None: a source that is asked only for its cost
         return mean
 
     return made
@@ -198,7 +198,7 @@ def _selection(recorder: Recorder, select: Callable[..., int]) -> Callable[..., 
 
 
 def _logits(recorder: Recorder, choose: Callable[..., int]) -> Callable[..., int]:
-    """Look at the numbers that a choice is really made by."""
+    """Record the numbers that decide a choice."""
 
     def chosen(logits: Any, coin: float, noise: Any) -> int:
         recorder.note_logits(_site_of(noise), logits)

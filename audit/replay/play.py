@@ -1,4 +1,4 @@
-"""One run of a case, with everything that happens in it written down."""
+"""Plays one run of a case, and records it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Played:
     """Run of a case.
 
     Attributes:
-        recorder: of all that happened.
+        recorder: of the run.
         ledgers: lines by party.
         files: of a release.
-        facts: what record.json says.
-        fault: why it failed, as its consumer hears; empty where it did not.
-        figures: that Prometheus reads, by party.
+        facts: entries of record.json.
+        fault: reason of a failure, as the consumer hears it; empty without a failure.
+        figures: for Prometheus, by party.
     """
 
     recorder: Recorder
@@ -61,7 +61,7 @@ class Played:
     fault: str
     figures: Mapping[str, Sequence[Figure]]
 
-    def told(self, party: str, protected: str, observer: str) -> list[Disclosure]:
+    def lines_about(self, party: str, protected: str, observer: str) -> list[Disclosure]:
         """Lines of a party's ledger about a protected set and an observer."""
         return [
             line for line in self.ledgers[party] if (line.protected, line.observer) == (protected, observer)
@@ -89,7 +89,7 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
         _bare(world.seeds, False) if case.seeds else None,
         recorder.seed,
         case.policies,
-        cache(recorder.noise_for),  # where a second run is asked for, its noise goes on
+        cache(recorder.noise_for),  # a second run continues the streams of noise
         partial(_opened, case, recorder, exported, approvals),
     )
     measured = timed(market.curator, exported.curator.registry)
@@ -97,7 +97,7 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
     records, fault = KeptRecords(), ""
 
     def hear(event: str, **fields: Any) -> None:
-        if event != "round":  # said when it is time to, and of what record.json has
+        if event != "round":  # its time varies, and record.json has its content
             recorder.observe(CURATOR, f"{event} {fields}")
 
     async with _reached(case, market) as reached:
@@ -112,9 +112,10 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
             fault = f"{error.code} {error.cause} {error.remedy}"
     for figure in exported.beside():
         recorder.observe("a process", f"exports {figure}")
-    figures = exported.shown()  # when every owner was told that the run is over
+    figures = exported.shown()  # after every owner heard of the end of the run
     ledgers = {
-        name: disclosures_in(kept.line for kept in store.ledger()) for name, store in market.stores().items()
+        name: disclosures_in(entry.line for entry in store.ledger())
+        for name, store in market.stores().items()
     }
     return Played(recorder, ledgers, records.files, records.facts, fault, figures)
 
@@ -122,13 +123,13 @@ async def _play(case: Case, world: World, recorder: Recorder, approvals: Path) -
 async def _carried_out(
     case: Case, world: World, recorder: Recorder, market: InProcessMarket, records: KeptRecords, hear: Hear
 ) -> None:
-    """Carry out what a case is of, in two lives of a curator that dies."""
+    """Carry out a case; a curator that dies has two lives."""
     if case.curator_dies is None:
         await _asked(case, world, market, records, hear)
         return
     members = DyingCurator(market.runs, case.curator_dies, case.in_sketch)
     mortal = replace(market, members=members, journaled=True)
-    with contextlib.suppress(ConnectionFailedError, asyncio.CancelledError):  # it starts again
+    with contextlib.suppress(ConnectionFailedError, asyncio.CancelledError):  # the curator dies
         await _asked(case, world, mortal, records, hear)
     recorder.resume(CURATOR)
     if case.in_sketch:
@@ -141,7 +142,7 @@ async def _carried_out(
 async def _asked(
     case: Case, world: World, market: InProcessMarket, records: KeptRecords, hear: Hear, again: bool = False
 ) -> None:
-    """Ask for what a case is of, and wait for it."""
+    """Ask for the summary or release of a case, and wait for it."""
     if case.summary is None or case.request is None:
         await release_in_process(market, case.settings, case.pooling, records, hear)
         return
@@ -151,16 +152,16 @@ async def _asked(
 
 
 def _approve(market: InProcessMarket, approvals: Path) -> None:
-    """Approve what was refused, as `fedkme owner approve` does."""
-    for asked in asked_in(market.owners[HOLDER].store):
-        approve(approvals, asked.consumer, asked.protocol, asked.rows, 1)
+    """Approve the refused request, as `fedkme owner approve` does."""
+    for request in asked_in(market.owners[HOLDER].store):
+        approve(approvals, request.consumer, request.protocol, request.rows, 1)
 
 
 def _opened(
     case: Case, recorder: Recorder, exported: Exported, approvals: Path, party: OwnerParty
 ) -> RunManager:
-    told = replace(party, approvals=approvals, refused=partial(_refused, recorder, party.name))
-    return open_tapped(told, recorder, exported, case.dies.get(party.name))
+    owner = replace(party, approvals=approvals, refused=partial(_refused, recorder, party.name))
+    return open_tapped(owner, recorder, exported, case.dies.get(party.name))
 
 
 def _refused(recorder: Recorder, owner: str, run: str, error: FedkmeError) -> None:
@@ -170,7 +171,7 @@ def _refused(recorder: Recorder, owner: str, run: str, error: FedkmeError) -> No
 
 @contextlib.asynccontextmanager
 async def _reached(case: Case, market: InProcessMarket) -> AsyncIterator[InProcessMarket]:
-    """The market with its owners in this process, or each on a stream of its own."""
+    """Open the market with its owners in this process, or each on a stream of its own."""
     if case.engine == "loopback":
         yield market
         return

@@ -1,9 +1,9 @@
-"""Promises of settings against what was drawn, by arithmetic that shares nothing with the accountants.
+"""Promises of settings against actual draws, by arithmetic that shares nothing with the accountants.
 
-A setting promises (epsilon, delta) for a group of rows. The lines of a ledger are turned into the weakest
-mechanisms that they allow: Gaussians of their multipliers, and for each pure or ranged event the randomised
-response that it may be. What these disclose at epsilon has a closed form, and delta must cover it; nor may an
-accountant's figure lie below it.
+A setting promises (epsilon, delta) for a group of rows. A line of a ledger stands for the weakest mechanism
+that it allows: a Gaussian of its multiplier, or for a pure or ranged event a randomised response. The
+disclosure of these mechanisms at epsilon has a closed form. The promised delta must cover it, and an
+accountant's figure must not lie below it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fedkme.privacy.events import (
 _SLACK = 1.0 + 1e-6
 _KNOWN = (Gaussian, PureDp, BoundedRange, Clock, MwemCall)
 _SINGLE = 24
-"""Responses that are added up one by one; more are bounded by what so many disclose."""
+"""Most responses of an event that are composed one by one; more responses disclose at least as much."""
 _PLACES = (0.5, 0.8, 0.95)
 """Places in its range at which a choice may have the larger of its two losses."""
 
@@ -50,13 +50,13 @@ def broken(case: Case, played: Played) -> Iterator[str]:
             events = list(_once(mine))
             if not events or not all(isinstance(event, _KNOWN) for event in events):
                 continue
-            said = f"{protected} towards {observer}"
+            subject = f"{protected} towards {observer}"
             if disclosed(events, epsilon * _SLACK, group) > delta * _SLACK:
                 promise = f"epsilon {epsilon:g} at {delta:g} for {group} rows"
-                yield f"{said}: the settings promise {promise}, and the lines do not keep it"
+                yield f"{subject}: the settings promise {promise}, and the lines do not keep it"
             figure = Sound().epsilon(tuple(paid(mine)), delta).epsilon
             if disclosed(events, figure * _SLACK, 1) > delta * _SLACK:
-                yield f"{said}: an accountant says {figure:.4g}, which its lines exceed"
+                yield f"{subject}: an accountant says {figure:.4g}, which its lines exceed"
 
 
 def _promised(case: Case) -> Iterator[tuple[str, str, str, float, float, int]]:
@@ -81,12 +81,12 @@ def _promised(case: Case) -> Iterator[tuple[str, str, str, float, float, int]]:
 
 
 def _others(protected: str) -> str:
-    """The set of lines that are about every owner at once."""
+    """Name of the protected set in lines about every owner at once."""
     return OWNERS if protected == HOLDER else protected
 
 
 def _once(lines: Iterable[Disclosure]) -> Iterator[Event]:
-    """Events of lines; a clock's is of its whole run and counts once."""
+    """Events of lines; a clock's event covers its whole run and counts once."""
     clocks = set()
     for event in leaves(line.event for line in lines):
         if not isinstance(event, Clock) or event not in clocks:
@@ -95,11 +95,11 @@ def _once(lines: Iterable[Disclosure]) -> Iterator[Event]:
 
 
 def disclosed(events: Sequence[Event], epsilon: float, group: int) -> float:
-    """Least delta at epsilon of mechanisms that events allow, where so many rows are replaced.
+    """Least delta at epsilon of the mechanisms that events allow, if `group` rows are replaced.
 
-    A pure event may be the response of loss c or -c, a choice of range r one of loss t or t - r for any t; a
-    value of h2 is Laplace noise, of which the side is looked at. A Gaussian of multiplier s is one of
-    mu = 1/s, and several add up in squares.
+    A pure event may be a response of loss c or -c; a choice of range r may be a response of loss t or t - r,
+    for any t; a value of h2 is Laplace noise, observed by its side. A Gaussian of multiplier s has mu = 1/s,
+    and mu of several adds up in squares.
     """
     return max(_disclosed(events, epsilon, group, place) for place in _PLACES)
 
@@ -130,18 +130,18 @@ def _choice(span: float, place: float, count: int) -> tuple[float, float, int]:
 
 
 def _losses(responses: Sequence[tuple[float, float, int]]) -> dict[float, float]:
-    """Distribution of the sum of responses' losses, each one of two."""
-    found = {0.0: 1.0}
+    """Distribution of the sum of responses' losses; each response has one of two losses."""
+    chances = {0.0: 1.0}
     for high, low, count in responses:
         up = math.expm1(low) / (math.exp(low) - math.exp(high)) * math.exp(high)
         for _ in range(min(count, _SINGLE)):
             after: dict[float, float] = {}
-            for loss, chance in found.items():
+            for loss, chance in chances.items():
                 for moved, part in ((loss + high, up), (loss + low, 1.0 - up)):
                     key = round(moved, 9)
                     after[key] = after.get(key, 0.0) + chance * part
-            found = after
-    return found
+            chances = after
+    return chances
 
 
 def _gaussian(epsilon: float, mu: float) -> float:

@@ -1,4 +1,4 @@
-"""Recorder of one run: draws, choices, and what went between parties; and what a second run is held to."""
+"""Recorder of one run: draws, choices and messages; in a second run it repeats declared disclosures."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ Chosen = TypeVar("Chosen")
 MASKED = "aggregate"
 """The question whose answers are under masks and keys."""
 Visible = tuple[bytes, ...]
-"""One message, or the parts of one, as an observer can tell them apart."""
+"""A message, or the parts of a message, without bytes that look random to an observer."""
 _SECRETS = frozenset({"gift", "gifts", "aggregate", "aggregated", "offer", "offers", "box"})
 _UNDER_KEYS = _SECRETS | {"show_head", "keep_head", "head", "cosigned"}  # of ledgers, blinded by fresh bytes
-"""Fields whose bytes are fresh secrets or come from them."""
+"""Fields with fresh secrets, or with bytes derived from them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Decision of a mechanism that is more than an addition of noise.
+    """Decision of a mechanism that does more than add noise.
 
     Attributes:
         site: of the mechanism.
         number: of the choice at its site, from 0.
-        what: which mechanism.
-        given: numbers that it decided by.
-        parameters: public ones.
-        chosen: what was decided.
-        coins: requests of uniform numbers that it was decided by.
+        what: kind of the mechanism.
+        given: input numbers of the decision.
+        parameters: public parameters.
+        chosen: the decision.
+        coins: number of requests for uniform numbers in the decision.
     """
 
     site: Site
@@ -59,12 +59,12 @@ class Exchanged:
 
     Attributes:
         directive: as it came.
-        said: the directive as the owner can see it.
-        answer: as the owner gave it.
-        answered: the answer as the curator can see it.
-        lines: of the owner's ledger that were written for it.
-        hidden: bytes on both ways that are to look like random ones, each with the name of its field.
-        wait_s: seconds that the answer waits before it leaves, had it taken a hundredth of one.
+        said: visible bytes of the directive.
+        answer: of the owner.
+        answered: visible bytes of the answer.
+        lines: of the owner's ledger that were written for the answer.
+        hidden: bytes of both messages that must look random, each with the name of its field.
+        wait_s: seconds that the answer would wait before it leaves, after a hundredth of a second of work.
     """
 
     directive: Directive
@@ -78,23 +78,23 @@ class Exchanged:
 
 @dataclass(eq=False)
 class Recorder:
-    """All that happened in one run.
+    """Record of one run.
 
     Attributes:
         seed: of all noise.
-        first: the run before, whose declared disclosures come again.
-        frozen: mechanisms that are declared.
-        bound: an owner whose declared answers are those of the first run, too.
+        first: record of the first run, whose declared disclosures this run repeats.
+        frozen: declared mechanisms.
+        bound: an owner whose declared answers are also repeated from the first run.
         draws: of all parties.
-        choices: likewise.
-        exchanged: by owner.
-        order: owners and questions as they were asked, where one process is all of them.
+        choices: of all parties.
+        exchanged: directives and answers by owner.
+        order: owners and questions in the order of asking, if all parties are in one process.
         reopened: owners whose process died and came back.
-        observed: by party, what its process says and leaves behind beside its messages.
-        refused: by owner, what its own log says of refusals.
-        request: the consumer's.
-        offer: likewise.
-        odd: faults that were seen on the way.
+        observed: logs, output and files by party.
+        refused: lines on refusals from an owner's own log, by owner.
+        request: of the consumer.
+        offer: of the consumer.
+        odd: faults seen during the run.
     """
 
     seed: int
@@ -117,7 +117,7 @@ class Recorder:
     _kept: dict[str, list[NoiseRequest | None]] = field(default_factory=dict)
 
     def noise_for(self, party: str) -> NoiseFor:
-        """Randomness of a party's process: its simulated streams, written down."""
+        """Randomness of a party's process: its simulated streams, recorded."""
 
         def source(purpose: str) -> RecordedNoise:
             stream: SimulatedNoise = simulated(self.seed, party, purpose)
@@ -126,37 +126,37 @@ class Recorder:
         return functools.cache(source)
 
     def observe(self, party: str, line: str) -> None:
-        """Write down what a party's process says or leaves behind."""
+        """Record a line of a party's logs, output or files."""
         with self._lock:
             self.observed.setdefault(party, []).append(line)
 
     def restart(self, party: str) -> None:
-        """Begin anew with a party whose process died: its seeded streams do."""
+        """Restart the counts of a party whose process died: its seeded streams restart too."""
         with self._lock:
             for key in [key for key in self._numbers if key[0][0] == party]:
                 del self._numbers[key]
 
     def resume(self, party: str) -> None:
-        """Let a party decide again what it decided, as it takes its noise from what it kept."""
+        """Let a party repeat its decisions, since its next process reads the noise that it kept."""
         self.reopened.add(party)
         with self._lock:
             for key in [key for key in self._numbers if key[0][0] == party and key[1] not in LAWS]:
                 del self._numbers[key]
 
     def keep(self, journal: str, draw: NoiseRequest | None) -> None:
-        """Note that a draw is on disk, of those of a journal and purpose; None: uniform numbers."""
+        """Note that a draw of a journal's purpose is on disk; None: uniform numbers."""
         self._kept.setdefault(journal, []).append(draw)
 
     def again(self, journal: str, place: int, values: Numbers) -> Numbers:
-        """Follow numbers that were read from disk as the draw that they are."""
+        """Track numbers that were read from disk as their original draw."""
         if (draw := self._kept[journal][place]) is None:
             return values
-        found = values.view(Drawn)
-        found.draw, found.released = draw, self._released_again
-        return found
+        tracked = values.view(Drawn)
+        tracked.draw, tracked.released = draw, self._released_again
+        return tracked
 
     def of(self, site: Site) -> list[NoiseRequest]:
-        """Draws of a mechanism that hide something, or should have."""
+        """Draws of a mechanism except uniform numbers, which hide nothing."""
         return [draw for draw in self.draws if draw.site == site and draw.law != "uniform"]
 
     def chosen(self, site: Site) -> list[Decision]:
@@ -166,7 +166,7 @@ class Recorder:
     def choose(
         self, site: Site, what: str, given: Any, decide: Callable[[], Chosen], **parameters: float
     ) -> Chosen:
-        """Let a mechanism decide; what it decided in the first run stands, where that is declared."""
+        """Let a mechanism decide; a declared decision is repeated from the first run."""
         number = self._next(site, what)
         numbers = np.array(given, dtype=np.float64, copy=True)
         before_it, self._deciding = len(self.draws), True
@@ -181,20 +181,20 @@ class Recorder:
                 chosen = before[0].chosen
             else:
                 self.odd.append(f"{_called(site)}: choice {number + 1} was not made in the first run")
-        done = [c for c in self.choices if (c.site, c.what, c.number) == (site, what, number)]
-        if not done:
+        earlier = [c for c in self.choices if (c.site, c.what, c.number) == (site, what, number)]
+        if not earlier:
             self.choices.append(Decision(site, number, what, numbers, parameters, chosen, coins))
-        elif not np.array_equal(np.asarray(done[0].chosen), np.asarray(chosen)):
+        elif not np.array_equal(np.asarray(earlier[0].chosen), np.asarray(chosen)):
             self.odd.append(f"{_called(site)}: choice {number + 1} comes out otherwise when it is made again")
         return chosen
 
     def note_logits(self, site: Site, logits: Numbers) -> None:
-        """Write down the numbers that a choice of a mechanism is made by."""
+        """Record the numbers that decide a mechanism's choice."""
         given = np.array(logits, dtype=np.float64, copy=True)
         self.choices.append(Decision(site, self._next(site, "logits"), "logits", given, {}, None, 0))
 
     def pass_answer(self, owner: str, exchanged: Exchanged) -> Answer | None:
-        """Write an exchange down; gives the answer that goes on to the curator."""
+        """Record an exchange; returns the answer that goes on to the curator."""
         mine = self.exchanged.setdefault(owner, [])
         mine.append(exchanged)
         self.order.append((owner, exchanged.directive.question))
@@ -204,11 +204,11 @@ class Recorder:
         before = theirs[len(mine) - 1] if len(mine) <= len(theirs) else None
         if before is None:
             return exchanged.answer
-        # What is asked again after a death has no lines any more: it is what was answered at first.
-        said = next(each for each in theirs if each.said == before.said)
-        if not said.lines or is_boxed(said.answer):
+        # A directive that is repeated after a death has no new lines: take the first answer to it.
+        original = next(entry for entry in theirs if entry.said == before.said)
+        if not original.lines or is_boxed(original.answer):
             return exchanged.answer
-        return said.answer
+        return original.answer
 
     def _next(self, site: Site, what: str) -> int:
         with self._lock:
@@ -222,7 +222,7 @@ class Recorder:
         return draw
 
     def _released_again(self, draw: NoiseRequest, exact: Numbers, noise: Numbers) -> Numbers:
-        """The sum with noise that was kept: the one that it was in before, if it was in any."""
+        """Sum with noise read from disk: the earlier sum, if the noise was added before."""
         if draw.exact is None or draw.released is None:
             return self._released(draw, exact, noise)
         if not np.array_equal(draw.exact, exact):
@@ -247,7 +247,7 @@ class Recorder:
 
 
 def is_boxed(answer: Answer | None) -> bool:
-    """Check whether an answer is under keys of its run alone: that of another run opens nowhere."""
+    """Check whether an answer is under keys of its run: boxes of another run cannot be opened."""
     match answer:
         case Rows(rows):
             return any(isinstance(row, HashedRow) for row in rows)
@@ -259,21 +259,21 @@ def _called(site: Site) -> str:
 
 
 def visible(messages: Iterable[Message], masked: bool = False) -> Visible:
-    """Messages without the bytes that are as good as random: of fresh secrets, and what is under them.
+    """Blank the bytes of messages that are as good as random: fresh secrets, and bytes under them.
 
-    Their lengths are kept, and everything else to the last bit.
+    Lengths and all other bytes stay.
 
     Args:
         messages: in the order in which they leave.
-        masked: whether vectors of words are under masks.
+        masked: vectors of words are under masks.
     """
-    found = []
+    parts = []
     for message in messages:
         copy = type(message)()
         copy.CopyFrom(message)
         _blank(copy, masked, False)
-        found.append(copy.SerializeToString(deterministic=True))
-    return tuple(found)
+        parts.append(copy.SerializeToString(deterministic=True))
+    return tuple(parts)
 
 
 def _blank(message: Any, masked: bool, secret: bool) -> None:
@@ -282,8 +282,8 @@ def _blank(message: Any, masked: bool, secret: bool) -> None:
         if part.type == part.TYPE_MESSAGE:
             if part.message_type.GetOptions().map_entry:
                 continue
-            for each in (value,) if isinstance(value, Message) else value:
-                _blank(each, masked, under)
+            for inner in (value,) if isinstance(value, Message) else value:
+                _blank(inner, masked, under)
         elif under and isinstance(value, bytes):
             setattr(message, part.name, bytes(len(value)))
         elif part.name == "words" and masked:
@@ -301,7 +301,7 @@ def _hidden(message: Any, secret: bool) -> Iterator[tuple[str, bytes]]:
         under = secret or part.name in _SECRETS
         if part.type == part.TYPE_MESSAGE:
             if not part.message_type.GetOptions().map_entry:
-                for each in (value,) if isinstance(value, Message) else value:
-                    yield from _hidden(each, under)
+                for inner in (value,) if isinstance(value, Message) else value:
+                    yield from _hidden(inner, under)
         elif under and isinstance(value, bytes) and part.name != "context":  # the hash of public parameters
             yield part.name, value

@@ -1,8 +1,8 @@
-"""Fresh secrets and what is under them: bytes that must look random, and must not come again.
+"""Audit of fresh secrets and bytes under keys: they must look random, and must not repeat.
 
-What is under a key is left out where runs are compared (`recorder.visible`), so it is looked at by itself:
-bytes of boxes, shares and keys do not compress; none of them is in another run of the same parties; masked
-vectors fill their ring, and no two of an owner differ by little, as they would under one mask.
+The comparison of runs leaves out bytes under keys (`recorder.visible`), so they are checked here: bytes of
+boxes, shares and keys do not compress, and do not occur in another run of the same parties; masked vectors
+fill their ring, and no two vectors of an owner differ by little, as two vectors under one mask would.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from audit.replay.recorder import MASKED
 from fedkme.directives import Proposal, WordVector
 
 _LEAST = 16
-"""Bytes of a secret, at least: chance gives two alike with probability 2^-128."""
+"""Least length of a secret in bytes: two are equal by chance with probability 2^-128."""
 _LONG = 64
 _DENSE = 0.9
-"""Share of its length to which random bytes do not compress: zlib makes them longer."""
+"""Bytes that compress below this share of their length are not random: zlib makes random bytes longer."""
 _WORDS = 12
-"""Words of a vector that are looked at; that all of them are small by chance has probability 2^-84."""
+"""Number of words of a vector to check; all are small by chance with probability 2^-84."""
 _SMALL_BITS = 8
 
 Words = NDArray[np.uint64]
 
 
 def exposed(played: Played) -> Iterator[str]:
-    """Fields that are to be under a key and do not look so, and vectors that no mask hides."""
+    """Findings on fields under a key that do not look random, and on vectors without a mask."""
     fields: dict[str, bytes] = {}
     for name, value in _hidden(played):
         fields[name] = fields.get(name, b"") + value
@@ -41,9 +41,9 @@ def exposed(played: Played) -> Iterator[str]:
             yield f"the bytes of '{name}' are not as good as random"
     runs: dict[bytes, str] = {}
     for owner, exchanged in played.recorder.exchanged.items():
-        for each in exchanged:
-            base = each.directive.run.partition("/")[0]
-            for name, value in each.hidden:
+        for entry in exchanged:
+            base = entry.directive.run.partition("/")[0]
+            for name, value in entry.hidden:
                 if len(value) >= _LEAST and runs.setdefault(value, base) != base:
                     yield f"bytes of '{name}' at {owner} are those of an earlier run"
     vectors = list(_masked(played))
@@ -56,25 +56,25 @@ def exposed(played: Played) -> Iterator[str]:
 
 
 def repeated(first: Played, second: Played) -> Iterator[str]:
-    """Secrets of one run that are used in another, masks among them."""
-    here, there = (_long_ones(each) for each in (first, second))
-    for name in sorted({here[value] for value in here.keys() & there.keys()}):
+    """Findings on secrets and masks of one run that occur in another run."""
+    secrets, others = (_long_secrets(played) for played in (first, second))
+    for name in sorted({secrets[value] for value in secrets.keys() & others.keys()}):
         yield f"bytes of '{name}' are those of another run"
     for (owner, bits, one), (same, _, other) in itertools.product(_masked(first), _masked(second)):
         if owner == same and len(one) == len(other) and _is_small(one - other, bits):
             yield f"a mask of {owner} is that of another run"
 
 
-def _long_ones(played: Played) -> dict[bytes, str]:
+def _long_secrets(played: Played) -> dict[bytes, str]:
     return {value: name for name, value in _hidden(played) if len(value) >= _LEAST}
 
 
 def _hidden(played: Played) -> Iterator[tuple[str, bytes]]:
-    """Each secret once, with the name of its field: what comes again by another way is the same."""
+    """Each secret once, with the name of its field; a secret may pass through several messages."""
     values: dict[bytes, str] = {}
     for exchanged in played.recorder.exchanged.values():
-        for each in exchanged:
-            for name, value in each.hidden:
+        for entry in exchanged:
+            for name, value in entry.hidden:
                 values.setdefault(value, name)
     yield from ((name, value) for value, name in values.items())
 
@@ -83,14 +83,14 @@ def _masked(played: Played) -> Iterator[tuple[str, int, Words]]:
     """Owner, bits of the ring and words of each masked vector."""
     for owner, exchanged in sorted(played.recorder.exchanged.items()):
         bits, seen = 64, set[bytes]()
-        for each in exchanged:
-            if isinstance(each.directive.body, Proposal):
-                bits = each.directive.body.bits
-            if each.directive.question != MASKED or not isinstance(each.answer, WordVector):
+        for entry in exchanged:
+            if isinstance(entry.directive.body, Proposal):
+                bits = entry.directive.body.bits
+            if entry.directive.question != MASKED or not isinstance(entry.answer, WordVector):
                 continue
-            if len(each.answer.words) >= _WORDS and (key := each.answer.words.tobytes()) not in seen:
+            if len(entry.answer.words) >= _WORDS and (key := entry.answer.words.tobytes()) not in seen:
                 seen.add(key)
-                yield owner, bits, each.answer.words
+                yield owner, bits, entry.answer.words
 
 
 def _is_small(words: Words, bits: int) -> bool:

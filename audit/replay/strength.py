@@ -1,4 +1,4 @@
-"""Strength of noise: requests against lines, and moves of what noise hides against what lines pay for."""
+"""Strength of noise: requested noise against lines, and changes of hidden inputs against paid epsilon."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from fedkme.sums.vector import SumVector
 
 _ROUNDING = 1.0 + 1e-6
 _COINS = {"clock": 2, "h2": 1, "selection": 1, "pick": 1}
-"""Requests of uniform numbers of a choice: a clock's patience is one, and the coins of its prices."""
+"""Number of requests for uniform numbers in a choice; a clock requests its patience and its prices' coins."""
 
 
 def misuse(draw: NoiseRequest, dies: bool) -> Iterator[str]:
-    """Reasons why the noise of a draw does not hide what it is for."""
+    """Reasons why the noise of a draw does not hide its input."""
     if draw.law == "uniform" or draw.decides:
         return
     where = f"{called(draw.site)}: draw {draw.number + 1}"
@@ -42,7 +42,7 @@ def misuse(draw: NoiseRequest, dies: bool) -> Iterator[str]:
 
 
 def weak(case: Case, played: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:
-    """Requests of noise at a site that are weaker, or more, than its lines say."""
+    """Findings on requested noise at a site that is weaker, or more often drawn, than its lines say."""
     recorder, events = played.recorder, [line.event for line in lines]
     draws = sorted((draw for draw in recorder.of(site) if draw.uses), key=lambda draw: draw.scale)
     choices = recorder.chosen(site)
@@ -78,14 +78,14 @@ def weak(case: Case, played: Played, site: Site, lines: Sequence[Disclosure]) ->
 
 
 def _is_maker(played: Played, site: Site) -> bool:
-    """Check that a site is where its lines' noise is made: of sums an owner or the curator makes it."""
+    """Check that a site makes its lines' noise: for sums either an owner or the curator makes it."""
     return site[1] != "sums" or any(
-        isinstance(line.event, Gaussian) for line in played.told(site[0], site[0], CURATOR)
+        isinstance(line.event, Gaussian) for line in played.lines_about(site[0], site[0], CURATOR)
     )
 
 
 def _scales(case: Case, site: Site, line: Disclosure) -> Iterator[float]:
-    """Scale of each draw that a line stands for, in the units of the draws; none where it does not say."""
+    """Scale of each draw of a line, in the units of the draws; empty if the line does not say."""
     event = line.event
     if isinstance(event, PureDp):
         yield 1.0 / event.epsilon
@@ -99,25 +99,25 @@ def _scales(case: Case, site: Site, line: Disclosure) -> Iterator[float]:
 
 
 def _honest(case: Case) -> int:
-    """Owners whose shares of noise a statement may count on."""
+    """Number of owners whose shares of noise a statement may count on."""
     security = case.pooling.security
     return len(NAMES) if security is None else security.terms(len(NAMES)).honest(len(NAMES))
 
 
 def _weak_picks(picks: Sequence[Decision], events: Sequence[Event]) -> Iterator[str]:
-    """Picks of directions that no line pays for, or that cost more than their lines."""
-    paid = sorted(each for e in events if isinstance(e, BoundedRange) for each in [e.epsilon] * e.count)
-    made = sorted(choice.parameters["epsilon"] for choice in picks)
-    if len(made) > len(paid):
-        yield f"{len(made)} directions are picked and {len(paid)} declared"
-    elif any(one > other * _ROUNDING for one, other in zip(reversed(made), reversed(paid), strict=False)):
-        yield f"a direction is picked at {made[-1]:.6g} where a line says {paid[-1]:.6g}"
+    """Findings on picks of directions without a line, or above their lines' epsilon."""
+    paid = sorted(cost for e in events if isinstance(e, BoundedRange) for cost in [e.epsilon] * e.count)
+    spent = sorted(choice.parameters["epsilon"] for choice in picks)
+    if len(spent) > len(paid):
+        yield f"{len(spent)} directions are picked and {len(paid)} declared"
+    elif any(one > other * _ROUNDING for one, other in zip(reversed(spent), reversed(paid), strict=False)):
+        yield f"a direction is picked at {spent[-1]:.6g} where a line says {paid[-1]:.6g}"
 
 
 def _weak_h2(
     choices: Sequence[Decision], draws: Sequence[NoiseRequest], lines: Sequence[Disclosure]
 ) -> Iterator[str]:
-    """Calls of h2 with less noise than lines say, or with more iterations."""
+    """Findings on calls of h2 with less noise than lines say, or with more iterations."""
     declared_calls = [
         (line.event, line.sensitivity / 2.0)
         for line in lines
@@ -129,8 +129,8 @@ def _weak_h2(
     scales = {(draw.scale, choices[0].parameters["unit"]) for draw in draws if draw.law == "laplace"}
     if any(scale * unit * event.epsilon * _ROUNDING < rows for scale, unit in scales):
         yield "an iteration of h2 has less noise than a line says"
-    made = sum(choice.parameters["iterations"] for choice in choices)
-    if made > sum(each.iterations for each, _ in declared_calls):
+    iterations = sum(choice.parameters["iterations"] for choice in choices)
+    if iterations > sum(call.iterations for call, _ in declared_calls):
         yield "h2 has more iterations than lines say"
 
 
@@ -141,13 +141,13 @@ def _weak_release(
     choices: Sequence[Decision],
     events: Sequence[object],
 ) -> Iterator[str]:
-    """Noise of a release that its largest possible moves would outweigh."""
+    """Findings on noise of a release that its largest possible changes would outweigh."""
     if not draws:
         return
     allowed = sum(event.count / event.noise_multiplier**2 for event in events if isinstance(event, Gaussian))
     spent = sum(choice.parameters["cost"] for choice in choices if choice.what == "selection")
-    asked = queries(played)
-    query = asked[0]
+    sums = queries(played)
+    query = sums[0]
     if query.marginals is not None:  # a row leaves one cell of each table and enters another
         spent += sum(2.0 / draw.scale**2 for draw in draws)
     elif query.sketch is not None:
@@ -157,9 +157,9 @@ def _weak_release(
     else:
         schema = case.schema
         moves = [
-            (distance, 1.0 if block == len(each.specs) else ROW_UNIT)
-            for each in asked
-            for block, distance in enumerate(SumVector(replace(each, weights=()), schema).distances)
+            (distance, 1.0 if block == len(part.specs) else ROW_UNIT)
+            for part in sums
+            for block, distance in enumerate(SumVector(replace(part, weights=()), schema).distances)
         ]
         blocks = [(distance, unit, draw) for (distance, unit), draw in zip(moves, draws, strict=False)]
         spent += max(
@@ -171,7 +171,7 @@ def _weak_release(
 
 
 def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[Disclosure]) -> Iterator[str]:
-    """Inputs of a mechanism that moved by more than its lines pay for."""
+    """Findings on a mechanism's inputs that moved by more than its lines pay for."""
     events = [line.event for line in lines]
     if infinite(events):
         return
@@ -200,7 +200,7 @@ def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[D
             absolute += float(np.abs(move).sum()) / one.scale
     for before, after in _paired_choices(first.recorder, second.recorder, site):
         if after.given.shape != before.given.shape:
-            yield f"a {before.what} is between others"
+            yield f"a {before.what} has other candidates"
             continue
         move = after.given - before.given
         if before.what == "logits":
@@ -225,7 +225,7 @@ def far(case: Case, first: Played, second: Played, site: Site, lines: Sequence[D
 
 
 def _far_clock(first: Recorder, second: Recorder, rows: int) -> Iterator[str]:
-    """Clocks by which more is seen of replaced rows than two worths each: each is seen at one stop alone."""
+    """Findings on clocks that show replaced rows more than twice each: each value shows at one stop only."""
     seen = 0
     for one, other in _paired_choices(first, second, AUCTION):
         if one.what != "clock":

@@ -1,8 +1,8 @@
-"""Noise that knows where it was drawn: a mechanism's input is seen at the addition that hides it.
+"""Tracked noise: its addition reveals the mechanism's input.
 
-A recorded source gives arrays that follow their draw through rounding, reshaping and casting, up to the sum
-`exact + noise`. There the exact numbers are written down, and the sum of a first run can take the place of a
-second's. So the mechanisms need no hook: every addition of noise in the product is looked at, wherever it is.
+A recorded source returns arrays that carry their draw through rounding, reshaping and casting, up to the sum
+`exact + noise`. There the exact numbers are recorded, and a first run's sum can replace the second run's.
+So mechanisms need no hook: every addition of noise in the product is seen, wherever it is.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Numbers = NDArray[Any]
 Site = tuple[str, str]
 """A mechanism: the party that runs it, and the purpose of its noise."""
 LAWS = ("uniform", "laplace", "gaussian", "discrete laplace")
-"""Laws of noise, as requests have them."""
+"""Names of laws in requests."""
 _SHAPES = {np.rint, np.positive}
-"""Functions that keep noise what it is, but for the lattice that it is on."""
+"""Functions that change at most the lattice of the noise."""
 
 
 @dataclass(eq=False)
@@ -34,15 +34,15 @@ class NoiseRequest:
     Attributes:
         site: of the mechanism.
         number: of the request at its site, from 0.
-        law: as `NoiseSource` calls it.
+        law: name of the law.
         scale: of the law; 1 for uniform numbers.
-        size: how many numbers.
-        exact: the numbers that the noise hid, once it was added.
-        released: their sum with it.
-        uses: how often it was added to something.
-        altered: functions that the noise went through before it was added, and that change it.
-        decides: part of a choice, which is looked at as a whole.
-        drawn: bytes of the numbers; empty where chance may give the same again.
+        size: count of numbers.
+        exact: numbers that the noise hides, after its addition.
+        released: sum of the exact numbers and the noise.
+        uses: number of additions of the noise.
+        altered: functions that changed the noise before its addition.
+        decides: true for a part of a choice, which is judged as a whole.
+        drawn: bytes of the numbers; empty if equal numbers may come by chance.
     """
 
     site: Site
@@ -64,11 +64,11 @@ class NoiseRequest:
 
 
 Released = Callable[[NoiseRequest, Numbers, Numbers], Numbers]
-"""Sees exact numbers and noise meet, and gives their sum, or that of another run."""
+"""Takes a draw, the exact numbers and the noise; returns their sum, or the sum of another run."""
 
 
 class Drawn(np.ndarray[Any, np.dtype[Any]]):
-    """Numbers of a draw, on their way to what they hide."""
+    """Numbers of a draw that carry their request until they are added."""
 
     draw: NoiseRequest | None = None
     released: Released | None = None
@@ -78,14 +78,14 @@ class Drawn(np.ndarray[Any, np.dtype[Any]]):
         self.released = getattr(other, "released", None)
 
     def __setitem__(self, place: Any, value: Any) -> None:
-        """Put another number in the place of noise, and say so."""
+        """Assign a number, and record that the noise was altered."""
         if self.draw is not None:
             self.draw.altered.append("an assignment")
         super().__setitem__(place, value)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Do what numpy would, and look at it: a sum ends the way of the noise."""
-        plain = [np.asarray(each) if isinstance(each, Drawn) else each for each in inputs]
+        """Apply the ufunc as numpy would; a sum ends the tracking of the noise."""
+        plain = [np.asarray(value) if isinstance(value, Drawn) else value for value in inputs]
         out = options.pop("out", None)
         draw, released = self.draw, self.released
         if draw is None or released is None:
@@ -106,10 +106,10 @@ class Drawn(np.ndarray[Any, np.dtype[Any]]):
 
 
 class RecordedNoise:
-    """A source of noise that has every request written down.
+    """A source of noise that records every request.
 
     Attributes:
-        site: of the mechanism that it is for.
+        site: of the source's mechanism.
     """
 
     def __init__(
@@ -125,37 +125,37 @@ class RecordedNoise:
         self._released = released
 
     def uniform(self, size: int) -> NDArray[np.float64]:
-        """Uniform numbers, which decide and hide nothing: they come as they are."""
+        """Uniform numbers, untracked: they decide and hide nothing."""
         request, drawn = self._note(self.site, "uniform", 1.0, size), self._source.uniform(size)
         request.drawn = drawn.tobytes()
         return drawn
 
     def laplace(self, scale: float, size: int) -> NDArray[np.float64]:
-        """Laplace noise that is followed."""
-        return self._followed(self._source.laplace(scale, size), "laplace", scale)
+        """Tracked Laplace noise."""
+        return self._tracked(self._source.laplace(scale, size), "laplace", scale)
 
     def gaussian(self, scale: float, size: int) -> NDArray[np.float64]:
-        """Gaussian noise that is followed."""
-        return self._followed(self._source.gaussian(scale, size), "gaussian", scale)
+        """Tracked Gaussian noise."""
+        return self._tracked(self._source.gaussian(scale, size), "gaussian", scale)
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Whole Laplace noise that is followed."""
+        """Tracked discrete Laplace noise."""
         source = self._source
-        assert isinstance(source, IntegerNoise), "sources of this package have whole numbers"
-        return self._followed(source.discrete_laplace(scale, size), "discrete laplace", scale)
+        assert isinstance(source, IntegerNoise), "sources of this package draw integers"
+        return self._tracked(source.discrete_laplace(scale, size), "discrete laplace", scale)
 
-    def _followed(self, drawn: Numbers, law: str, scale: float) -> Numbers:
-        found = drawn.view(Drawn)
-        found.draw, found.released = self._note(self.site, law, float(scale), drawn.size), self._released
+    def _tracked(self, drawn: Numbers, law: str, scale: float) -> Numbers:
+        noise = drawn.view(Drawn)
+        noise.draw, noise.released = self._note(self.site, law, float(scale), drawn.size), self._released
         if drawn.dtype.kind == "f" or _collision_bits(float(scale)) * drawn.size > _SURE_BITS:
-            found.draw.drawn = drawn.tobytes()
-        return found
+            noise.draw.drawn = drawn.tobytes()
+        return noise
 
 
 _SURE_BITS = 64.0
 
 
 def _collision_bits(scale: float) -> float:
-    """Bits by which two draws of whole Laplace noise, one number each, are unlikely to be equal."""
+    """Collision entropy of one number of discrete Laplace noise, in bits."""
     q = math.exp(-1.0 / scale)
     return -math.log2((1.0 - q) * (1.0 + q * q) / (1.0 + q) ** 3)

@@ -1,4 +1,4 @@
-"""`python -m lab.bench.bare KEEPS CONFIG`: an owner that keeps less than a real one.
+"""`python -m lab.bench.bare KEEPS CONFIG`: an owner that writes less to disk than a real owner.
 
 KEEPS is `nothing`, or `ledger`: then the lines of the ledger are made, chained and thrown away.
 """
@@ -19,14 +19,14 @@ from owner.settings import OwnerSettings
 
 
 class Forgetful(RunManager):
-    """Keeps nothing."""
+    """Runs of an owner that writes nothing."""
 
     def _keep(self, run: str, entry: OwnerEntry, left: int) -> None:
         self._outbox.lines.clear()
 
 
 class Chaining(RunManager):
-    """Makes the lines of its ledger."""
+    """Runs of an owner that makes its ledger's lines, and writes nothing."""
 
     _chain: Ledger | None = None
 
@@ -38,6 +38,6 @@ class Chaining(RunManager):
 
 if __name__ == "__main__":
     keeps, file, *_ = sys.argv[1:]
-    made = {"nothing": Forgetful, "ledger": Chaining}[keeps]
-    work = functools.partial(join, make=made)
+    manager = {"nothing": Forgetful, "ledger": Chaining}[keeps]
+    work = functools.partial(join, make=manager)
     raise SystemExit(run_party(lambda: load_settings(OwnerSettings, Path(file)), True, work, service=True))

@@ -75,22 +75,22 @@ def bench(
 ) -> None:
     """Measure rounds against a bare echo, costs, the start, many owners, sums and selection.
 
-    Without a name: these six, one after another. `market`, which compares summaries, `secagg`, which takes
-    minutes, `soak`, which takes longer, `ray`, which needs a cluster, and `releases`, which needs jax, have
-    to be named.
-    `--quick` measures small ones of all but `ray`, and chooses its own numbers of owners and rounds.
+    Without a name, these six run one after another. The others must be named: `market`, which compares
+    summaries; `secagg`, which takes minutes; `soak`, which takes longer; `ray`, which needs a cluster; and
+    `releases`, which needs jax. `--quick` runs small versions of all but `ray`, with its own numbers of
+    owners and rounds.
     """
     if context.invoked_subcommand is None and quick:
         _bench(_quick(), as_json, tls=tls, **QUICK)
     elif context.invoked_subcommand is None:
-        names = [each for each in Benchmark if each not in _APART]
+        names = [name for name in Benchmark if name not in _APART]
         _bench(names, as_json, owners=owners.split(","), rounds=rounds, tls=tls)
 
 
 def _quick() -> list[Benchmark]:
-    """All that need neither a cluster nor, where it is not installed, jax."""
-    left = {Benchmark.RAY} if find_spec("jax") else {Benchmark.RAY, Benchmark.RELEASES}
-    return [each for each in Benchmark if each not in left]
+    """Benchmarks that need no cluster; without jax also no benchmark of releases."""
+    omitted = {Benchmark.RAY} if find_spec("jax") else {Benchmark.RAY, Benchmark.RELEASES}
+    return [name for name in Benchmark if name not in omitted]
 
 
 def _command(name: Benchmark) -> Callable[..., None]:
@@ -122,7 +122,7 @@ def select(
     p: Annotated[int, typer.Option(help="Rows to select.")] = 128,
     as_json: AsJson = False,
 ) -> None:
-    """Select rows that stand for all rows, by fk.select and by others that are installed."""
+    """Select rows that represent all rows, by fk.select and by other installed packages."""
     _bench([Benchmark.SELECT], as_json, select_rows=rows, select_p=p)
 
 
@@ -158,7 +158,7 @@ def soak(
     quick: Annotated[bool, typer.Option("--quick", help="60 runs, 10 consumers: 25 CPU seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what parties grow by from run to run, over the wire, and stores after as many runs."""
+    """Measure the growth of parties from run to run over the wire, and of stores after as many runs."""
     size = (
         {"soak_runs": 60, "soak_consumers": 10} if quick else {"soak_runs": runs, "soak_consumers": consumers}
     )
@@ -194,7 +194,7 @@ def _bench(names: Sequence[Benchmark], as_json: bool, **chosen: Any) -> None:
 
 
 def run_benchmarks(names: Sequence[Benchmark], settings: BenchSettings, console: Console) -> list[Result]:
-    """Run benchmarks one after another and print each table as soon as it is there."""
+    """Run benchmarks one after another and print each table at once."""
     results = []
     for name in names:
         results.append(_run(name, settings))
@@ -203,12 +203,12 @@ def run_benchmarks(names: Sequence[Benchmark], settings: BenchSettings, console:
 
 
 def _run(name: Benchmark, settings: BenchSettings) -> Result:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-m", "lab.bench", name, settings.model_dump_json()],
         stdout=subprocess.PIPE,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         check=False,
     )
-    if done.returncode:
-        raise typer.Exit(done.returncode)  # its last line said why
-    return Result(**json.loads(done.stdout.splitlines()[-1]))
+    if process.returncode:
+        raise typer.Exit(process.returncode)  # the process has printed the reason
+    return Result(**json.loads(process.stdout.splitlines()[-1]))

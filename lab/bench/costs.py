@@ -273,10 +273,10 @@ def _owner_memory(rows: int) -> dict[str, Cell]:
         features = draw_features(settings, _GAMMA, schema.encoded_width, seed=0)
         terms = AuctionTerms(features, np.zeros(features.dimension, dtype=np.int32))
         bidder.invite(Invitation("bench", schema.digest(), "consumer", "ask-everyone", (), terms))
-        kept, _ = tracemalloc.get_traced_memory()
+        used, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     needed = rows * (_PIXELS + 2 * settings.dimension)
-    return _line(f"memory of an owner of {rows:,} images", "MiB", kept / _MIB, needed / _MIB)
+    return _line(f"memory of an owner of {rows:,} images", "MiB", used / _MIB, needed / _MIB)
 
 
 async def _curator_memory(rounds: int, tls: bool) -> dict[str, Cell]:

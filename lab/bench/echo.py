@@ -1,7 +1,7 @@
-"""A bare echo: as many processes and streams as owners, bytes in and bytes out, and nothing in between.
+"""A bare echo: as many processes and streams as owners, which only read and write bytes.
 
-It shares with a real session all that this project does not write: grpc.aio, the stream's type, the channel's
-options, TLS. What a round costs on top of it is ours.
+The echo shares with a real session all foreign code: grpc.aio, the stream's type, the channel's options, TLS.
+The additional cost of a round is the cost of this project's code.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 Sizes = tuple[int, int]
 """Bytes of a message and of its answer."""
 Phases = Sequence[Mapping[int, Sizes]]
-"""One round: for each of its exchanges, which echoes take part."""
+"""One round: for each of its exchanges, the sizes for each participating echo."""
 Messages = Sequence[Sequence[tuple[int, bytes]]]
 
 
 class EchoHall:
-    """The server's side of the echoes."""
+    """Server of the echoes."""
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
@@ -40,7 +40,7 @@ class EchoHall:
         self._over = asyncio.Event()
 
     def serve_on(self, server: grpc.aio.Server) -> None:
-        """Take in echoes on a server that may serve others as well."""
+        """Accept echoes on a server that may have other services as well."""
         attend: Any = grpc.stream_stream_rpc_method_handler(self._attend)
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, {"Attend": attend})])
 
@@ -56,7 +56,7 @@ class EchoHall:
         await self._full.wait()
 
     async def round(self, messages: Messages) -> None:
-        """The exchanges of one round, each with all its echoes at the same time."""
+        """Run the exchanges of one round, each with all its echoes at the same time."""
         for exchange in messages:
             await asyncio.gather(*(self._exchange(self._streams[i], message) for i, message in exchange))
 
@@ -89,7 +89,7 @@ async def _answer(address: str, identity: Identity | None, connect_s: float) -> 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """One echo's process; told how many seconds to connect, and the folder of its identity if any."""
+    """Run one echo's process; arguments: seconds to connect, and the folder of its identity if any."""
     connect_s, *folder = (word for word in arguments if word != "--supervised")
     identity = Identity.load(Path(folder[0])) if folder else None
     address = sys.stdin.readline().strip()

@@ -1,4 +1,4 @@
-"""Owners and echoes as processes, and the server through which this process reaches both."""
+"""Owners and echoes as processes, and this process's server, to which both connect."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ Keeps = Literal["nothing", "ledger", "process", "power"]
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Parties that joined; the echo at an index stands beside the owner at that index."""
+    """Parties that joined; an echo and its owner have the same index."""
 
     members: Members
     connections: Sequence[OwnerConnection]
     echoes: EchoHall
     identity: Identity | None = None
-    """The curator's; None in plaintext."""
+    """Identity of the curator; None in plaintext."""
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
     """Sessions of the owners of each run so far."""
     children: Sequence[Child] = ()
     """The processes of owners and echoes."""
 
     def cpu_s(self) -> float:
-        """CPU seconds of all processes so far, this one among them."""
+        """CPU seconds of all processes so far, with this process."""
         return time.process_time() + sum(cpu_s(child.pid) for child in self.children)
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far; 0 for one that is gone, or of a system without /proc."""
+    """CPU seconds of a process so far; 0 for a process that is gone, or without /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
     except OSError:
@@ -68,13 +68,13 @@ async def fleet(
 ) -> AsyncIterator[Fleet]:
     """Start an owner and an echo for each owner of a scenario; they end with the context.
 
-    They are forks of one template, or each an interpreter of its own, as on hosts.
+    The processes are forks of one template, or each an interpreter of its own, as on hosts.
 
-    Owners keep a journal that survives the loss of power, or of the process; or less than real ones, see
-    `lab.bench.bare`.
+    Owners keep a journal that survives the loss of power, or of the process; or they write less than real
+    owners, see `lab.bench.bare`.
 
     Raises:
-        FedkmeError: somebody did not come.
+        FedkmeError: a party did not join.
     """
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as scratch:
         folder = Path(scratch)
@@ -104,8 +104,8 @@ async def fleet(
             gathered = members.gather(len(scenario.owners), settings.connect_s)
             joined = asyncio.gather(gathered, echoes.gather())
             names, _ = await unless_one_ends(joined, children, folder)
-            here = [members.connection(name) for name in names]
-            yield Fleet(members, here, echoes, identity, children=children)
+            connections = [members.connection(name) for name in names]
+            yield Fleet(members, connections, echoes, identity, children=children)
         finally:
             await members.end()
             echoes.end()
@@ -116,9 +116,9 @@ async def fleet(
 
 
 def _command(command: list[str], keeps: Keeps) -> list[str]:
-    """Command of a real owner, or of one that keeps less."""
+    """Command of a real owner, or of an owner that writes less."""
     config = Path(command[-1])
-    text = config.read_text(encoding="utf-8").replace("away_s = 0.0", "away_s = 60.0")  # it comes back
+    text = config.read_text(encoding="utf-8").replace("away_s = 0.0", "away_s = 60.0")  # owners come back
     if keeps == "power":
         text = text.replace('durability = "process"', 'durability = "power"')
     config.write_text(text, encoding="utf-8")
@@ -126,7 +126,7 @@ def _command(command: list[str], keeps: Keeps) -> list[str]:
 
 
 async def unless_one_ends(joined: asyncio.Future[T], children: Sequence[Child], folder: Path) -> T:
-    """Wait for everybody; raise the failure of one that ends instead of joining."""
+    """Wait for all parties; raise the failure of a party that ends instead of joining."""
     ends = {asyncio.ensure_future(child.ended()): child for child in children}
     everything: list[asyncio.Future[Any]] = [joined, *ends]
     try:
@@ -148,4 +148,4 @@ def _listen(server: grpc.aio.Server, identity: Identity | None) -> int:
 
 
 def _ignore(event: Event) -> None:
-    """Ignore a party's report of itself, which is of no use here."""
+    """Ignore a party's event."""

@@ -65,12 +65,12 @@ def _measure(party: str, archives: bool, runs: int) -> dict[str, Cell]:
             start(store)
         files = [file for file in Path(folder).rglob("*") if file.is_file()]
         archived = sum(file.stat().st_size for file in files if file.suffix == ".gz")
-        kept = sum(file.stat().st_size for file in files) - archived
+        size = sum(file.stat().st_size for file in files) - archived
     return {
         "party": party,
         "archives": "yes" if archives else "no",
         "start CPU s": time.process_time() - filled,
-        "journal kB/run": kept / 1e3 / runs,
+        "journal kB/run": size / 1e3 / runs,
         "archive kB/run": archived / 1e3 / runs,
         "CPU ms/run": 1e3 * (filled - began) / runs,
     }
@@ -151,12 +151,12 @@ def _start_owner(store: Store) -> None:
 def _fill_consumer(store: Store, runs: int, archives: bool) -> None:
     requests = Requests(_LAB, store)
     for number in range(runs):
-        kept = requests.begin(RequestDocument(_request(number), f"/out-{number}", _DATA))
+        request = requests.begin(RequestDocument(_request(number), f"/out-{number}", _DATA))
         lines = tuple(validation_disclosures(f"run-{number}", _LAB, _NOISE, _counts(number)))
         offer = Offer(histogram=_counts(number), disclosures=lines)
-        kept.document = replace(kept.document, plan=_plan(f"run-{number}"), offer=offer)
-        requests.keep(kept.document, lines)
-        kept.end(DONE)
+        request.document = replace(request.document, plan=_plan(f"run-{number}"), offer=offer)
+        requests.keep(request.document, lines)
+        request.end(DONE)
         if archives:
             requests.archive()
 

@@ -100,13 +100,13 @@ async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
     fixed = ("engine=ray", f"cluster.owners_per_actor={per_actor}")
     chosen = load_simulation("digits", fixed)
     began = time.perf_counter()
-    here = open_market(schema, rows_by_name(names), None, 0)
+    local = open_market(schema, rows_by_name(names), None, 0)
     opened = [time.perf_counter() - began]
     with connected(settings.ray_address):
         began = time.perf_counter()
         async with owners_in_actors(scenario, rows_by_name, chosen) as market:
             opened.append(time.perf_counter() - began)
-            connections = [here.members.connection(name) for name in names]
+            connections = [local.members.connection(name) for name in names]
             ways = {
                 "in process": Way(await _asker(schema, connections, "here"), settings.rounds),
                 "actors": Way(
@@ -130,7 +130,7 @@ async def _play(ways: Mapping[str, Way], settings: BenchSettings) -> None:
             if number % settings.rounds < way.rounds and name != "bare"
         ]
         await ways["bare"].measured(broadcast)
-        if any(each != answers[0] for each in answers):
+        if any(answer != answers[0] for answer in answers):
             raise PartyFailedError("owners in actors bid otherwise than here", "Report it.")
         if not block:
             for way in ways.values():  # the first block warms up
@@ -140,8 +140,8 @@ async def _play(ways: Mapping[str, Way], settings: BenchSettings) -> None:
 
 def _turns(settings: BenchSettings) -> Iterator[tuple[int, int]]:
     for block in range(settings.blocks + 1):
-        for each in range(settings.rounds):
-            yield block, block * settings.rounds + each
+        for turn in range(settings.rounds):
+            yield block, block * settings.rounds + turn
 
 
 def _broadcast(number: int) -> Broadcast:
@@ -156,12 +156,14 @@ async def _asker(
     spec = FourierSpec("paired", DIMENSION, 1.0, COLUMNS, 5)
     terms = AuctionTerms(spec, np.zeros(DIMENSION, dtype=np.int32), OWNER_ROWS)
     invitation = Invitation(run, schema.digest(), "consumer", "ask-everyone", (), terms)
-    roster = Roster([OwnerSession(each, run) for each in connections], 1, RoundEnds().owner_left, [])
+    roster = Roster(
+        [OwnerSession(connection, run) for connection in connections], 1, RoundEnds().owner_left, []
+    )
     await roster.ask(0, lambda owner, said: owner.invite(said), dict.fromkeys(roster.names, invitation))
 
     async def exchange(broadcast: Broadcast) -> object:
-        said = dict.fromkeys(roster.names, broadcast)
-        bids = await roster.ask(broadcast.round, lambda owner, each: owner.bid(each), said)
+        broadcasts = dict.fromkeys(roster.names, broadcast)
+        bids = await roster.ask(broadcast.round, lambda owner, connection: owner.bid(connection), broadcasts)
         return {name: bid and bid.value for name, bid in bids.items()}  # names of rows are of each run
 
     return exchange
@@ -178,8 +180,8 @@ def _apart(market: ActorMarket) -> list[ActorConnection]:
 
 def _echo(market: ActorMarket) -> Callable[[Broadcast], Awaitable[object]]:
     """Ask as many bare actors, with the same batches."""
-    made = market.ray.remote(num_cpus=0)(EchoShard)
-    actors = [(made.remote(), actor.plan.names) for actor in market.actors]
+    actor_class = market.ray.remote(num_cpus=0)(EchoShard)
+    actors = [(actor_class.remote(), actor.plan.names) for actor in market.actors]
 
     def exchange(broadcast: Broadcast) -> Awaitable[object]:
         batches = (

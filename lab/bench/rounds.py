@@ -151,8 +151,8 @@ def measure_rounds(settings: BenchSettings) -> Result:
 
 
 async def _measure(settings: BenchSettings) -> list[dict[str, Cell]]:
-    kept: tuple[Keeps, ...] = ("process", "nothing")
-    return [row for keeps in kept for row in await _measure_with(settings, keeps)]
+    variants: tuple[Keeps, ...] = ("process", "nothing")
+    return [row for keeps in variants for row in await _measure_with(settings, keeps)]
 
 
 async def _measure_with(settings: BenchSettings, keeps: Keeps) -> list[dict[str, Cell]]:
@@ -229,7 +229,7 @@ async def real_block(
     run = run or f"bench-{len(fleet.blocks) + 1}"  # every block is a run of its own
     task = SummaryTask(run, simulated.summary.p, scenario.schema, h1, target, seeds)
     journal = books if isinstance(books, RunJournal) else None
-    sessions = [MeasuredSession(each, run, journal) for each in fleet.connections[:owners]]
+    sessions = [MeasuredSession(connection, run, journal) for connection in fleet.connections[:owners]]
     fleet.blocks.append(sessions)
     fleet.members.enlist(run, [session.name for session in sessions])
     watch = watch or RoundEnds()

@@ -121,10 +121,10 @@ class _Sum:
         for owner in self._owners:
             with self._of("curator"):
                 roster = self._curator.roster_of(owner.name)
-                known = self._curator.known_to(owner.name)
+                context = self._curator.known_to(owner.name)
             self._count(owner, ROSTER, roster)
             with self._by(owner):
-                sealed = owner.share(roster, {name: self._public[name] for name in known})
+                sealed = owner.share(roster, {name: self._public[name] for name in context})
             self._count(owner, SEALED, sealed)
             with self._of("curator"):
                 self._curator.shared(sealed)
@@ -200,5 +200,5 @@ class _Sum:
 
 
 def _forget() -> None:
-    for kept in _KEPT:
-        kept.cache_clear()
+    for kind in _KEPT:
+        kind.cache_clear()

@@ -72,7 +72,7 @@ def measure_soak(settings: BenchSettings) -> Result:
     consumers = settings.soak_consumers
     waves = max(2, settings.soak_runs // consumers)
     held, seconds = asyncio.run(_soak(consumers, waves, settings.tls))
-    rows = [_row(party, each, consumers, seconds) for party, each in held.items()]
+    rows = [_row(party, figures, consumers, seconds) for party, figures in held.items()]
     title = f"{waves * consumers} runs of {_ROUNDS} rounds, {consumers} consumers, {_OWNERS} owners"
     return Result("soak", title, rows)
 

@@ -52,9 +52,9 @@ def load_adult(path: Path, owners: int, seed: int) -> tuple[Schema, Split]:
     generator = np.random.default_rng(np.random.SeedSequence([seed, 1]))
     order = generator.permutation(len(table))
     test, training = np.split(order, [round(TEST_SHARE * len(table))])
-    kept = (table.labels == 1) | (generator.random(len(table)) < KEPT_NEGATIVES)
-    parts = tuple(table.take(part[kept[part]]) for part in np.array_split(training, owners))
-    return schema, Split(parts, len(training), table.take(test[kept[test]]))
+    mask = (table.labels == 1) | (generator.random(len(table)) < KEPT_NEGATIVES)
+    parts = tuple(table.take(part[mask[part]]) for part in np.array_split(training, owners))
+    return schema, Split(parts, len(training), table.take(test[mask[test]]))
 
 
 def load_codes(path: Path) -> tuple[Schema, Table]:

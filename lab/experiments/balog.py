@@ -121,10 +121,10 @@ class BalogPiece(Piece):
     def _constrained(self, at: BalogSpan, epsilon: float) -> Iterator[CurveValue]:
         """Yield what other weights come to, by the product's own map and release."""
         released, features = at.by_product(epsilon, f"{self.figure} {self.seed}")
-        found = {"alg1 simplex": algorithm1(released, features, "simplex", points=at.z, limit=1000)}
+        results = {"alg1 simplex": algorithm1(released, features, "simplex", points=at.z, limit=1000)}
         if self.figure == "fig1":
-            found["alg1 prior"] = algorithm1(released, features, prior=at.z)
-        for method, points in found.items():
+            results["alg1 prior"] = algorithm1(released, features, prior=at.z)
+        for method, points in results.items():
             yield self._value(method, epsilon, self.seed, at.data.distance(points))
 
     def _value(self, method: str, epsilon: float, seed: int, distance: float) -> CurveValue:
@@ -175,13 +175,13 @@ class BalogData:
             return subset_points(self.rows, size)
         if z is None:
             return gaussian_points(size, self.dimension, 500.0, seed)
-        found = read_arrays(z, "z").get(f"D{self.dimension}")
-        if found is None or found.shape[1:] != (self.dimension,):
+        points = read_arrays(z, "z").get(f"D{self.dimension}")
+        if points is None or points.shape[1:] != (self.dimension,):
             raise DataError(
                 f"{z} has no array 'D{self.dimension}' of rows of {self.dimension} numbers",
                 "Make it as lab/results/releases.md says.",
             )
-        return subset_points(found, size)
+        return subset_points(points, size)
 
     def algorithm2(self, size: int, epsilon: float, effort: BalogEffort, seed: int) -> WeightedPoints:
         """Weighted points of Algorithm 2."""
@@ -239,8 +239,8 @@ class BalogSpan:
 
     def coordinates(self, tolerance: float) -> FloatArray:
         """Coordinates of the embedding in the basis of a tolerance, (J,)."""
-        left, alpha = self._factored
-        return alpha[: int((left > tolerance).sum())]
+        factor, alpha = self._factored
+        return alpha[: int((factor > tolerance).sum())]
 
     def outside(self, tolerance: float) -> float:
         """Squared distance of the embedding to the span of a tolerance."""

@@ -75,10 +75,10 @@ def _mixed(scenario: Scenario, seed: int) -> Scenario:
         wish = rng.dirichlet(np.full(10, 0.5))
         chosen: list[int] = []
         while len(chosen) < share:
-            left = np.array([len(pool) for pool in pools])
-            chance = np.where(left > 0, wish + 1e-9, 0.0)
+            remaining = np.array([len(pool) for pool in pools])
+            chance = np.where(remaining > 0, wish + 1e-9, 0.0)
             counts = rng.multinomial(share - len(chosen), chance / chance.sum())
-            for pool, count in zip(pools, np.minimum(counts, left).tolist(), strict=True):
+            for pool, count in zip(pools, np.minimum(counts, remaining).tolist(), strict=True):
                 chosen += [int(pool.pop()) for _ in range(count)]
         rows = np.sort(np.array(chosen))
         owners[name] = Table(values[rows], labels[rows])

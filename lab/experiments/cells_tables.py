@@ -50,8 +50,8 @@ _JOBS = (
 def _adult(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: people of one occupation each. D_v: technical support. Label: income."""
     columns = read_columns(folder / "adult_raw.parquet", "adult")
-    known = domain("adult")
-    schema = _without(known, "occupation")
+    base = domain("adult")
+    schema = _without(base, "occupation")
     jobs = np.asarray(columns["occupation"])
     sites = {name: jobs == name for name in _JOBS.split()}
     return sited("adult-jobs", columns, schema, sites, jobs == "Tech-support", rows, seed)
@@ -128,11 +128,11 @@ def _air(folder: Path, rows: int, seed: int) -> ExperimentDraw:
         Numeric(name=name, bounds=range_, clip=True, missing=range_[0]) for name, range_ in bounds.items()
     )
     schema = Schema(columns=parts, label=Label(name="dust", classes=("fair", "bad")))
-    known, station = np.isfinite(fine), np.asarray(columns["station"])
+    measured, station = np.isfinite(fine), np.asarray(columns["station"])
     winter = np.isin(np.asarray(columns["month"]), (12, 1, 2))
     names = sorted(set(station.tolist()))
-    sites = {name: known & (station == name) for name in names[1:]}
-    return sited("air-winter", columns, schema, sites, known & winter & (station == names[0]), rows, seed)
+    sites = {name: measured & (station == name) for name in names[1:]}
+    return sited("air-winter", columns, schema, sites, measured & winter & (station == names[0]), rows, seed)
 
 
 def sited(
@@ -159,5 +159,5 @@ def sited(
 
 
 def _without(schema: Schema, *names: str) -> Schema:
-    kept = tuple(column for column in schema.columns if column.name not in names)
-    return schema.model_copy(update={"columns": kept, "ignore": ()})
+    columns = tuple(column for column in schema.columns if column.name not in names)
+    return schema.model_copy(update={"columns": columns, "ignore": ()})

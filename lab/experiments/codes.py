@@ -63,10 +63,10 @@ class CodesPiece(Piece):
         rows = len(table)
         order = np.random.default_rng(np.random.SeedSequence([self.seed, 2])).permutation(rows)
         parts = [table.take(part) for part in np.array_split(order, OWNERS)]
-        made, cost = synthesise(
+        synthetic, cost = synthesise(
             self.method, schema, parts, rows, self.epsilon, self.seed, self.effort.steps, rows, Choice()
         )
-        return made.values.astype(np.int64), cost
+        return synthetic.values.astype(np.int64), cost
 
 
 def pieces(effort: CodesEffort) -> Iterator[CodesPiece]:

@@ -38,9 +38,9 @@ Curve = Mapping[Place, SeedMean]
 def curves_of(measurements: Iterable[CurveValue], panel: str) -> dict[str, Curve]:
     """Curves of a panel by method, in the order in which methods come."""
     values: dict[str, dict[Place, list[float]]] = {}
-    for each in measurements:
-        if each.panel == panel:
-            values.setdefault(each.method, {}).setdefault(each.x, []).append(each.value)
+    for measurement in measurements:
+        if measurement.panel == panel:
+            values.setdefault(measurement.method, {}).setdefault(measurement.x, []).append(measurement.value)
     curves = {method: _means(by_x) for method, by_x in values.items()}
     return {method: curve for method, curve in curves.items() if curve}
 
@@ -48,16 +48,16 @@ def curves_of(measurements: Iterable[CurveValue], panel: str) -> dict[str, Curve
 def claimed_curve(measurements: Iterable[CurveValue], claim: PaperClaim) -> Curve:
     """Curve that a claim is about: a method's values, less or over another's of the same draw."""
     values: dict[str, dict[tuple[Place, int], float]] = {}
-    for each in measurements:
-        if each.panel == claim.panel:
-            values.setdefault(each.method, {})[each.x, each.seed] = each.value
+    for measurement in measurements:
+        if measurement.panel == claim.panel:
+            values.setdefault(measurement.method, {})[measurement.x, measurement.seed] = measurement.value
     minus, unit = values.get(claim.minus, {}), values.get(claim.times, {})
-    found: dict[Place, list[float]] = {}
+    by_place: dict[Place, list[float]] = {}
     for (x, seed), value in values.get(claim.method, {}).items():
         if (not claim.minus or (x, seed) in minus) and (not claim.times or (x, seed) in unit):
             compared = (value - minus.get((x, seed), 0.0)) / unit.get((x, seed), 1.0)
-            found.setdefault(x, []).append(compared)
-    return _means(found)
+            by_place.setdefault(x, []).append(compared)
+    return _means(by_place)
 
 
 def holds(claim: PaperClaim, curve: Curve, errors: float = 0.0) -> bool:
@@ -97,12 +97,12 @@ def write_csv(path: Path, measurements: Iterable[CurveValue]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([field.name for field in fields(CurveValue)])
-        writer.writerows(astuple(each) for each in measurements)
+        writer.writerows(astuple(measurement) for measurement in measurements)
 
 
 def _means(by_x: Mapping[Place, list[float]]) -> Curve:
     words = [x for x in by_x if isinstance(x, str)]
     numbers = sorted(x for x in by_x if not isinstance(x, str))
     places: list[Place] = [*numbers, *words]
-    found = {x: mean_over(by_x[x]) for x in places}
-    return {x: mean for x, mean in found.items() if mean is not None}
+    means = {x: mean_over(by_x[x]) for x in places}
+    return {x: mean for x, mean in means.items() if mean is not None}

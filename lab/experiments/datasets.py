@@ -69,10 +69,10 @@ def load(source: Source, folder: Path, owners: int, seed: int) -> Split:
     tested = generator.permutation(names)[: round(source.test_share * len(names))]
     is_test = np.isin(groups, tested)
     order = generator.permutation(len(table))
-    kept = generator.random(len(table)) < np.asarray(source.kept)[table.labels]
+    mask = generator.random(len(table)) < np.asarray(source.kept)[table.labels]
     test, training = order[is_test[order]], order[~is_test[order]]
-    parts = tuple(table.take(part[kept[part]]) for part in np.array_split(training, owners))
-    return Split(parts, len(training), table.take(test[kept[test]]))
+    parts = tuple(table.take(part[mask[part]]) for part in np.array_split(training, owners))
+    return Split(parts, len(training), table.take(test[mask[test]]))
 
 
 def _source(
@@ -161,16 +161,16 @@ def _covtype(path: Path, schema: Schema) -> tuple[Table, Groups]:
         _need(path, cells, "column", *columns)
         hot = np.stack([np.asarray(cells[column], np.int64) for column in columns], axis=1)
         cells[name] = hot.argmax(axis=1) + 1
-    kept = {name: cells[name] for name in (*schema.names, "Cover_Type") if name in cells}
-    return table_from_columns(kept, schema, path.name), None
+    needed = {name: cells[name] for name in (*schema.names, "Cover_Type") if name in cells}
+    return table_from_columns(needed, schema, path.name), None
 
 
 def _logged(cells: Any) -> Any:
     return np.log1p(np.asarray(cells, dtype=np.float64))
 
 
-def _need(path: Path, found: Mapping[str, Any], kind: str, *names: str) -> None:
-    if missing := set(names) - set(found):
+def _need(path: Path, columns: Mapping[str, Any], kind: str, *names: str) -> None:
+    if missing := set(names) - set(columns):
         raise DataError(f"{path} has no {kind} '{min(missing)}'", "Take the file of the data folder.")
 
 

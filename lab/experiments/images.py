@@ -89,8 +89,8 @@ class ImagePiece(Piece):
             synthetic, epsilon = rows_of(stored).sample(size.rows, self.seed), paid(stored.event)
         else:
             synthetic, epsilon = synthesise_images(self.method, self.data, owners, EPSILON, self.seed, size)
-        found = classifiers.evaluate(synthetic, test, schema, size.names, self.seed)
-        figures = {"mean": classifiers.mean(found).accuracy, **{k: v.accuracy for k, v in found.items()}}
+        scores = classifiers.evaluate(synthetic, test, schema, size.names, self.seed)
+        figures = {"mean": classifiers.mean(scores).accuracy, **{k: v.accuracy for k, v in scores.items()}}
         for name, value in figures.items():
             yield CurveValue("accuracy", self.method, name, self.seed, value)
         distance = rkhs_distance(owners[:1], synthetic, schema, self.seed)

@@ -73,8 +73,8 @@ class PaperFigure(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        known = {panel.name for panel in self.panels}
-        if unknown := {claim.panel for claim in self.claims} - known:
+        names = {panel.name for panel in self.panels}
+        if unknown := {claim.panel for claim in self.claims} - names:
             raise ValueError(f"a claim is about panel {min(unknown)!r}, which is not there")
         return self
 

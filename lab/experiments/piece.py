@@ -59,8 +59,8 @@ def measure_plain(plain: tuple[str, Any]) -> Row:
 
     def measured() -> Row:
         values = list(named(plain[0]).model_validate(plain[1]).measure())
-        shown = ", ".join(f"{each.method} {each.panel} {each.value:.3g}" for each in values[:4])
-        content = json.dumps([astuple(each) for each in values])
+        shown = ", ".join(f"{value.method} {value.panel} {value.value:.3g}" for value in values[:4])
+        content = json.dumps([astuple(value) for value in values])
         return {"code": 0, "cause": "", "status": "done", "said": shown, "values": content}
 
     return attempted(measured)
@@ -68,8 +68,8 @@ def measure_plain(plain: tuple[str, Any]) -> Row:
 
 def values_of(rows: Iterable[Row]) -> list[CurveValue]:
     """Values of rows of pieces, without those that are no number."""
-    found = (CurveValue(*each) for row in rows for each in json.loads(row.get("values", "[]")))
-    return [each for each in found if not math.isnan(each.value)]
+    curve_values = (CurveValue(*entry) for row in rows for entry in json.loads(row.get("values", "[]")))
+    return [entry for entry in curve_values if not math.isnan(entry.value)]
 
 
 def data_folder() -> Path:

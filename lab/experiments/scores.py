@@ -92,12 +92,12 @@ class ScorePiece(Piece):
                 self.method, schema, split.owners, split.rows, EPSILON, self.seed, size.steps, size.rows,
                 CHOICES[self.data],
             )  # fmt: skip
-        found = classifiers.evaluate(synthetic, split.test, schema, size.names, self.seed, one_hot)
-        average = classifiers.mean(found)
+        results = classifiers.evaluate(synthetic, split.test, schema, size.names, self.seed, one_hot)
+        average = classifiers.mean(results)
         assert split.test.labels is not None
         positives = float(np.mean(split.test.labels)) if len(schema.classes) == 2 else float("nan")
         figures = {"roc": average.roc, "prc": average.prc, "auc": average.auc, "f1": average.f1}
-        figures |= {"positives": positives, "classifiers": len(found), "epsilon": paid}
+        figures |= {"positives": positives, "classifiers": len(results), "epsilon": paid}
         figures["distance"] = rkhs_distance(split.owners, synthetic, schema, self.seed)
         for panel, value in figures.items():
             yield CurveValue(panel, self.method, self.data, self.seed, value)
@@ -121,22 +121,26 @@ def notes(measurements: Sequence[CurveValue]) -> list[str]:
     With precision at most 1, hard labels of area a have an average precision of at most
     b + (1 - b) max(2 a - 1, 0) where a share b of the test rows is positive.
     """
-    shares = {str(each.x): each.value for each in measurements if each.panel == "positives"}
-    printed, found = printed_numbers("scores"), []
+    shares = {
+        str(measurement.x): measurement.value
+        for measurement in measurements
+        if measurement.panel == "positives"
+    }
+    printed, lines = printed_numbers("scores"), []
     for data, share in shares.items():
-        for method in dict.fromkeys(each.method for each in measurements):
+        for method in dict.fromkeys(measurement.method for measurement in measurements):
             roc, prc = (printed.get((panel, method, data)) for panel in ("roc", "prc"))
             if roc is None or prc is None:
                 continue
             bound = most_precision(roc, share)
             if prc > bound:
-                found.append(
+                lines.append(
                     f"{data}, {method_title(method)}: hard labels with the paper's ROC of {roc:.3f} have an "
                     f"average precision of at most {bound:.3f} where {share:.3f} of the test rows are "
                     f"positive, as here; its {prc:.3f} needs {least_share(roc, prc):.3f}. The paper kept "
                     "other rows: compare ROC."
                 )
-    return found
+    return lines
 
 
 def most_precision(roc: float, share: float) -> float:

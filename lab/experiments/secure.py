@@ -69,9 +69,9 @@ class SecurePiece(Piece):
         """Yield CPU seconds of the release and its rows, the two-way error and the AUC of boosted trees."""
         schema, train, test = parts(self.data, self.seed)
         began = time.process_time()
-        made = self._made(schema, train)
+        synthetic = self._made(schema, train)
         cpu = time.process_time() - began
-        for panel, value in (("cpu", cpu), *scored(schema, train, test, made, self.seed)):
+        for panel, value in (("cpu", cpu), *scored(schema, train, test, synthetic, self.seed)):
             yield CurveValue(panel, self.way, f"{self.data} {self.epsilon:g}", self.seed, value)
 
     def _made(self, schema: Schema, train: Table) -> Table:
@@ -81,8 +81,8 @@ class SecurePiece(Piece):
         method = make_method(release_settings(settings), schema, None, 1)
         ratio = math.sqrt(5 / 4) if self.way == "secure" else 1.0
         release = asyncio.run(method.ask(FreshNoise(train, schema, self.seed, ratio)))
-        with np.load(io.BytesIO(method.finish(release, lambda *_: None).files["synthetic.npz"])) as made:
-            return Table(made["x"], made["y"])
+        with np.load(io.BytesIO(method.finish(release, lambda *_: None).files["synthetic.npz"])) as arrays:
+            return Table(arrays["x"], arrays["y"])
 
 
 def pieces(effort: SecureEffort) -> list[SecurePiece]:
@@ -104,23 +104,25 @@ def parts(data: str, seed: int) -> tuple[Schema, Table, Table]:
     return schema, train, test
 
 
-def scored(schema: Schema, train: Table, test: Table, made: Table, seed: int) -> Iterator[tuple[str, float]]:
+def scored(
+    schema: Schema, train: Table, test: Table, synthetic: Table, seed: int
+) -> Iterator[tuple[str, float]]:
     """Two-way error of made rows, and AUC of boosted trees that are trained on them."""
     binning = Binning(schema)
-    codes = [binning.encode(each, "rows").astype(np.int64) for each in (train, made)]
+    codes = [binning.encode(table, "rows").astype(np.int64) for table in (train, synthetic)]
     yield "two-way", marginals.exact(codes[0], codes[1], 2)
-    yield "auc", _auc(made, test, schema, seed)
+    yield "auc", _auc(synthetic, test, schema, seed)
 
 
-def _auc(made: Table, test: Table, schema: Schema, seed: int) -> float:
+def _auc(synthetic: Table, test: Table, schema: Schema, seed: int) -> float:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
 
-    assert made.labels is not None
-    if len(np.unique(made.labels)) < 2:
+    assert synthetic.labels is not None
+    if len(np.unique(synthetic.labels)) < 2:
         return 0.5
     trees = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
-    trees.fit(columns(made, schema), made.labels)
+    trees.fit(columns(synthetic, schema), synthetic.labels)
     return float(roc_auc_score(test.labels, trees.predict_proba(columns(test, schema))[:, 1]))
 
 
@@ -129,7 +131,7 @@ def _table(name: str) -> tuple[Schema, Table]:
     cells = {n: np.asarray(v) for n, v in read_columns(data_folder() / FILES[name], name).items()}
     listed, positive, whole = _READERS[name](cells)
     schema = schema_from({"columns": listed, "label": {"name": "positive", "classes": ["no", "yes"]}})
-    shown = {each["name"]: cells[each["name"]][whole] for each in listed}
+    shown = {column["name"]: cells[column["name"]][whole] for column in listed}
     shown["positive"] = np.where(positive, "yes", "no")[whole]
     return schema, table_from_columns(shown, schema, name)
 

@@ -1,1 +1,1 @@
-"""Plans of scenarios, and how far they are off: measurements beside predictions."""
+"""Measurements behind the constants of plans, and the errors of plans."""

@@ -1,10 +1,11 @@
-"""Constants of the forecast, fitted to what was measured, and how sure it is: `python -m lab.forecast.fit`.
+"""Constants and ranges of the forecast, fitted to measurements: `python -m lab.forecast.fit`.
 
-Levels and powers of curator/planning/formulas.py by least squares in logarithms, all layouts with one weight;
-what a coalition costs stays as it is, it was measured by itself. A range is made of what each table of data,
-with all layouts of it, is off by under constants that were fitted without it; residuals of a fit to itself
-would be too small. To see whether ranges hold, each table is left out once more: constants *and* ranges are
-of the others, ranges so that they hold 1 - 2 TAIL of them, and the points of those left out are looked at.
+Levels and powers of curator/planning/formulas.py are fitted by least squares in logarithms, all layouts with
+equal weight; the cost of a coalition is not fitted, since it was measured separately. A range comes from the
+errors of each table of data, with all its layouts, under constants fitted without that table: a fit's own
+residuals would be too small. To check the ranges, each table is left out once more: constants *and*
+ranges are fitted to the other tables, so that they hold 1 - 2 TAIL of their points, and checked on the points
+of the table left out.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from fedkme.arrays import FloatArray
 from lab.forecast.measured import MeasuredPoint, points
 
 TAIL = 0.03
-"""Share of points beyond each end of a range, where it is fitted."""
+"""Share of the fitted points beyond each end of a range."""
 TERMS = ("level", "columns", "scale", "rows", "target", "epsilon")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedForecast:
-    """Constants and ranges that were fitted to some points.
+    """Constants and ranges fitted to some points.
 
     Attributes:
         constants: logarithm of the level, and the powers, in the order of TERMS.
-        below: factor below the estimate within which a share of 1 - TAIL lies.
-        above: factor on its square root below which such a share lies.
+        below: a share 1 - TAIL of the points is above the estimate divided by this factor.
+        above: a share 1 - TAIL of the points is below the estimate's square root times this factor.
     """
 
     constants: FloatArray
@@ -53,7 +54,7 @@ def terms(point: MeasuredPoint) -> list[float]:
 
 
 def logarithm(point: MeasuredPoint) -> float:
-    """Logarithm of what was measured, without what coalitions cost."""
+    """Logarithm of the measurement, without the cost of coalitions."""
     return float(np.log(point.measured)) - _together(point)
 
 
@@ -83,28 +84,28 @@ def fitted(chosen: Sequence[MeasuredPoint]) -> FittedForecast:
 
 
 def _reached(chosen: Sequence[MeasuredPoint], off: FloatArray, share: float) -> float:
-    """Value that such a share of the points is below, layouts alike."""
+    """Quantile of the points' errors at `share`, with equal weight for each layout."""
     order = np.argsort(off)
     return float(off[order][np.searchsorted(np.cumsum(evenly(chosen)[order]), share)])
 
 
 def _constants(chosen: Sequence[MeasuredPoint]) -> FloatArray:
     root = np.sqrt(evenly(chosen))
-    left = np.array([terms(point) for point in chosen]) * root[:, None]
-    right = np.array([logarithm(point) for point in chosen]) * root
-    found: FloatArray = np.linalg.lstsq(left, right, rcond=None)[0]
-    return found
+    design = np.array([terms(point) for point in chosen]) * root[:, None]
+    target = np.array([logarithm(point) for point in chosen]) * root
+    constants: FloatArray = np.linalg.lstsq(design, target, rcond=None)[0]
+    return constants
 
 
 def estimates(chosen: Sequence[MeasuredPoint], constants: FloatArray) -> FloatArray:
-    """Logarithms of what constants forecast of points, at most 0, (n,)."""
+    """Logarithms of the points' forecasts under some constants, at most 0, (n,)."""
     together = [_together(point) for point in chosen]
-    found: FloatArray = np.array([np.dot(terms(point), constants) for point in chosen]) + together
-    return np.minimum(found, 0.0)
+    logarithms: FloatArray = np.array([np.dot(terms(point), constants) for point in chosen]) + together
+    return np.minimum(logarithms, 0.0)
 
 
 def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
-    """Share of each layout's points inside of ranges that were fitted without its data."""
+    """Share of each layout's points inside the ranges that were fitted without the layout's data."""
     shares: dict[str, float] = {}
     for data in sorted({point.data for point in chosen}):
         fit = fitted([point for point in chosen if point.data != data])
@@ -118,13 +119,13 @@ def held_out(chosen: Sequence[MeasuredPoint]) -> Mapping[str, float]:
 
 def main() -> None:
     """Print constants, ranges and shares."""
-    found = points()
+    measured = points()
     for method in ("cells", "uniform"):
-        chosen = [point for point in found if point.method == method]
+        chosen = [point for point in measured if point.method == method]
         fit = fitted(chosen)
         level, *powers = fit.constants
-        said = ", ".join(f"{term} {power:.2f}" for term, power in zip(TERMS[1:], powers, strict=True))
-        print(f"{method}: level {np.exp(level):.3f}, powers {said}; / {fit.below:.0f}, {fit.above:.2f} root")
+        text = ", ".join(f"{term} {power:.2f}" for term, power in zip(TERMS[1:], powers, strict=True))
+        print(f"{method}: level {np.exp(level):.3f}, powers {text}; / {fit.below:.0f}, {fit.above:.2f} root")
         shares = held_out(chosen)
         print(f"  left out: {np.mean(list(shares.values())):.2f} of points, layouts alike")
         print("  " + ", ".join(f"{name} {share:.2f}" for name, share in shares.items() if share < 1.0))

@@ -1,8 +1,8 @@
-"""Layouts beside MarketBench's: other tables, or other owners, labels and targets.
+"""Layouts besides MarketBench's: other tables, or other owners, labels and targets.
 
-No constant of the protocol was set on them. Owners: trades, payers, soils, stations by year, recordings, or
-shares that look alike; four to sixty of them, with 25 to 1,500 rows. D_v: 45 to 250 rows of people or things
-that owners have few of, or have otherwise.
+No constant of the protocol was set on these layouts. Owners are trades, payers, soils, stations by year,
+recordings, or random shares; four to sixty owners, with 25 to 1,500 rows. D_v: 45 to 250 rows of people or
+things that are rare, or different, among the owners' rows.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def _trades(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: people of eight trades. D_v: people who teach. Label: income."""
     columns, schema = _census(folder)
     trade = np.asarray(columns["major_industry_code"])
-    kept = tuple(
+    remaining = tuple(
         c for c in schema.columns if c.name not in ("major_industry_code", "detailed_industry_recode")
     )
-    schema = schema.model_copy(update={"columns": kept, "ignore": ()})
+    schema = schema.model_copy(update={"columns": remaining, "ignore": ()})
     sites = {f"trade-{n}": trade == name for n, name in enumerate(_TRADES)}
     return sited("census-trades", columns, schema, sites, trade == "Education", rows, seed)
 
@@ -95,10 +95,10 @@ def _fraud(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     columns["size"] = np.where(np.asarray(columns["Amount"], float) > 50, "large", "small")
     fraud = np.asarray(columns["Class"]).astype(str) == "1"
     coins = generator(seed, "fresh", "fraud").random(len(fraud))
-    known = domain("credit")
-    kept = tuple(column for column in known.columns if column.name != "Amount")
-    schema = known.model_copy(
-        update={"columns": kept, "label": Label(name="size", classes=("small", "large")), "ignore": ()}
+    base = domain("credit")
+    remaining = tuple(column for column in base.columns if column.name != "Amount")
+    schema = base.model_copy(
+        update={"columns": remaining, "label": Label(name="size", classes=("small", "large")), "ignore": ()}
     )
     sought = fraud & (coins < 0.7)
     return sited("credit-fraud", columns, schema, _shares(~sought, 6, seed), sought, rows, seed)
@@ -125,10 +125,14 @@ def _mail(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     columns = dict(read_columns(folder / "kddcup99_10pct.parquet", "intrusion"))
     service = np.asarray(columns["service"]).astype(str)
     columns["label"] = np.where(np.asarray(columns["label"]).astype(str) == "normal", "normal", "attack")
-    known = domain("intrusion")
-    kept = tuple(column for column in known.columns if column.name != "service")
-    schema = known.model_copy(
-        update={"columns": kept, "label": Label(name="label", classes=("normal", "attack")), "ignore": ()}
+    base = domain("intrusion")
+    remaining = tuple(column for column in base.columns if column.name != "service")
+    schema = base.model_copy(
+        update={
+            "columns": remaining,
+            "label": Label(name="label", classes=("normal", "attack")),
+            "ignore": (),
+        }
     )
     sites = {name: service == name for name in _SERVICES}
     return sited("intrusion-mail", columns, schema, sites, np.isin(service, ("smtp", "pop_3")), rows, seed)
@@ -140,8 +144,8 @@ def _smokers(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     columns["Schiller"] = np.where(np.asarray(columns["Schiller"], float) > 0, "yes", "no")
     smokes = np.nan_to_num(np.asarray(columns["Smokes"], float)) > 0
     coins = generator(seed, "fresh", "smokers").random(len(smokes))
-    known = domain("cervical")
-    numbers = tuple(column for column in known.columns if column.kind == "numeric")
+    base = domain("cervical")
+    numbers = tuple(column for column in base.columns if column.kind == "numeric")
     schema = Schema(columns=numbers, label=Label(name="Schiller", classes=("no", "yes")))
     sought = smokes & (coins < 0.8)
     return sited("cervical-smokers", columns, schema, _shares(~sought, 5, seed), sought, rows, seed)
@@ -155,9 +159,9 @@ def _teachers(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     coins = generator(seed, "fresh", "teachers").random(len(teacher))
     sought = teacher & (coins < 0.75)
     place = np.char.add(np.asarray(columns["school"]).astype(str), np.asarray(columns["course"]).astype(str))
-    known = domain("student")
-    kept = tuple(c for c in known.columns if c.name not in ("G1", "G2", "G3", "school", "course"))
-    schema = Schema(columns=kept, label=Label(name="passed", classes=("no", "yes")))
+    base = domain("student")
+    remaining = tuple(c for c in base.columns if c.name not in ("G1", "G2", "G3", "school", "course"))
+    schema = Schema(columns=remaining, label=Label(name="passed", classes=("no", "yes")))
     sites = {name: (place == name) & ~sought for name in np.unique(place).tolist()}
     return sited("student-teachers", columns, schema, sites, sought, rows, seed)
 
@@ -168,7 +172,7 @@ _PAYERS = ("MC", "HM", "SP", "BC", "MD", "CP", "UN", "CM", "OG", "PO", "DM")
 def _payers(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Owners: patients of eleven insurers. D_v: those of 80 and more without one. Label: came back."""
     columns = dict(read_columns(folder / "diabetes130.parquet", "diabetes"))
-    age = np.array([int(str(each)[1:].split("-")[0]) for each in columns["age"]])
+    age = np.array([int(str(group)[1:].split("-")[0]) for group in columns["age"]])
     columns["readmitted"] = np.where(np.asarray(columns["readmitted"]).astype(str) == "NO", "no", "yes")
     numbers = {
         **{"time_in_hospital": 14, "num_lab_procedures": 130, "num_procedures": 6, "num_medications": 80},
@@ -187,8 +191,8 @@ def _soils(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     soil = np.stack([np.asarray(columns[f"Soil_Type{code}"]) for code in range(1, 41)], axis=1).argmax(1) + 1
     common = np.argsort(-np.bincount(soil), kind="stable")[:9]
     columns["steep"] = np.where(np.asarray(columns["Slope"], float) > 15, "yes", "no")
-    known = domain("covtype")
-    numbers = tuple(column for column in known.columns if column.kind == "numeric" and column.name != "Slope")
+    base = domain("covtype")
+    numbers = tuple(column for column in base.columns if column.kind == "numeric" and column.name != "Slope")
     schema = Schema(columns=numbers, label=Label(name="steep", classes=("no", "yes")))
     fir = np.asarray(columns["Cover_Type"]).astype(int) == 6
     sites = {f"soil-{code}": soil == code for code in common}
@@ -201,9 +205,9 @@ def _wines(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     columns["strong"] = np.where(np.asarray(columns["alcohol"], float) > 10.5, "yes", "no")
     good = (np.asarray(columns["colour"]) == "white") & (np.asarray(columns["quality"]).astype(int) >= 7)
     sought = good & (generator(seed, "fresh", "wines").random(len(good)) < 0.5)
-    known = domain("wine")
-    kept = tuple(column for column in known.columns if column.name not in ("alcohol", "quality"))
-    schema = Schema(columns=kept, label=Label(name="strong", classes=("no", "yes")))
+    base = domain("wine")
+    remaining = tuple(column for column in base.columns if column.name not in ("alcohol", "quality"))
+    schema = Schema(columns=remaining, label=Label(name="strong", classes=("no", "yes")))
     return sited("wine-many50", columns, schema, _shares(~sought, 50, seed), sought, rows, seed)
 
 
@@ -223,14 +227,14 @@ def _years(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     parts = tuple(Numeric(name=n, bounds=b, clip=True, missing=b[0]) for n, b in names.items())
     schema = Schema(columns=parts, label=Label(name="dust", classes=("fair", "bad")))
     year, stations = np.asarray(columns["year"]), np.unique(station)
-    known, last = np.isfinite(fine), stations[-1]
+    measured, last = np.isfinite(fine), stations[-1]
     sites = {
-        f"{name}-{when}": known & (station == name) & (year == when)
+        f"{name}-{when}": measured & (station == name) & (year == when)
         for name in stations[:-1]
         for when in np.unique(year)
     }
     nights = np.isin(np.asarray(columns["month"]), (4, 5)) & (np.asarray(columns["hour"]) < 5)
-    return sited("air-years55", columns, schema, sites, known & nights & (station == last), rows, seed)
+    return sited("air-years55", columns, schema, sites, measured & nights & (station == last), rows, seed)
 
 
 def _shoes(folder: Path, rows: int, seed: int) -> ExperimentDraw:

@@ -1,8 +1,8 @@
-"""Layouts that were built after decision 009's rules had been chosen, to see whether these hold.
+"""Layouts built after the choice of decision 009's rules, to test the rules.
 
-Categories of a table too wide to be encoded as it is, numbers of which most rows are 0, and sites that differ
-from D_v. No constant of the protocol was set on them; after census-losses had been seen, numbers of wide
-tables got cuts, and the two layouts that follow it here were built to look at these.
+They have categories of a table too wide for a plain encoding, numbers that are 0 in most rows, and sites that
+differ from D_v. No constant of the protocol was set on them. After a look at census-losses, numbers of wide
+tables got cuts; the two layouts after census-losses were built to test the cuts.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def _areas(name: str, wanted: int, folder: Path, rows: int, seed: int) -> Experi
     for kind, count in (("Soil_Type", 40), ("Wilderness_Area", 4)):
         parts = [np.asarray(columns[f"{kind}{code}"]) for code in range(1, count + 1)]
         columns[kind] = np.stack(parts, axis=1).argmax(axis=1) + 1
-    known, area = domain("covtype"), np.asarray(columns["Wilderness_Area"])
-    kept = tuple(column for column in known.columns if column.name != "Wilderness_Area")
-    schema = known.model_copy(update={"columns": kept, "ignore": ()})
+    base, area = domain("covtype"), np.asarray(columns["Wilderness_Area"])
+    remaining = tuple(column for column in base.columns if column.name != "Wilderness_Area")
+    schema = base.model_copy(update={"columns": remaining, "ignore": ()})
     half = np.arange(len(area)) % 2
     others = [other for other in (1, 2, 3, 4) if other != wanted]
     sites = {f"area-{a}-{part}": (area == a) & (half == part) for a in others for part in (0, 1)}

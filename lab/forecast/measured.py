@@ -97,23 +97,25 @@ def table() -> str:
         "| layout | " + " | ".join(f"{method}, rho {rho:g}" for method, rho in columns) + " |",
         "|---|" + "---|" * len(columns),
     ]
-    found = points()
-    for layout in dict.fromkeys(each.layout for each in found):
-        cells = {(each.method, each.rho): _cell(each) for each in usual(found, layout)}
+    measured = points()
+    for layout in dict.fromkeys(point.layout for point in measured):
+        cells = {(point.method, point.rho): _cell(point) for point in usual(measured, layout)}
         lines.append(f"| {layout} | " + " | ".join(cells.get(column, "-") for column in columns) + " |")
     return "\n".join(lines) + "\n"
 
 
-def usual(found: Sequence[MeasuredPoint], layout: str) -> Sequence[MeasuredPoint]:
+def usual(measured: Sequence[MeasuredPoint], layout: str) -> Sequence[MeasuredPoint]:
     """Points of a layout at p = 100, epsilon 1, the default gamma and |D_v| 250, or as many as it has."""
-    own = [each for each in found if each.layout == layout]
+    own = [point for point in measured if point.layout == layout]
     own = [
-        each for each in own if each.facts.rows == 100 and each.facts.epsilon == 1.0 and each.rho in _SHOWN
+        point
+        for point in own
+        if point.facts.rows == 100 and point.facts.epsilon == 1.0 and point.rho in _SHOWN
     ]
     gamma = own[-1].facts.gamma  # of the domain: its lines are the last
-    own = [each for each in own if each.facts.gamma == gamma]
-    rows = max(each.facts.validation_rows for each in own if each.facts.validation_rows <= 350)
-    return [each for each in own if each.facts.validation_rows == rows]
+    own = [point for point in own if point.facts.gamma == gamma]
+    rows = max(point.facts.validation_rows for point in own if point.facts.validation_rows <= 350)
+    return [point for point in own if point.facts.validation_rows == rows]
 
 
 def _cell(point: MeasuredPoint) -> str:

@@ -67,11 +67,13 @@ def judgements(draw: ExperimentDraw, m: int, p: int) -> Iterator[Judgement]:
         others = random.permutation(np.setdiff1d(np.arange(len(about.rows)), close))[: 2 * p - len(close)]
         places: NDArray[np.int64] = np.concatenate([close, others])
         came = everybody.take(places)
-        kept = came.take(prune(about.rows[places], against.rows, p, draw.gamma))
+        summary = came.take(prune(about.rows[places], against.rows, p, draw.gamma))
         test = draw.scenario.test
-        found = judge_tables(draw.schema, came, kept, theirs, test, None, p, draw.gamma, downstream=False)
-        assert found.weighted.mmd2_test is not None, "there are held-back rows"
-        yield Judgement(found.verdict.grade, found.weighted.mmd2_test / expected)
+        judged_tables = judge_tables(
+            draw.schema, came, summary, theirs, test, None, p, draw.gamma, downstream=False
+        )
+        assert judged_tables.weighted.mmd2_test is not None, "there are held-back rows"
+        yield Judgement(judged_tables.verdict.grade, judged_tables.weighted.mmd2_test / expected)
 
 
 def main() -> None:
@@ -90,7 +92,7 @@ def main() -> None:
     for (m, p), judged in found.items():
         cells = []
         for grade, most in PROMISED.items():
-            ratios = [each.ratio for each in judged if each.grade == grade]
+            ratios = [judgement.ratio for judgement in judged if judgement.grade == grade]
             worst = "" if grade == "poor" or not ratios else f", {max(ratios):.2f}"
             cells.append(f"{sum(ratio <= most for ratio in ratios)} of {len(ratios)}{worst}")
         print(f"| {m} | {p} | {' | '.join(cells)} |", flush=True)

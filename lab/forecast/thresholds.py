@@ -78,8 +78,8 @@ def _hot(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     bounds |= {"TEMP": (-20, 45), "PRES": (980, 1050), "DEWP": (-40, 30)}
     parts = tuple(Numeric(name=n, bounds=b, clip=True, missing=b[0]) for n, b in bounds.items())
     schema = Schema(columns=parts, label=Label(name="dust", classes=("fair", "bad")))
-    known = np.flatnonzero(np.isfinite(fine))
-    columns = {name: np.asarray(columns[name])[known] for name in (*bounds, "dust")}
+    places = np.flatnonzero(np.isfinite(fine))
+    columns = {name: np.asarray(columns[name])[places] for name in (*bounds, "dust")}
     return above("air-hot", columns, schema, np.asarray(columns["TEMP"], float) > 32, rows, seed)
 
 
@@ -113,9 +113,9 @@ def _absent(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Pupils who missed more than ten lessons. Label: whether they passed."""
     columns = dict(read_columns(folder / "student_performance.parquet", "student"))
     columns["passed"] = np.where(np.asarray(columns["G3"]).astype(int) >= 10, "yes", "no")
-    known = domain("student")
-    kept = tuple(c for c in known.columns if c.name not in ("G1", "G2", "G3"))
-    schema = Schema(columns=kept, label=Label(name="passed", classes=("no", "yes")))
+    base = domain("student")
+    remaining = tuple(c for c in base.columns if c.name not in ("G1", "G2", "G3"))
+    schema = Schema(columns=remaining, label=Label(name="passed", classes=("no", "yes")))
     return above("student-absent", columns, schema, np.asarray(columns["absences"]) > 10, rows, seed)
 
 
@@ -123,9 +123,9 @@ def _sweet(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     """Wines with more than 14 g of sugar. Label: grade."""
     columns = dict(read_columns(folder / "wine_quality.parquet", "wine"))
     columns["grade"] = np.where(np.asarray(columns["quality"]) > 5, "high", "low")
-    known = domain("wine")
-    kept = tuple(c for c in known.columns if c.name != "quality")
-    schema = Schema(columns=kept, label=Label(name="grade", classes=("low", "high")))
+    base = domain("wine")
+    remaining = tuple(c for c in base.columns if c.name != "quality")
+    schema = Schema(columns=remaining, label=Label(name="grade", classes=("low", "high")))
     return above("wine-sweet", columns, schema, np.asarray(columns["residual_sugar"]) > 14, rows, seed)
 
 

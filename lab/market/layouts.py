@@ -1,8 +1,8 @@
-"""Layouts of MarketBench: those of the experiments, and what they lack.
+"""Layouts of MarketBench: the experiments' layouts, and further kinds.
 
-Discrete rows alone, owners and D_v all alike, a target that is rare, and hundreds of owners with a few dozen
-rows. Only the sites and images of lab/experiments/cells_data.py were looked at when constants of the protocol
-were set; `UNSEEN` are the others.
+The further kinds: only discrete rows; owners and D_v all alike; a rare target; hundreds of owners with a few
+dozen rows. The protocol's constants were set only with the sites and images of lab/experiments/cells_data.py;
+`UNSEEN` are the other layouts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KINDS: Mapping[str, str] = {
     "fashion-mixed5": "images",
     "digits-group5": "images",
 }
-"""The benchmark's layouts, in the order of its tables, and what each is there for."""
+"""The benchmark's layouts with their kinds, in the order of its tables."""
 
 UNSEEN = tuple(
     name for name in KINDS if "-" in name and name.partition("-")[0] not in ("mnist", "fashion", "digits")
@@ -67,7 +67,7 @@ _SHARE = 1500
 
 def layouts() -> Mapping[str, Build]:
     """All layouts of the benchmark, by name, in the order of `KINDS`."""
-    known: Mapping[str, Build] = {
+    builds: Mapping[str, Build] = {
         **experiments(),
         "adult-codes": partial(_codes, "adult-codes", False),
         "adult-codes-rare": partial(_codes, "adult-codes-rare", True),
@@ -78,7 +78,7 @@ def layouts() -> Mapping[str, Build]:
         "acs-small500": _mixed_acs,
         "mnist-small500": _mixed_mnist,
     }
-    return {name: known[name] for name in KINDS}
+    return {name: builds[name] for name in KINDS}
 
 
 def _codes(name: str, married: bool, folder: Path, rows: int, seed: int) -> ExperimentDraw:
@@ -115,9 +115,9 @@ def _rare(folder: Path, rows: int, seed: int) -> ExperimentDraw:
     place = [c.name for c in schema.columns].index("education")
     doctor = people.values[:, place] == column.categories.index("Doctorate")
     held = doctor & (rng.random(len(people)) < 2 / 3)
-    left = np.flatnonzero(doctor & ~held)
-    others = rng.permutation(np.flatnonzero(~doctor))[: 8 * _SHARE - len(left)]
-    parts = np.array_split(rng.permutation(np.concatenate([left, others])), 8)
+    remaining = np.flatnonzero(doctor & ~held)
+    others = rng.permutation(np.flatnonzero(~doctor))[: 8 * _SHARE - len(remaining)]
+    parts = np.array_split(rng.permutation(np.concatenate([remaining, others])), 8)
     return _dealt("adult-rare", schema, people, parts, np.flatnonzero(held), rows, rng)
 
 
@@ -145,11 +145,11 @@ def small(draw: ExperimentDraw, name: str, owners: int, seed: int, *, mixed: boo
     """Deal the rows of a draw to many owners with SMALLEST to LARGEST rows each.
 
     Args:
-        draw: whose owners' rows are dealt; what is left over is nobody's.
-        name: of the layout that this makes.
+        draw: has the rows to deal; leftover rows go to no owner.
+        name: of the new layout.
         owners: K.
         seed: of the deal.
-        mixed: rows of all owners are shuffled together first; else a small owner's rows are neighbours.
+        mixed: shuffle the rows of all owners first; otherwise a small owner's rows are neighbours.
 
     Raises:
         ConfigError: there are not enough rows.

@@ -17,8 +17,8 @@ class MethodFamily:
     Attributes:
         name: of the family.
         choose: summaries by method.
-        paced: whether rho makes a difference.
-        private: whether epsilon does.
+        paced: true if rho makes a difference.
+        private: true if epsilon makes a difference.
     """
 
     name: str
@@ -39,7 +39,7 @@ FAMILIES = (
 )
 
 OURS, OURS_EQUAL, GREEDY, FREE = "ours + weights", "ours + prune", "exact greedy", "uniform + weights"
-"""Methods that tables compare."""
+"""Methods in the tables' comparisons."""
 
 NEEDS: Mapping[str, str] = {
     "ours": "epsilon",

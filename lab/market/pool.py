@@ -1,4 +1,4 @@
-"""Values that methods of the benchmark get and give: a draw with its pool, a question, and a summary."""
+"""Inputs and outputs of the benchmark's methods: a draw with its pool, a question, and a summary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fedkme.embeddings.kernels import kernel_mean_at, mean_kernel, rbf
 from lab.experiments.cells_draw import ExperimentDraw
 
 DELTA = 1e-5
-"""Delta of owners' rows, whatever epsilon is asked about."""
+"""Delta of owners' rows, for every epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryQuestion:
-    """Question that a method answers.
+    """Question to a method.
 
     Attributes:
         p: rows of the summary.
@@ -34,13 +34,13 @@ class SummaryQuestion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """Summary that a method gives.
+    """Summary by a method.
 
     Attributes:
         rows: encoded, (r, n).
         labels: (r,).
         weights: (r,), adding up to 1.
-        accessed: rows of owners that somebody else saw.
+        accessed: rows of owners that another party saw.
         kendall: rank correlation of a private ranking of owners with the exact one; NaN for none.
     """
 
@@ -57,10 +57,10 @@ def equal(rows: FloatArray, labels: IntArray, accessed: int) -> Chosen:
 
 
 class PooledRows:
-    """One draw of a layout, with what several methods need of it computed once.
+    """One draw of a layout; quantities that several methods share are computed once.
 
     Attributes:
-        draw: who holds what.
+        draw: rows of all parties.
         rows: of all owners, (N, n) float32.
         labels: of all owners, (N,).
         sizes: m_j, (K,).
@@ -81,12 +81,12 @@ class PooledRows:
     def distances(self) -> FloatArray:
         """Squared MMD of each owner's rows to D_v, (K,); inf for an owner without rows."""
         draw, ends = self.draw, np.cumsum(self.sizes)
-        found = np.full(len(self.sizes), np.inf)
+        squared = np.full(len(self.sizes), np.inf)
         for owner, own in enumerate(draw.owners):
             if len(own):
                 cross = self.closeness[ends[owner] - len(own) : ends[owner]].mean()
-                found[owner] = mean_kernel(own, own, draw.gamma) - 2.0 * cross + draw.to_validation.own
-        return found
+                squared[owner] = mean_kernel(own, own, draw.gamma) - 2.0 * cross + draw.to_validation.own
+        return squared
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Kernel between every row and the chosen ones, (N, r)."""

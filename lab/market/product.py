@@ -1,4 +1,4 @@
-"""Ours: a whole run of the product in this process, as a consumer gets it."""
+"""Our method: a whole run of the product in this process, with the consumer's results."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chose
     names = owner_names(len(scenario.owners))
     tables = dict(
         zip(names, scenario.owners.values(), strict=True)
-    )  # sites may have names that parties cannot
+    )  # names of sites may not be allowed for parties
     parties = open_market(scenario.schema, tables, scenario.seeds, question.seed)
     summary = asyncio.run(run_in_process(parties, scenario.validation, settings, request, records))
-    kept = pruned(summary, question.p, scenario.schema, scenario.validation).table
+    summary_rows = pruned(summary, question.p, scenario.schema, scenario.validation).table
     forms = make_forms(
-        scenario.schema, summary.table, kept, draw.to_validation, question.p, draw.validation_labels
+        scenario.schema, summary.table, summary_rows, draw.to_validation, question.p, draw.validation_labels
     )
     accessed = 0 if records.summary is None else len(records.summary.accesses)
     kendall = agreement(market, names, records)
@@ -50,13 +50,13 @@ def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chose
         return Chosen(rows, labels_of(table), weights, accessed, kendall)
 
     return {
-        "ours + prune": chosen(kept, np.full(len(kept), 1.0 / len(kept))),
+        "ours + prune": chosen(summary_rows, np.full(len(summary_rows), 1.0 / len(summary_rows))),
         "ours + weights": chosen(forms.weighted, forms.fit.weights),
     }
 
 
 def agreement(market: PooledRows, names: Sequence[str], records: KeptRecords) -> float:
-    """Kendall's tau between the run's private ranking of owners and the one by exact MMD; NaN without one."""
+    """Kendall's tau of a run's private ranking of owners and the ranking by exact MMD; NaN without it."""
     from scipy.stats import kendalltau
 
     record = records.summary

@@ -1,7 +1,7 @@
-"""Rivals of the product: baselines, and what others published, each on a page at most.
+"""Rivals of the product: baselines and published methods, each at most a page long.
 
-Those that may use rho p rows get as many as the product. The others see every row in one place: they
-say so by the rows that they access, and no epsilon is paid because none would be finite.
+Methods that use rho p rows get as many as the product. The others see every row in one place: their number of
+rows accessed shows it, and they pay no epsilon because none would be finite.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sim.evaluation.exact_greedy import exact_kernel_greedy
 
 _DESIGN_FEATURES = 128
 _THINNED = 3200
-"""Rows that kernel thinning starts from, at most: it needs the kernel of all pairs."""
+"""Most rows at the start of kernel thinning: it needs the kernel of all pairs."""
 
 
 def exact_greedy(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:
@@ -49,7 +49,7 @@ def exact_greedy(market: PooledRows, question: SummaryQuestion) -> Mapping[str, 
 
 
 def uniform_rows(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:
-    """Draw rho p rows at random, the same number of each owner: what costs nothing."""
+    """Draw rho p rows at random, the same number of each owner; costs no privacy."""
     total = market.drawn(question)
     rng = np.random.default_rng(np.random.SeedSequence([question.seed, total]))
     counts = np.zeros(len(market.sizes), dtype=np.int64)
@@ -153,10 +153,10 @@ def _filled(
 def both(name: str, market: PooledRows, rows: FloatArray, labels: IntArray, p: int) -> Mapping[str, Chosen]:
     """Summaries of the rows received: the best p with equal weights, and at most p of them with weights."""
     about = received(rows, market.draw.to_validation)
-    kept = pruned(about.seen, p)
+    order = pruned(about.seen, p)
     return {
-        f"{name} + prune": equal(rows[kept], labels[kept], len(rows)),
-        f"{name} + weights": _weighted(about, rows, labels, kept, len(rows)),
+        f"{name} + prune": equal(rows[order], labels[order], len(rows)),
+        f"{name} + weights": _weighted(about, rows, labels, order, len(rows)),
     }
 
 
@@ -166,9 +166,9 @@ def weighted(market: PooledRows, rows: FloatArray, labels: IntArray) -> Chosen:
     return _weighted(about, rows, labels, np.arange(len(rows)), len(market.rows))
 
 
-def _weighted(about: Received, rows: FloatArray, labels: IntArray, kept: IntArray, accessed: int) -> Chosen:
+def _weighted(about: Received, rows: FloatArray, labels: IntArray, order: IntArray, accessed: int) -> Chosen:
     """Weigh at most as many of the rows as pruning kept, as the product's consumer does."""
-    fit = weigh(about, len(kept), kept)
+    fit = weigh(about, len(order), order)
     return Chosen(rows[fit.indices], labels[fit.indices], fit.weights, accessed)
 
 

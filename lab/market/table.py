@@ -51,13 +51,13 @@ class Setting:
 
     def select(self, lines: Sequence[Line]) -> Scores:
         """Lines of this setting, and of methods that know no rho or epsilon."""
-        found: dict[tuple[str, str], dict[int, Line]] = {}
+        by_layout: dict[tuple[str, str], dict[int, Line]] = {}
         for line in lines:
             same = line.rows == self.rows and line.p == self.p
             paced = line.rho == self.rho or math.isnan(line.rho)
             if same and paced and (line.epsilon == self.epsilon or math.isnan(line.epsilon)):
-                found.setdefault((line.layout, line.method), {})[line.seed] = line
-        return found
+                by_layout.setdefault((line.layout, line.method), {})[line.seed] = line
+        return by_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +129,28 @@ def overview(lines: Sequence[Line], setting: Setting) -> str:
 
 
 def _summed_up(scores: Scores, names: Sequence[str], method: str) -> list[str]:
-    ratios = {name: found for name in names if (found := compare(scores, name, method, GREEDY)) is not None}
-    free = [found for name in names if (found := compare(scores, name, method, FREE)) is not None]
+    ratios = {
+        name: comparison
+        for name in names
+        if (comparison := compare(scores, name, method, GREEDY)) is not None
+    }
+    free = [comparison for name in names if (comparison := compare(scores, name, method, FREE)) is not None]
     family = next(line.family for (_, m), by in scores.items() if m == method for line in by.values())
     if not ratios:
         return [method, NEEDS[family], "-", "-", "-", "-", "-", "-"]
     worst = max(ratios, key=lambda name: ratios[name].ratio)
     gaps = [_accuracy(scores, name, method) - _accuracy(scores, name, GREEDY) for name in ratios]
     accessed = [np.mean([line.accessed for line in scores[name, method].values()]) for name in ratios]
-    within = sum(found.ratio <= 1.15 for found in ratios.values())
+    within = sum(comparison.ratio <= 1.15 for comparison in ratios.values())
     return [
         f"**{method}**" if method in (OURS, OURS_EQUAL) else method,
         NEEDS[family],
-        f"{np.median([found.ratio for found in ratios.values()]):.2f}",
+        f"{np.median([comparison.ratio for comparison in ratios.values()]):.2f}",
         f"{ratios[worst].ratio:.2f} ({worst})",
         f"{within} of {len(ratios)}",
         f"{np.median(gaps):+.3f}",
         f"{np.median(accessed):,.0f}",
-        "-" if method == FREE else f"{sum(found.worse for found in free)} of {len(free)}",
+        "-" if method == FREE else f"{sum(comparison.worse for comparison in free)} of {len(free)}",
     ]
 
 
@@ -159,8 +163,8 @@ def by_layout(lines: Sequence[Line], setting: Setting) -> str:
     scores = setting.select(lines)
 
     def cell(name: str, method: str) -> str:
-        found = compare(scores, name, method, GREEDY)
-        return "-" if found is None else f"{found.ratio:.2f}"
+        comparison = compare(scores, name, method, GREEDY)
+        return "-" if comparison is None else f"{comparison.ratio:.2f}"
 
     return _layouts(scores, cell)
 
@@ -202,7 +206,7 @@ def by_setting(lines: Sequence[Line]) -> str:
     for values in settings:
         scores = Setting(*values).select(lines)
         greedy, free = (
-            [found for name in KINDS if (found := compare(scores, name, OURS, base)) is not None]
+            [comparison for name in KINDS if (comparison := compare(scores, name, OURS, base)) is not None]
             for base in (GREEDY, FREE)
         )
         if greedy and free:

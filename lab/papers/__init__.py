@@ -1,1 +1,1 @@
-"""Experiments of the papers, by `fedkme sim reproduce`: computed in pieces, and held to what is printed."""
+"""Experiments of the papers for `fedkme sim reproduce`: computed in pieces, compared with printed numbers."""

@@ -1,4 +1,4 @@
-"""Catalogue of experiments on releases, by the name that `fedkme sim reproduce` knows."""
+"""Catalogue of experiments on releases, by their names in `fedkme sim reproduce`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Make = Callable[[Size, int | None, Path | None], PaperExperiment]
 
 TABLES = ("adult", *SOURCES)
 METHODS: Mapping[str, tuple[Method, ...]] = {"merf": ("merf",), "hermite": ("hermite", "hermite-sum")}
-"""Methods of an experiment, by the beginning of its name: DP-HP stands beside its sum kernel alone."""
+"""Methods of an experiment, by the beginning of its name; DP-HP also runs with its sum kernel alone."""
 BOTH: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")
 
 
 def _effort(quick: EffortT, usual: EffortT, full: EffortT, size: Size, seeds: int | None) -> EffortT:
-    """Size of the pieces: with other seeds, and classifiers that are installed."""
+    """Size of the pieces, with the given number of seeds and the installed classifiers."""
     effort = {"quick": quick, "usual": usual, "full": full}[size]
     changes: dict[str, object] = {} if seeds is None else {"seeds": seeds}
     if isinstance(effort, scores.ScoreEffort | images.ImageEffort):

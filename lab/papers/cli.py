@@ -1,4 +1,4 @@
-"""`fedkme sim reproduce`: figures and tables of the papers, on the data where they are."""
+"""`fedkme sim reproduce`: figures and tables of the papers, as far as the data are there."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def reproduce_command(
     jobs: JobsText = "2",
     as_json: AsJson = False,
 ) -> None:
-    """Compute what a paper shows, and write it beside the paper's own numbers.
+    """Compute a paper's figures and tables, and compare them with the paper's numbers.
 
-    OUT/NAME gets measurements.csv, one line a value; verdict.md, the paper's number, ours, the difference,
-    the seeds and what differs; and curves.svg and .png where the paper has a drawing. Pieces are computed
-    --jobs at a time and kept in a table: given again, the verb computes what is missing. What lacks its data
-    is skipped with a word, and the exit status says so.
+    OUT/NAME gets measurements.csv, one line a value; verdict.md with the paper's numbers, ours, the
+    differences, the seeds and remarks; and curves.svg and .png if the paper has a drawing. --jobs pieces are
+    computed at a time and kept in a table: the same command again computes the missing pieces. An experiment
+    without its data is skipped with a message, and the exit status is then not 0.
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
@@ -88,7 +88,13 @@ def reproduce_command(
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         code = _each(request) if name == "all" else _one(name, request)
     if as_json:
-        print_json({"code": code, "out": out, "results": {each: _results(out / each) for each in names}})
+        print_json(
+            {
+                "code": code,
+                "out": out,
+                "results": {experiment: _results(out / experiment) for experiment in names},
+            }
+        )
     raise typer.Exit(code)
 
 
@@ -98,13 +104,13 @@ def _fields(assignments: list[str]) -> dict[str, str]:
     Raises:
         ConfigError: a text is no KEY=VALUE.
     """
-    if wrong := [each for each in assignments if "=" not in each]:
+    if wrong := [text for text in assignments if "=" not in text]:
         raise ConfigError(f"--only {wrong[0]}: no KEY=VALUE", "Write for example --only method=merf.")
-    return {key: value for key, _, value in (each.partition("=") for each in assignments)}
+    return {key: value for key, _, value in (text.partition("=") for text in assignments)}
 
 
 def _each(request: ReproduceOptions) -> int:
-    """Compute what can be; the code of the last that could not, or 0."""
+    """Compute every experiment with data; returns the code of the last that failed, or 0."""
     code = 0
     for name in NAMES:
         try:
@@ -116,16 +122,16 @@ def _each(request: ReproduceOptions) -> int:
 
 
 def _one(name: str, request: ReproduceOptions) -> int:
-    """Compute one figure or table; the code of a run in it that failed, or 0."""
+    """Compute one figure or table; returns the code of a failed run in it, or 0."""
     typer.echo(f"{name}:")
     progress = Progress(sys.stderr)
     with contextlib.closing(progress):
         if name in summaries.NAMES:
             size = (summaries.QUICK if request.size == "quick" else summaries.FULL)[name]
-            asked = summaries.Reproduction(
+            reproduction = summaries.Reproduction(
                 name, request.out / name, size, request.data, request.jobs, typer.echo, progress.hear
             )
-            return summaries.reproduce_sarpatwar(asked)
+            return summaries.reproduce_sarpatwar(reproduction)
         experiment = EXPERIMENTS[name](request.size, request.seeds, request.data)
         _check(experiment, request)
         where = request.out / name
@@ -133,19 +139,19 @@ def _one(name: str, request: ReproduceOptions) -> int:
 
 
 def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:
-    """Refuse --only fields that no piece has, and a file that is not there."""
-    known = set(dict(experiment.pieces[0]))
-    if unknown := request.only.keys() - known:
+    """Refuse fields of --only that no piece has, and a missing file."""
+    fields = set(dict(experiment.pieces[0]))
+    if unknown := request.only.keys() - fields:
         raise ConfigError(
-            f"--only {min(unknown)}: pieces have no such field", f"Choose among {', '.join(sorted(known))}."
+            f"--only {min(unknown)}: pieces have no such field", f"Choose among {', '.join(sorted(fields))}."
         )
     if request.data is not None:
         if not request.data.is_file():
             raise ConfigError(f"--data: there is no file {request.data}", "Correct the path.")
-        read_arrays(request.data, "--data")  # a bad file is one line, and not one for each piece
+        read_arrays(request.data, "--data")  # a bad file gives one error, not one for each piece
 
 
 def _results(folder: Path) -> dict[str, object]:
-    """Every value of an experiment, and where its files are."""
+    """Every value of an experiment, and the path of its verdict."""
     rows = [row for row in read_rows(folder / FILE) if "values" in row]
-    return {"verdict": folder / "verdict.md", "values": [astuple(each) for each in values_of(rows)]}
+    return {"verdict": folder / "verdict.md", "values": [astuple(value) for value in values_of(rows)]}

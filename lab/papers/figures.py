@@ -33,7 +33,7 @@ def draw(
     drawing = Figure(figsize=(4.6 * columns, 4.0 * lines + 0.6), layout="constrained")
     FigureCanvasAgg(drawing)
     drawing.suptitle(figure.title)
-    methods = dict.fromkeys(each.method for each in measurements)
+    methods = dict.fromkeys(measurement.method for measurement in measurements)
     colours = {method: COLOURS[number % len(COLOURS)] for number, method in enumerate(methods)}
     names: dict[str, Any] = {}
     for position, panel in enumerate(figure.panels, 1):

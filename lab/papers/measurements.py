@@ -20,25 +20,25 @@ from sim.evaluation.published_variant import SUMMARY_DELTA
 from sim.sweep.measure import Row
 
 BASELINES = ("greedy", "uniform")
-"""Methods whose numbers are those of baselines of the published runs."""
+"""Methods that are baselines of the published runs."""
 WATCHED = (1, 3)
 """Rounds after which the attack on the auction decides."""
 _ATTACKED_OWNERS = 8
 
 
 def of_summaries(figure: PaperFigure, rows: Iterable[Row]) -> list[CurveValue]:
-    """MMD^2 over greedy and accuracies of every method; greedy is that of the published run of the draw."""
-    kept = [row for row in rows if "mmd2.summary" in row]
-    greedy = {(row["p"], row["seed"]): row for row in kept if "mmd2.greedy" in row}
-    found: list[CurveValue] = []
-    for row in kept:
+    """MMD^2 over greedy and accuracies of every method; greedy comes from the published run of the draw."""
+    finished = [row for row in rows if "mmd2.summary" in row]
+    greedy = {(row["p"], row["seed"]): row for row in finished if "mmd2.greedy" in row}
+    values: list[CurveValue] = []
+    for row in finished:
         reference = greedy.get((row["p"], row["seed"]))
         if reference is not None:
-            found += _of_row(figure, row, reference, "summary", _method(row))
+            values += _of_row(figure, row, reference, "summary", _method(row))
     for row in greedy.values():
         for baseline in BASELINES:
-            found += _of_row(figure, row, row, baseline, baseline)
-    return found
+            values += _of_row(figure, row, row, baseline, baseline)
+    return values
 
 
 def _method(row: Row) -> str:
@@ -57,20 +57,20 @@ def _of_row(figure: PaperFigure, row: Row, greedy: Row, name: str, method: str) 
 
 
 def of_access(rows: Iterable[Row]) -> list[CurveValue]:
-    """Points accessed by number of owners, beside the bounds, and how they grow."""
-    kept = [row for row in rows if "points_accessed.total" in row]
-    found = []
-    for row in kept:
+    """Points accessed by number of owners, with the bounds, and the exponents of their growth."""
+    finished = [row for row in rows if "points_accessed.total" in row]
+    values = []
+    for row in finished:
         method, K, p, seed = row["set.preset"], row["K"], row["p"], row["seed"]
         per_row = row["points_accessed.total"] / p
-        found.append(CurveValue("per_row", method, K, seed, per_row))
+        values.append(CurveValue("per_row", method, K, seed, per_row))
         if method == "published":
             printed = _printed_bound(K)
-            found.append(CurveValue("of_bound", method, K, seed, per_row / printed))
+            values.append(CurveValue("of_bound", method, K, seed, per_row / printed))
             bounds = {"everyone": K, "lemma5": printed, "lemma5_corrected": row["points_accessed.bound"] / p}
             bounds["cube_root"] = K ** (1 / 3)
-            found += [CurveValue("per_row", name, K, seed, value) for name, value in bounds.items()]
-    return found + list(_exponents(kept))
+            values += [CurveValue("per_row", name, K, seed, value) for name, value in bounds.items()]
+    return values + list(_exponents(finished))
 
 
 def _printed_bound(owners: int) -> float:
@@ -92,17 +92,17 @@ def _exponents(rows: Sequence[Row]) -> Iterator[CurveValue]:
 
 
 def of_privacy(rows: Iterable[Row], scale: float) -> list[CurveValue]:
-    """Epsilons of the published runs by both accountants, and what an attack on the auction shows.
+    """Epsilons of the published runs by both accountants, and lower bounds by an attack on the auction.
 
     Args:
         rows: of runs with the published preset.
         scale: trials of the attack, as a multiple of a quick audit's.
     """
-    found: list[CurveValue] = []
+    values: list[CurveValue] = []
     for row in rows:
         if "p" in row:
-            found += _of_run(row)
-    return found + list(_attacked(scale))
+            values += _of_run(row)
+    return values + list(_attacked(scale))
 
 
 def _of_run(row: Row) -> Iterator[CurveValue]:
@@ -119,7 +119,7 @@ def _of_run(row: Row) -> Iterator[CurveValue]:
 
 
 def _attacked(scale: float) -> Iterator[CurveValue]:
-    """Lower bounds of the auction's epsilon, each of which holds but for one in a million audits."""
+    """Lower bounds of the auction's epsilon; each is wrong in at most one of a million audits."""
     settings = PrivAuctionSettings()
     claim = Claim(settings.epsilon, settings.delta, RELATION)
     for rounds in WATCHED:

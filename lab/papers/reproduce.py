@@ -1,4 +1,4 @@
-"""Experiments that somebody asked for: what is missing is computed, and shown in files."""
+"""Runs an experiment: computes the missing pieces, and writes the files that show the results."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Hear = Callable[[TableStep], None]
 
 @dataclass(frozen=True, slots=True)
 class PaperExperiment:
-    """Pieces that together are a figure or a table.
+    """Pieces that together make a figure or a table.
 
     Attributes:
-        figure: name of it in the files of the papers.
-        pieces: in the order in which they are computed.
-        files: of the data folder that they need.
+        figure: name of the figure or table in the files of the papers.
+        pieces: in the order of computing.
+        files: needed files of the data folder.
         effort: size of each piece.
-        whole: size with `--full`, the paper's where it prints one.
-        notes: further lines of the verdict, from what was measured.
+        whole: size with `--full`: the paper's, if the paper prints its size.
+        notes: makes further lines of the verdict from the measurements.
     """
 
     figure: str
@@ -44,7 +44,7 @@ class PaperExperiment:
 
     @property
     def smaller(self) -> str:
-        """Sizes below those of `--full`, in words; empty where there is none."""
+        """Sizes below those of `--full`, in words; empty if no size is smaller."""
         size, whole = self.effort.model_dump(), self.whole.model_dump()
         less = [f"{key} {_text(size[key])} ({_text(whole[key])})" for key in size if size[key] != whole[key]]
         return f"Smaller than --full: {', '.join(less)}." if less else ""
@@ -53,34 +53,34 @@ class PaperExperiment:
         """Pieces whose fields have these values, as text.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: no piece has these values.
         """
-        found = [each for each in self.pieces if all(_is(dict(each)[key], only[key]) for key in only)]
-        if not found:
-            known = [f"{key} {_texts(dict(each)[key] for each in self.pieces)}" for key in only]
-            raise ConfigError("--only leaves no piece", f"There are {'; '.join(known)}.")
-        return found
+        pieces = [piece for piece in self.pieces if all(_is(dict(piece)[key], only[key]) for key in only)]
+        if not pieces:
+            choices = [f"{key} {_texts(dict(piece)[key] for piece in self.pieces)}" for key in only]
+            raise ConfigError("--only leaves no piece", f"There are {'; '.join(choices)}.")
+        return pieces
 
 
 def reproduce(
     experiment: PaperExperiment, out: Path, jobs: int | str, only: Mapping[str, str], say: Say, hear: Hear
 ) -> int:
-    """Compute what the folder's table lacks, and write curves, CSV and verdict of all that is there.
+    """Compute the pieces that the folder's table lacks, and write curves, CSV and verdict of all pieces.
 
     Args:
-        experiment: which.
-        out: folder for its files.
+        experiment: to run.
+        out: folder for the experiment's files.
         jobs: pieces at a time, or a cluster.
-        only: values that fields of a piece have, as text; other pieces are left for another call.
+        only: required values of a piece's fields, as text; other pieces are not computed.
         say: prints a line.
-        hear: is told where it stands.
+        hear: gets the progress.
 
     Returns:
         The code of the first piece that failed, or 0.
 
     Raises:
         ConfigError: no piece has those values.
-        DataError: data are not there; nothing has been computed then.
+        DataError: data are missing; raised before any computation.
     """
     require(experiment.files)
     if experiment.smaller:
@@ -98,7 +98,7 @@ def reproduce(
 def publish(
     figure: str, measurements: Sequence[CurveValue], ran: str, out: Path, say: Say, notes: Sequence[str] = ()
 ) -> None:
-    """Write the curves where the paper has a drawing, the CSV and the verdict, and say where they are."""
+    """Write the curves if the paper has a drawing, the CSV and the verdict, and print their paths."""
     content, printed = figure_of(figure), printed_numbers(figure)
     if content.drawn and measurements:
         for path in draw(content, measurements, out / "curves", printed):

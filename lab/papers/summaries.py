@@ -64,16 +64,16 @@ QUICK: Mapping[str, ExperimentSize] = {
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """One experiment that somebody asked for.
+    """Request for one experiment.
 
     Attributes:
         name: one of NAMES.
-        out: folder for its files.
-        size: how much of it.
-        data: file in place of the scenario's own; None for that.
+        out: folder for the experiment's files.
+        size: of the experiment.
+        data: file in place of the scenario's own; None: the scenario's own.
         jobs: runs at a time, or a cluster.
         say: prints a line.
-        hear: is told where each sweep stands.
+        hear: gets the progress of each sweep.
     """
 
     name: str
@@ -92,8 +92,8 @@ def reproduce_sarpatwar(request: Reproduction) -> int:
         The code of the first run that failed, or 0.
 
     Raises:
-        ConfigError: the file that was named is not there, or the folder cannot be written.
-        DataError: no file was named, and the usual one is not there.
+        ConfigError: the named file does not exist, or the folder cannot be written.
+        DataError: no file was named, and the scenario's own file does not exist.
     """
     files = _data_of(request)
     figure = figure_of(request.name)

@@ -65,8 +65,8 @@ def _kept(figure: PaperFigure, measurements: Sequence[CurveValue]) -> list[bool]
 def _headline(figure: PaperFigure, measurements: Sequence[CurveValue], printed: Printed) -> Iterator[str]:
     """Count claims that hold, and numbers of the paper that are reached."""
     if figure.claims:
-        kept = _kept(figure, measurements)
-        yield f"{sum(kept)} of {len(kept)} claims hold in our hands (the paper's {figure.source})."
+        remaining = _kept(figure, measurements)
+        yield f"{sum(remaining)} of {len(remaining)} claims hold in our hands (the paper's {figure.source})."
         yield ""
     sides = [
         (ours.mean / theirs - 1.0) * (1 if panel.best == "high" else -1)

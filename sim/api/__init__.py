@@ -1,1 +1,1 @@
-"""Python API: what `import fedkme as fk` offers (docs/python.md, docs/decisions/018)."""
+"""Python API: the functions of `import fedkme as fk` (docs/python.md, docs/decisions/018)."""

@@ -1,4 +1,4 @@
-"""A consumer of a deployment: its requests from a program, with the same results as a simulation's."""
+"""Requests of a deployed consumer from a program; results have the types of a simulation's results."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from sim.report.write import modified, page_of_release, read_object
 
 
 class Consumer:
-    """A consumer by its configuration file, CONSUMER.toml of docs/deploy.md.
+    """Consumer of a deployment, by its configuration file: CONSUMER.toml of docs/deploy.md.
 
-    A call asks the curator and waits for the end. After a failure the same call goes on with the same
-    request; once it has succeeded, another call is another request, for which D_v pays again: `last` reads
-    what came.
+    A call asks the curator and waits for the end of the run. After a failure the same call goes on with the
+    same request. After a success another call is another request, for which D_v pays again; `last` reads the
+    result that came, at no cost.
     """
 
     def __init__(self, config: str | Path) -> None:
         """Read a configuration.
 
         Raises:
-            ConfigError: there is no such file, or it is no TOML.
+            ConfigError: there is no such file, or the file is not TOML.
         """
         self.config = Path(config)
         self._values = load_toml(self.config)
@@ -60,7 +60,7 @@ class Consumer:
             **request: keys of `[request]` in place of the file's, a table as a dict.
 
         Raises:
-            FedkmeError: the curator's refusal or failure, or one here; by number in docs/errors.md.
+            FedkmeError: the curator's refusal or failure, or a failure here; by number in docs/errors.md.
         """
         with following("summary", progress) as shown:
             settings = self._summary_settings(request)
@@ -79,7 +79,7 @@ class Consumer:
             **release: keys of `[release]` in place of the file's.
 
         Raises:
-            FedkmeError: the curator's refusal or failure, or one here; by number in docs/errors.md.
+            FedkmeError: the curator's refusal or failure, or a failure here; by number in docs/errors.md.
         """
         with following("release", progress) as shown:
             settings = self._release_settings(release)
@@ -88,10 +88,10 @@ class Consumer:
             return _release_of(settings)
 
     def last(self) -> SummaryResult | ReleaseResult:
-        """The result that the output folder has; nobody is asked.
+        """The result in the output folder; no party is asked.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: the folder has no result.
         """
         if "release" in self._values:
             return _release_of(self._release_settings({}))
@@ -114,7 +114,7 @@ class Consumer:
 
 
 class CallReporter(StatusReporter):
-    """Reports of a consumer's work to the caller in place of a log."""
+    """Reports a consumer's work to the caller in place of a log."""
 
     def __init__(self, name: str, shown: CallProgress) -> None:
         super().__init__(name, supervised=False)
@@ -131,25 +131,25 @@ class CallReporter(StatusReporter):
                 self._shown.note(fields.get("line", event))
 
     def unforeseen(self, error: Exception) -> None:
-        """Keep type and place of a failure of this program, not its text."""
+        """Warn of the type and place of an unexpected error, without its text."""
         self._shown.warn(f"unforeseen: {unforeseen(error)}")
 
 
 def _summary_of(settings: ConsumerSettings) -> SummaryResult:
-    """The summary in a consumer's folder, with a page of it.
+    """Read the summary in a consumer's folder, and write its page.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the folder has no summary.
     """
     output, schema = settings.output, load_schema(settings.schema_file)
-    kept = _last_request(settings) if (output / SUMMARY).exists() else None
-    if kept is None or kept.document.plan is None:
+    request = _last_request(settings) if (output / SUMMARY).exists() else None
+    if request is None or request.document.plan is None:
         raise ConfigError(f"there is no summary in {output}", "Ask for one: .summary().")
-    plan, arrays = kept.document.plan, read_arrays(output / SUMMARY, settings.name)
+    plan, arrays = request.document.plan, read_arrays(output / SUMMARY, settings.name)
     evaluation = read_object(output / EVALUATION) if (output / EVALUATION).exists() else None
-    rows, asked = len(arrays["x"]), kept.document.request.rows
+    rows, wanted = len(arrays["x"]), request.document.request.rows
     privacy = _statements(settings, plan.run)
-    metrics = received_metrics(settings.name, plan, asked, rows, evaluation, privacy)
+    metrics = received_metrics(settings.name, plan, wanted, rows, evaluation, privacy)
     page = render_received(metrics, arrays, modified(output / SUMMARY))
     write_result(output / "report.html", page.encode("utf-8"))
     return SummaryResult(output, output, schema, metrics)
@@ -161,19 +161,19 @@ def _last_request(settings: ConsumerSettings) -> KeptRequest | None:
 
 
 def _statements(settings: ConsumerSettings, run: str) -> list[PrivacyStatement]:
-    """Cost of a run to D_v, by the consumer's own ledger."""
+    """Statements on the cost of a run to D_v, from the consumer's own ledger."""
     with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
         file = Path(scratch) / "ledger.jsonl"
         export(settings.journal, settings.name, file)
-        books = read_ledgers([file])
-    return statements(books.of(run), settings.request.privacy.delta)
+        ledgers = read_ledgers([file])
+    return statements(ledgers.of(run), settings.request.privacy.delta)
 
 
 def _release_of(settings: ReleaseConsumerSettings) -> ReleaseResult:
-    """The release in a consumer's folder.
+    """Read the release in a consumer's folder, and write its page.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the folder has no release.
     """
     cards = sorted(settings.output.glob("*.card.json"))
     if not cards:

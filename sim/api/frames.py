@@ -21,10 +21,10 @@ from fedkme.tables.table import Table
 from sim.scenarios.tables import split_by_site, tables_of_sites
 
 Rows = pd.DataFrame | Mapping[str, Any] | str | Path
-"""A data frame with the schema's columns, categories by name; or a .csv, .parquet or .npz file: its path, or
-the settings by which it is read, such as {"path": "north.csv", "sep": ";"}."""
+"""A data frame with the schema's columns and categories by name; or a .csv, .parquet or .npz file: its path,
+or settings to read it, such as {"path": "north.csv", "sep": ";"}."""
 SchemaLike = Schema | Mapping[str, Any] | str | Path
-"""A schema, its plain values (`columns`, `label`, ...), or its file."""
+"""A schema, the schema's plain values (`columns`, `label`, ...), or the schema's file."""
 NO_SCHEMA = (
     "Give schema=: columns with public bounds and categories, as a file, a dict or an fk.Schema; they are "
     "agreed on, never read from owners' rows: fk.draft_schema makes one of public rows."
@@ -34,11 +34,11 @@ NO_OWNERS = 'Give {"north": rows, "south": rows}; or one table, and site_column=
 
 
 def schema_of(schema: SchemaLike | None) -> Schema:
-    """The schema that a caller means.
+    """Read a schema in any form that a caller may give.
 
     Raises:
-        ConfigError: there is none, or no such file.
-        SchemaError: it is inconsistent; names the key.
+        ConfigError: there is no schema, or no such file.
+        SchemaError: the schema is inconsistent; names the key.
     """
     if schema is None:
         raise ConfigError("there is no schema", NO_SCHEMA)
@@ -48,17 +48,17 @@ def schema_of(schema: SchemaLike | None) -> Schema:
 
 
 def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) -> Table:
-    """Rows of a party, checked against the schema.
+    """Read a party's rows and check them against the schema.
 
     Args:
         rows: of the party.
         schema: of the rows.
-        party: whose they are, for errors.
-        private: bound the rows of a person, where the schema names one.
+        party: name of the party, for errors.
+        private: bound the rows of each person, if the schema names a column of persons.
 
     Raises:
         ConfigError: settings of a file are wrong.
-        DataError: they do not fit the schema; names party and column, never a value.
+        DataError: rows do not fit the schema; names party and column, never a value.
     """
     if isinstance(rows, pd.DataFrame):
         return table_from_columns(columns_of(rows), schema, party, of_persons=private)
@@ -72,10 +72,10 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
 
 
 def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: Schema) -> dict[str, Table]:
-    """Rows of each owner by its name: as the caller has them, or of one table, by a column of sites.
+    """Rows of each owner by name: given by owner, or split from one table by a column of sites.
 
     Raises:
-        ConfigError: there are no owners, or the table is no frame and no file of columns with names.
+        ConfigError: there are no owners, or the table is neither a frame nor a file with named columns.
         DataError: rows do not fit the schema, or sites cannot be told apart; names party and column.
     """
     if site_column is None:
@@ -91,9 +91,9 @@ def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema
 
 
 def frame_of(table: Table, schema: Schema) -> pd.DataFrame:
-    """A table as people read it: columns and label by name, categories and classes as categoricals.
+    """Make a readable frame of a table: columns and label by name, categories and classes as categoricals.
 
-    Dates are dates, and a nullable number has no value where the column that marks its gaps says so.
+    Dates become dates. A nullable number has no value in the rows that its column of gaps marks.
     """
     values = dict(zip(schema.names, np.asarray(table.values, np.float64).T, strict=True))
     for spec in schema.columns:

@@ -1,4 +1,4 @@
-"""A report inside a notebook: the page in a frame of its own, so that neither styles the other."""
+"""A report inside a notebook, in a frame of its own: report and notebook do not style each other."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ HEIGHT = "34rem"
 
 
 def framed(page: str, title: str) -> str:
-    """A page, which loads nothing and runs nothing, as a frame that a reader can make higher.
+    """Put a page, which loads nothing and runs nothing, into a frame whose height a reader can change.
 
     Args:
         page: a whole HTML document.
-        title: what the frame holds, for those who cannot see it.
+        title: of the frame, for screen readers.
     """
     style = f"width: 100%; height: {HEIGHT}; border: 1px solid #8886; border-radius: 6px; resize: vertical"
-    rights = 'sandbox="allow-same-origin"'  # no scripts; drawn in the notebook's own process, at once
+    rights = 'sandbox="allow-same-origin"'  # no scripts; the notebook's own process draws it at once
     return f'<iframe title="{escape(title)}" {rights} style="{style}" srcdoc="{escape(page)}"></iframe>'

@@ -1,4 +1,4 @@
-"""A release as a program holds it: a view of a run's folder, and questions to it."""
+"""Result of a release for programs: a view of the run's folder, which answers questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sim.report.write import read_object
 SYNTHETIC, WEIGHTED = "synthetic.npz", "weighted.npz"
 
 Question = Callable[[pd.DataFrame], Any]
-"""Takes rows with names and categories to a number, or a truth value, for each."""
+"""Maps a frame of rows to a number, or a truth value, for each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class ReleaseAnswer:
     """Answer to a question.
 
     Attributes:
-        value: mean of the question over the private rows, estimated.
-        error: standard deviation of `value`, the noise and the rows being a sample among it; None where it is
-            not known.
-        how: source of both.
+        value: estimated mean of the question over the private rows.
+        error: standard deviation of `value`, which includes the noise and the sampling of the rows; None if
+            it is not known.
+        how: source of `value` and `error`.
     """
 
     value: float
@@ -55,7 +55,7 @@ class ReleaseClassifier:
     """Classifier by the Gaussians of a release of moments.
 
     Attributes:
-        discriminant: the same over arrays of the schema's columns.
+        discriminant: the classifier over arrays of the schema's columns.
     """
 
     discriminant: Discriminant
@@ -64,18 +64,18 @@ class ReleaseClassifier:
         """The likeliest class of each row, by name.
 
         Raises:
-            DataError: rows that do not fit the schema.
+            DataError: rows do not fit the schema.
         """
         return self.predict_proba(rows).idxmax(axis=1).astype(str)
 
     def predict_proba(self, rows: Rows) -> pd.DataFrame:
-        """Probability of each class, a column each, with the released shares as the prior.
+        """Probability of each class for each row, one column a class; the released shares are the prior.
 
         Raises:
-            DataError: rows that do not fit the schema.
+            DataError: rows do not fit the schema.
         """
         schema = self.discriminant.features.schema
-        label = "" if schema.label is None else schema.label.name  # rows may have it; it is not looked at
+        label = "" if schema.label is None else schema.label.name  # ignored if the rows have it
         unlabelled = schema.model_copy(update={"label": None, "ignore": (*schema.ignore, label)})
         table = table_of(rows, unlabelled, "rows to classify", private=False)
         chances = np.exp(self.discriminant.log_posterior(table.values))
@@ -94,12 +94,12 @@ class Card(str):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReleaseResult:
-    """A release and what is known of it; everything is read from its folder when it is asked for.
+    """A release and its figures. Each is read from the release's folder at its first use.
 
     Attributes:
         folder: of the run, with the files of the release.
-        metrics: what was measured; docs/metrics.md says what each number means.
-        why: reason for the method, where it was chosen by its rule; else empty.
+        metrics: figures of the run; docs/metrics.md explains each figure.
+        why: reason for the method if `auto` chose it; else empty.
     """
 
     folder: Path
@@ -108,10 +108,10 @@ class ReleaseResult:
 
     @cached_property
     def released(self) -> Released:
-        """The noisy embeddings and what was made of them, as `consumer.releases` has them.
+        """The noisy embeddings and the data made from them, as values of `consumer.releases`.
 
         Raises:
-            DataError: the release is none of embeddings: `marginals` has counts.
+            DataError: the release has no embeddings, as a release of `marginals`, which has counts.
         """
         return load_release(self.folder)
 
@@ -124,33 +124,33 @@ class ReleaseResult:
     def rows(self) -> pd.DataFrame:
         """Synthetic rows: columns by name, categories and the label as categoricals.
 
-        Of Balog's methods without `rows`: points, of which `weights` has the weight of each.
+        Balog's methods without `rows` give weighted points instead; `weights` has the weight of each point.
         """
         return frame_of(self._table, self.schema)
 
     @property
     def weights(self) -> pd.Series[float] | None:
-        """Weights of `rows`, which may be negative; None where all count alike."""
-        if self._alike:
+        """Weights of `rows`, which may be negative; None if all rows have the same weight."""
+        if self._unweighted:
             return None
         weights = read_arrays(self.folder / WEIGHTED, "weighted points")["weight"]
         return pd.Series(np.asarray(weights, np.float64), name="weight")
 
     @property
     def card(self) -> Card:
-        """The data card: mechanism, epsilon, settings, and utility that read no row."""
+        """The data card: mechanism, epsilon, settings, and utility measured without reading a row."""
         return Card(self._card("md").read_text(encoding="utf-8"))
 
     @cached_property
     def schema(self) -> Schema:
-        """Schema of the rows, as the card has it."""
+        """Schema of the rows, from the card."""
         return validate(Schema, read_object(self._card("json"))["schema"], str(self.folder))
 
     @property
     def verdict(self) -> ReleaseVerdict | None:
-        """Grade, sentence and advice, by the card's answers; None where nothing was made."""
-        said = self.metrics.get("verdict")
-        return None if said is None else ReleaseVerdict(**said)
+        """Grade, sentence and advice, by the card's answers; None if no data were made."""
+        values = self.metrics.get("verdict")
+        return None if values is None else ReleaseVerdict(**values)
 
     @property
     def privacy(self) -> pd.DataFrame:
@@ -166,39 +166,39 @@ class ReleaseResult:
     def ask(
         self, question: str | Sequence[str] | Question, target: Target | None = None
     ) -> pd.DataFrame | ReleaseAnswer:
-        """Answer questions: `rel.ask("mean(age) by sex; share(ill = 'yes')")`, as docs/answers.md has them.
+        """Answer questions: `rel.ask("mean(age) by sex; share(ill = 'yes')")`; see docs/answers.md.
 
-        It is computed from the release, costs nothing, and may be repeated.
+        An answer costs no privacy, and may be repeated.
 
         Args:
             question: text, or texts, for a data frame with a row for each answer: estimate, 95 % interval and
-                its parts; at its end, texts that cannot be answered, and `method` says why. Or a function of
-                rows, `lambda rows: rows["age"] > 50`, for the estimate of its mean over the private rows.
-            target: what intervals are about: "rows", those held, or the "population" that they are drawn
-                from; None: the rows for count and sum, the population for all else.
+                its parts. Questions without an answer are its last rows, and `method` gives the reason. Or a
+                function of rows, `lambda rows: rows["age"] > 50`, for its mean over the private rows.
+            target: subject of the intervals: the owners' "rows", or the "population" from which the rows are
+                drawn; None: the rows for count and sum, the population for all else.
 
         Raises:
-            QuestionError: no text is understood, or all name what the schema does not have.
-            DataError: the release cannot be asked, or a function does not give one number for each row.
+            QuestionError: no question can be parsed, or every question names something not in the schema.
+            DataError: the release has no answers, or a function does not give one number for each row.
         """
         if not callable(question):
             answers, failures = self._asked.ask(question, target)
             if failures and not answers:
                 raise next(iter(failures.values()))
             why = [{"question": text, "method": f"not answered: {error}"} for text, error in failures.items()]
-            return pd.DataFrame([asdict(each) for each in answers] + why)
+            return pd.DataFrame([asdict(answer) for answer in answers] + why)
         if not (self.folder / WEIGHTED).exists():
             values = self._answers(question, self._table.values)
             return ReleaseAnswer(float(values.mean()), None, "mean over synthetic rows")
         released = self.released
-        found = expectation(released.release, released.on_rows(partial(self._answers, question)))
-        return ReleaseAnswer(found.value, found.error, "weighted points, with the noise of the release")
+        estimate = expectation(released.release, released.on_rows(partial(self._answers, question)))
+        return ReleaseAnswer(estimate.value, estimate.error, "weighted points, with the noise of the release")
 
     def classifier(self, shape: Shape = "quadratic") -> ReleaseClassifier:
-        """A classifier straight from the released moments: no rows are made, nothing is trained.
+        """Make a classifier from the released moments, without synthetic rows and without training.
 
         Args:
-            shape: `quadratic`, a covariance for each class, or `linear`, one for all.
+            shape: `quadratic`: a covariance for each class; `linear`: one covariance for all classes.
 
         Raises:
             ConfigError: the release is not of moments, or its schema has no label.
@@ -225,26 +225,26 @@ class ReleaseResult:
         return answers
 
     @property
-    def _alike(self) -> bool:
+    def _unweighted(self) -> bool:
         return (self.folder / SYNTHETIC).exists()
 
     @cached_property
     def _table(self) -> Table:
-        path = self.folder / (SYNTHETIC if self._alike else WEIGHTED)
+        path = self.folder / (SYNTHETIC if self._unweighted else WEIGHTED)
         if not path.exists():
-            raise _nothing(self.folder)
+            raise _no_data_error(self.folder)
         arrays = read_arrays(path, "synthetic")
         return table_from_arrays(arrays["x"], arrays.get("y"))
 
     def _card(self, ending: str) -> Path:
         cards = sorted(self.folder.glob(f"*.card.{ending}"))
         if not cards:
-            raise _nothing(self.folder)
+            raise _no_data_error(self.folder)
         return cards[0]
 
     @cached_property
     def report(self) -> str:
-        """The report as one HTML page that loads nothing; it is `report.html` of the folder."""
+        """The report: `report.html` of the folder, one HTML page that loads nothing."""
         return (self.folder / "report.html").read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -255,17 +255,17 @@ class ReleaseResult:
         return framed(self.report, f"report of {self.folder}")
 
 
-def _nothing(folder: Path) -> DataError:
+def _no_data_error(folder: Path) -> DataError:
     if (folder / RELEASE).exists():
-        return DataError(f"{folder} has the released numbers alone", f"Run: fedkme report {folder}")
+        return DataError(f"{folder} has only the released numbers", f"Run: fedkme report {folder}")
     return DataError(f"{folder} holds no data", "No release was made: `metrics` has status and reason.")
 
 
 def load_release_result(folder: Path) -> ReleaseResult:
-    """A release that was simulated, or made of data frames.
+    """Read the result of a release that was simulated, or made from data frames.
 
     Raises:
-        ConfigError: the folder is not that of a run.
+        ConfigError: the folder is not the folder of a run.
     """
     metrics = read_object(folder / "metrics.json")
     return ReleaseResult(folder, metrics, (metrics.get("plan") or {}).get("why", ""))

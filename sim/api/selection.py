@@ -1,4 +1,4 @@
-"""Selection of a caller's own rows, of which nothing is private."""
+"""Selection among a caller's own rows, without privacy."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sim.api.frames import SchemaLike, schema_of, table_of
 
 @dataclass(frozen=True, eq=False)
 class SelectionResult:
-    """Rows that stand for all rows, in two forms.
+    """Rows that represent all rows, in two forms.
 
     Attributes:
-        rows: p of the caller's rows, which count alike.
-        weighted: p rows, mostly others, which count by `weights`.
+        rows: p of the caller's rows, with equal weights.
+        weighted: p of the caller's rows, mostly other rows than `rows`, to be weighted by `weights`.
         weights: of `weighted`, with its index; they sum to 1.
-        mmd2: of `rows` to all rows; nan with `sample`, which cannot tell.
-        weighted_mmd2: of `weighted` with its weights to all rows; likewise.
+        mmd2: MMD^2 of `rows` to all rows; nan with `sample`, which does not read all rows.
+        weighted_mmd2: MMD^2 of `weighted` with `weights` to all rows; nan with `sample`.
         gamma: of the kernel exp(-gamma ||x - y||^2).
     """
 
@@ -45,22 +45,23 @@ def select(
     sweeps: int = SWEEPS,
     sample: int | None = None,
 ) -> SelectionResult:
-    """Choose p of your own rows that stand for all of them: `fk.select(frame, 200).rows`.
+    """Choose p of your own rows that represent all of them: `fk.select(frame, 200).rows`.
 
-    Greedy choice with exchanges, and a set with weights (fedkme/embeddings/selection.py). Nothing in it is
-    private: for rows of owners there is `summarize`.
+    Greedy choice with exchanges, and a set with weights (fedkme/embeddings/selection.py). The choice is not
+    private: for rows of several owners call `summarize`.
 
     Args:
         rows: a data frame, or an array (N, n) of numbers on one scale.
         p: rows to choose, 1 to N.
-        schema: of a data frame, which scales its columns; None: drafted from it.
+        schema: of a data frame; scales its columns. None: drafted from the frame.
         gamma: of the kernel; None: 1 / median squared distance.
-        sweeps: of exchanges, at most.
-        sample: rows that are drawn to choose by, and from a quarter of them; 32 p are near, in a hundredth of
-            the time where rows are many (lab/results/benchmarks.md). None: all.
+        sweeps: largest number of sweeps of exchanges.
+        sample: number of rows that are drawn as the target of the choice; candidates are a quarter of them.
+            With many rows, 32 p come near the full choice in a hundredth of the time
+            (lab/results/benchmarks.md). None: all rows.
 
     Raises:
-        FedkmeError: there are fewer rows, or they do not fit the schema; by number in docs/errors.md.
+        FedkmeError: there are fewer than p rows, or rows do not fit the schema; by number in docs/errors.md.
     """
     if isinstance(rows, pd.DataFrame):
         frame = rows
@@ -69,16 +70,17 @@ def select(
     else:
         encoded = np.asarray(rows)
         if encoded.ndim != 2 or encoded.dtype.kind not in "iufb":
-            raise DataError("rows are neither a data frame nor an array (N, n) of numbers", "Give one.")
+            raise DataError("rows are neither a data frame nor an array (N, n) of numbers", "Give either.")
         if not np.isfinite(encoded).all():
             raise DataError("rows have numbers that are not finite", "Fill the gaps, or give a data frame.")
         frame = pd.DataFrame(rows)
     width = median_gamma(encoded) if gamma is None else gamma
-    found = select_rows(encoded, p, width, sweeps, sample)
+    selection = select_rows(encoded, p, width, sweeps, sample)
 
     def part(selected: Selected) -> pd.DataFrame:
         return frame.iloc[selected.indices]
 
-    weighted = part(found.weighted)
-    weights = pd.Series(found.weighted.weights, weighted.index, name="weight")
-    return SelectionResult(part(found.alike), weighted, weights, found.alike.mmd2, found.weighted.mmd2, width)
+    weighted = part(selection.weighted)
+    weights = pd.Series(selection.weighted.weights, weighted.index, name="weight")
+    figures = (selection.alike.mmd2, selection.weighted.mmd2)
+    return SelectionResult(part(selection.alike), weighted, weights, *figures, width)

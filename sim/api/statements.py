@@ -11,7 +11,7 @@ COLUMNS = ("protected", "observer", "accountant", "unit", "epsilon", "delta", "r
 
 
 def frame_of_statements(entries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One line a statement, as metrics.json has them; epsilon is inf where no bound is proven."""
+    """Frame with a line for each privacy statement of metrics.json; epsilon is inf if no bound is proven."""
     lines = [
         (
             entry["protected"],

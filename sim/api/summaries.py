@@ -1,4 +1,4 @@
-"""A summary as a program holds it: a view of a run's folder."""
+"""Result of a summary for programs: a view of the run's folder."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SummaryResult:
-    """A summary and what is known of it; everything is read from its folder when it is asked for.
+    """A summary and its figures. Each is read from the run's folder at its first use.
 
     Attributes:
         folder: of the run, with its ledgers and report.html.
         received: the consumer's folder, which has the rows.
         schema: of the rows.
-        metrics: what was measured; docs/metrics.md says what each number means.
+        metrics: figures of the run; docs/metrics.md explains each figure.
     """
 
     folder: Path
@@ -52,7 +52,7 @@ class SummaryResult:
 
     @property
     def weighted(self) -> pd.DataFrame:
-        """Rows with weights, at most p; `weights` has the weight of each."""
+        """Rows with weights, at most p; `weights` has the weight of each row."""
         return frame_of(self._table(WEIGHTED), self.schema)
 
     @property
@@ -62,14 +62,14 @@ class SummaryResult:
 
     @property
     def repeats(self) -> pd.DataFrame:
-        """P rows of which some are there more than once, for programs that take no weights."""
+        """Rows, p with repetitions, for programs that take no weights."""
         return frame_of(self._table(REPEATS), self.schema)
 
     @property
     def verdict(self) -> SummaryVerdict | None:
-        """Grade, sentence and advice; None where there are no rows, or none were judged."""
-        said = self.metrics.get("verdict")
-        return None if said is None else SummaryVerdict(**said)
+        """Grade, sentence and advice; None if there are no rows, or the rows were not judged."""
+        values = self.metrics.get("verdict")
+        return None if values is None else SummaryVerdict(**values)
 
     @property
     def privacy(self) -> pd.DataFrame:
@@ -77,9 +77,9 @@ class SummaryResult:
         return frame_of_statements(self.metrics.get("privacy", ()))
 
     def compare(self) -> pd.DataFrame:
-        """Forms of the summary, and baselines where there are any, one a line.
+        """Figures of the summary's forms and of any baselines, one a line.
 
-        `fresh_rows` is what p fresh rows of D_v's own law would have on average.
+        The line `fresh_rows` has the average MMD^2 of p fresh rows of D_v's own law.
         """
         m = self.metrics
         columns = {
@@ -97,10 +97,10 @@ class SummaryResult:
         return frame.reindex(order).rename_axis("rows")
 
     def plot_access(self, ax: Axes | None = None) -> Axes:
-        """Bars of the rows of each owner that the curator or the consumer saw.
+        """Draw the number of each owner's rows that the curator or the consumer saw, as bars.
 
         Raises:
-            DataError: the run does not know, as a consumer is not told whose rows came.
+            DataError: the numbers are not known here: a consumer is not told whose rows came.
         """
         from matplotlib import pyplot
 
@@ -119,7 +119,7 @@ class SummaryResult:
 
     @cached_property
     def report(self) -> str:
-        """The report as one HTML page that loads nothing; it is `report.html` of the folder."""
+        """The report: `report.html` of the folder, one HTML page that loads nothing."""
         return (self.folder / "report.html").read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -132,7 +132,8 @@ class SummaryResult:
         path = self.received / name
         if not path.exists():
             raise DataError(
-                f"there is no {path}", "No row came, or none were judged: `metrics` has status and reason."
+                f"there is no {path}",
+                "No rows came, or the rows were not judged: see status and reason in `metrics`.",
             )
         return read_arrays(path, "consumer")
 
@@ -148,19 +149,20 @@ class SummaryResult:
         return {} if expected is None else {"fresh_rows": expected}
 
     def _accuracies(self) -> dict[str, dict[str, float]]:
-        found = {"summary": self.metrics.get("downstream", {})} | self.metrics.get("downstream_baselines", {})
-        models = dict.fromkeys(model for accuracies in found.values() for model in accuracies)
+        own, others = self.metrics.get("downstream", {}), self.metrics.get("downstream_baselines", {})
+        by_name = {"summary": own} | others
+        models = dict.fromkeys(model for scores in by_name.values() for model in scores)
         return {
-            f"accuracy_{model}": {name: each[model] for name, each in found.items() if model in each}
+            f"accuracy_{model}": {name: scores[model] for name, scores in by_name.items() if model in scores}
             for model in models
         }
 
 
 def load_summary(folder: Path) -> SummaryResult:
-    """A summary that was simulated, or made of data frames.
+    """Read the result of a summary that was simulated, or made from data frames.
 
     Raises:
-        ConfigError: the folder is not that of a run, or of one from before schemas were kept.
+        ConfigError: the folder is not the folder of a run, or is too old to have a schema.
         DataError: a file cannot be read.
     """
     metrics, schema = read_object(folder / "metrics.json"), load_schema(folder / SCHEMA)

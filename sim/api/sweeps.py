@@ -1,4 +1,4 @@
-"""A sweep as a program holds it: its table, and the page with its curves."""
+"""Result of a sweep for programs: its table, and the page with its curves."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sim.sweep.table import FILE
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SweepTable:
-    """A sweep and its numbers.
+    """A sweep and its figures.
 
     Attributes:
-        folder: with the table and the page.
-        keys: of the runs of this call's grid, in its order; None: all that the folder has.
+        folder: of the table and the page.
+        keys: of the runs of this call's grid, in its order; None: all runs of the folder's table.
     """
 
     folder: Path
@@ -27,7 +27,7 @@ class SweepTable:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """One line a run: `set.KEY` for each axis, and what docs/sweeps.md names; failures have a `code`."""
+        """One line a run: `set.KEY` for each axis, the columns of docs/sweeps.md; failures have a `code`."""
         frame = pd.read_parquet(self.folder / FILE)
         if self.keys is None:
             return frame
@@ -35,13 +35,13 @@ class SweepTable:
 
     @property
     def failures(self) -> pd.DataFrame:
-        """Runs that failed; `cause` says why."""
+        """Runs that failed; `cause` gives the reason."""
         rows = self.rows
         return rows[rows["code"] != 0]
 
     @cached_property
     def report(self) -> str:
-        """The page as one HTML document that loads nothing; it is `sweep.html` of the folder."""
+        """The page: `sweep.html` of the folder, one HTML document that loads nothing."""
         return (self.folder / PAGE).read_text(encoding="utf-8")
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of the Python API; each runs wherever it is called from: a notebook, a thread, a script."""
+"""The verbs of the Python API; each works in a notebook, a thread and a script."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ARGUMENTS = {
     "release.delta": "delta",
     "release.rows": "rows",
 }
-"""Arguments of calls by the keys of a scenario that they give."""
+"""Argument of a call for each scenario key that it sets."""
 
 
 def summarize(
@@ -63,20 +63,20 @@ def summarize(
     """Choose rows of owners that together look like a validation set; every party runs in this process.
 
     Args:
-        owners: rows of each owner by its name, a-z, 0-9 and '-', data frames or files; or one of these with
-            a `site_column`.
+        owners: rows of each owner by name (a-z, 0-9 and '-'), as data frames or files; or a single frame or
+            file with a `site_column`.
         validation: D_v.
         rows: p, rows of the summary.
-        epsilon: what a row of D_v, or an owner's towards other owners, may cost.
+        epsilon: privacy budget of a row of D_v, and of an owner's row towards other owners.
         delta: of that epsilon.
         schema: public columns of all rows.
-        site_column: column of one table that tells whose each row is; each of its values is an owner.
+        site_column: column of a single table that names the owner of each row.
         test: held-back rows that judge the summary.
-        public: rows that everybody has, D_init.
+        public: rows that every party has, D_init.
         seed: makes the call a simulation, which repeats and whose noise protects nobody; None: noise comes
             from the operating system.
-        baselines: ways to choose rows without privacy, for comparison; in a simulation alone, where None is
-            all of them.
+        baselines: ways to choose rows without privacy, for comparison; only with a seed, and then None means
+            all baselines.
         out: folder of the run, new or empty; default the next free runs/frames-N.
         progress: whether to show a bar.
         **settings: any other key of a scenario (docs/python.md), a table as a dict: `kernel={"gamma": 2.0}`.
@@ -111,7 +111,7 @@ def simulate(
     """Simulate a summary of a shipped scenario or a TOML file: `fk.simulate("digits", p=100)`.
 
     Args:
-        scenario: its name, or a file.
+        scenario: name of a shipped scenario, or a file.
         seed: of everything random.
         engine: `inprocess`, `processes` for real parties over mutual TLS, or `ray` for owners in actors of a
             cluster; the same bits.
@@ -149,17 +149,18 @@ def release(
     """Make synthetic data with the statistics of all owners' rows; every party runs in this process.
 
     Args:
-        owners: rows of each owner by its name, a-z, 0-9 and '-', data frames or files; or one of these with
-            a `site_column`.
-        method: one of docs/releases.md; `auto` chooses by public facts, and the result says why.
-        task: what `auto` chooses for: `rows`, or questions to a `kernel`'s embedding.
+        owners: rows of each owner by name (a-z, 0-9 and '-'), as data frames or files; or a single frame or
+            file with a `site_column`.
+        method: a method of docs/releases.md; `auto` chooses by public facts, and `why` of the result gives
+            the reason.
+        task: use that `auto` chooses for: `rows`, or questions to a `kernel`'s embedding.
         epsilon: of the whole release, for any one row.
         delta: of that epsilon.
         schema: public columns of all rows.
-        site_column: column of one table that tells whose each row is; each of its values is an owner.
-        rows: synthetic rows; default by the method.
-        test: held-back rows that judge it, in a simulation.
-        public: rows that everybody has.
+        site_column: column of a single table that names the owner of each row.
+        rows: number of synthetic rows; default by the method.
+        test: held-back rows that judge the release, in a simulation.
+        public: rows that every party has.
         seed: makes the call a simulation, as in `summarize`.
         out: folder of the run, new or empty; default the next free runs/METHOD-frames-N.
         progress: whether to show a bar.
@@ -178,8 +179,8 @@ def release(
         write, changes = _frames(seed), assignments_of(settings)
         plan = plan_for(write | {"release": given}, changes, parties, task) if method == AUTO else None
         given["kind"] = method if plan is None else plan.method
-        found = release_of(write | {"release": given}, changes, "fedkme.release")
-        directory, metrics = simulate_release(found, _folder(out), shown, parties, plan)
+        chosen = release_of(write | {"release": given}, changes, "fedkme.release")
+        directory, metrics = simulate_release(chosen, _folder(out), shown, parties, plan)
         _say_incomplete(metrics, shown)
         return load_release_result(directory)
 
@@ -196,27 +197,29 @@ def sweep(
 ) -> SweepTable:
     """Simulate a scenario once for each combination: `fk.sweep("digits", {"p": [50, 100]}, seeds=range(3))`.
 
-    Called again it runs what the folder's table lacks.
+    Another call with the same folder runs only the runs that the folder's table lacks.
 
     Args:
-        scenario: its name, or a file.
-        grid: values of each axis, any key of a scenario.
-        seeds: with which every combination is run.
+        scenario: name of a shipped scenario, or a file.
+        grid: values of each axis; an axis is any key of a scenario.
+        seeds: every combination runs once with each seed.
         jobs: runs at a time, each in a process of one thread; or `ray`, `ray://HOST:PORT`, `slurm`.
         out: folder of the table and the page.
         progress: whether to show a bar.
         **settings: keys of the scenario for all runs.
 
     Raises:
-        FedkmeError: a key or value is wrong, before anything is run. A run that fails is a row.
+        FedkmeError: a key or value is wrong; raised before any run. A run that fails is a row of the table.
     """
     with following("sweep", progress) as shown, _in_words_of_calls():
         if not isinstance(grid, Mapping):
             raise ConfigError("the grid is no dict", 'Give the values of each key: {"p": [50, 100]}.')
         for key, values in grid.items():
             if isinstance(values, str) or not isinstance(values, Iterable):
-                raise ConfigError(f"{key!r} has no list of values", f'Give one: {{"{key}": [{values!r}]}}.')
-        asked = SweepSettings(
+                raise ConfigError(
+                    f"{key!r} has no list of values", f'Give a list: {{"{key}": [{values!r}]}}.'
+                )
+        chosen = SweepSettings(
             scenario=str(scenario),
             out=Path(out),
             grid={key: tuple(values) for key, values in grid.items()},
@@ -224,20 +227,20 @@ def sweep(
             assignments=tuple(assignments_of(settings)),
             jobs=jobs,
         )
-        result = run_sweep(asked, shown.hear)
+        result = run_sweep(chosen, shown.hear)
         if result.failures:
             shown.warn(f"{len(result.failures)} of {len(result.rows)} runs failed; `failures` has them")
-        return SweepTable(asked.out, tuple(row["key"] for row in result.rows))
+        return SweepTable(chosen.out, tuple(row["key"] for row in result.rows))
 
 
 def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
-    """Open what an earlier call, or the command line, left in a folder.
+    """Open the result of an earlier call, or of a command, in a folder.
 
     Raises:
-        ConfigError: it is not the folder of a run or a sweep.
+        ConfigError: the folder is not the folder of a run or a sweep.
     """
     if not isinstance(folder, str | Path):
-        raise ConfigError(f"{folder!r} is no folder", "Give the path of a run's.")
+        raise ConfigError(f"{folder!r} is no folder", "Give the path of a run's folder.")
     place = Path(folder)
     if (place / FILE).exists():
         return SweepTable(place)
@@ -251,7 +254,7 @@ def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
 
 @contextmanager
 def _in_words_of_calls() -> Iterator[None]:
-    """Errors about keys of a scenario that an argument gives name the argument."""
+    """Rename scenario keys in errors to the arguments that set them."""
     try:
         yield
     except ConfigError as error:
@@ -262,7 +265,7 @@ def _in_words_of_calls() -> Iterator[None]:
 def _tables(
     owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: SchemaLike | None
 ) -> tuple[Schema, dict[str, Table]]:
-    """The schema and owners' rows; what are no owners at all is said before a schema is asked for."""
+    """The schema and owners' rows; refuses missing owners before a missing schema."""
     if site_column is None and not isinstance(owners, Mapping):
         raise ConfigError("there are no owners", NO_OWNERS)
     domain = schema_of(schema)
@@ -270,26 +273,26 @@ def _tables(
 
 
 def _frames(seed: int | None) -> dict[str, Any]:
-    """Settings of any run of a caller's rows."""
+    """Settings of every run on a caller's rows."""
     noise = "secure" if seed is None else "seeded"
     return {"scenario": {"kind": "frames"}, "engine": "inprocess", "noise": noise, "seed": seed or 0}
 
 
-def _baselines(asked: Sequence[Baseline] | None, seed: int | None) -> list[Baseline]:
+def _baselines(names: Sequence[Baseline] | None, seed: int | None) -> list[Baseline]:
     """Names of the baselines.
 
     Raises:
-        ConfigError: there are some, of rows that are not simulated.
+        ConfigError: baselines are asked for without a seed: the rows may be real.
     """
-    if seed is None and asked:
+    if seed is None and names:
         raise ConfigError(
             "baselines look at owners' rows without any noise", "Give seed= to say that this is a simulation."
         )
-    if isinstance(asked, str):
-        raise ConfigError("baselines is a list: ['" + asked + "']", "Put the name into one.")
-    if asked is None and seed is not None:
+    if isinstance(names, str):
+        raise ConfigError("baselines is a list: ['" + names + "']", "Put the name into a list.")
+    if names is None and seed is not None:
         return list(SimulationSettings.model_fields["baselines"].default)
-    return list(asked or ())
+    return list(names or ())
 
 
 def _scenario(

@@ -1,6 +1,6 @@
-"""The driver's way to owners in actors: what is asked at the same time goes in one call a shard.
+"""The driver's connections to owners in actors: directives of the same time go in one call a shard.
 
-An actor is reached by a function, so that tests can put any failure between. It knows no Ray.
+A function reaches the actor, so that tests can inject any failure. This module knows no Ray.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ RETRY_S = 0.1
 
 
 class UnknownOutcomeError(Exception):
-    """A call broke off: the actor may have carried it out or not, and may answer again."""
+    """A call broke off: it is unknown if the actor carried it out; the actor may answer again."""
 
 
 class ActorLostError(Exception):
-    """The actor is gone for good, with everything that it had."""
+    """The actor is gone for good, with all its state."""
 
 
 Call = Callable[[Sequence[Addressed]], Awaitable[Sequence[Answer | None]]]
 """One call of an actor.
 
 Raises:
-    UnknownOutcomeError: it broke off.
-    ActorLostError: there is no actor any more.
+    UnknownOutcomeError: the call broke off.
+    ActorLostError: the actor is gone.
 """
 
 
 class ShardConnection:
-    """The way to the owners of one shard: collects what they are asked until the loop turns, and sends it."""
+    """Connection to the owners of one shard: collects directives until the loop turns, then sends them."""
 
     def __init__(self, title: str, call: Call, progress_s: float) -> None:
-        """Begin with nothing asked.
+        """Create a connection without directives.
 
         Args:
             title: of the shard, for people.
-            call: reaches its actor.
+            call: reaches the shard's actor.
             progress_s: time that one answer of an owner may take, and that an actor may be out of reach.
         """
         self.title = title
@@ -57,7 +57,7 @@ class ShardConnection:
         """Ask an owner.
 
         Raises:
-            OwnerLostError: its actor is lost, or did not answer in time.
+            OwnerLostError: the owner's actor is lost, or did not answer in time.
         """
         future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self._add((name, directive), future)
@@ -69,12 +69,12 @@ class ShardConnection:
             raise OwnerLostError(f"{where}: {error}", remedy) from None
 
     def tell(self, name: str, directive: Directive) -> None:
-        """Say what needs no answer; owners of a lost actor miss it."""
+        """Send a directive that needs no answer; an owner of a lost actor misses it."""
         self._add((name, directive), None)
 
     async def settle(self) -> None:
-        """Wait for everything that was said."""
-        await asyncio.sleep(0)  # what was said last is sent
+        """Wait until every directive is delivered."""
+        await asyncio.sleep(0)  # lets the last directives be sent
         await asyncio.gather(*self._under_way)
 
     def _add(self, addressed: Addressed, future: asyncio.Future[Answer | None] | None) -> None:
@@ -91,7 +91,7 @@ class ShardConnection:
     async def _exchange(
         self, batch: Sequence[tuple[Addressed, asyncio.Future[Answer | None] | None]]
     ) -> None:
-        """Send a batch and hand the answers out; whatever goes wrong is everybody's answer."""
+        """Send a batch and hand the answers out; a failure goes to every caller of the batch."""
         waiting = [future for _, future in batch]
         try:
             answers = await self._answers([addressed for addressed, _ in batch])
@@ -107,10 +107,10 @@ class ShardConnection:
                 future.set_result(answer)
 
     async def _answers(self, batch: Sequence[Addressed]) -> Sequence[Answer | None]:
-        """Send a batch until its answers come: owners answer one that they answered with the same values.
+        """Send a batch until its answers come. Owners answer a repeated directive with the same values.
 
         Raises:
-            ActorLostError: they do not come.
+            ActorLostError: no answers come.
         """
         if self.lost:
             raise ActorLostError(self.lost)
@@ -129,12 +129,12 @@ class ShardConnection:
 
 
 class ActorConnection:
-    """The `Connection` to an owner in an actor."""
+    """`Connection` to an owner in an actor."""
 
     at_once = False
 
     def __init__(self, name: str, rows: int, shard: ShardConnection) -> None:
-        """Take the way to the owner's shard, and how many rows a run may have of the owner."""
+        """Take the connection to the owner's shard, and the number of rows that a run may have."""
         self.name = name
         self.rows = rows
         self._shard = shard
@@ -145,13 +145,13 @@ class ActorConnection:
         return not self._shard.lost
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Ask the owner; `traffic` stays as it is: Ray's messages are none of the protocol."""
+        """Ask the owner; `traffic` does not change: Ray's messages are not messages of the protocol."""
         answer = await self._shard.ask(self.name, directive)
         return within_limits(self.name, directive, answer, limits)
 
     async def tell(self, directive: Directive) -> None:
-        """Say what needs no answer; an owner whose actor is lost misses it."""
+        """Send a directive that needs no answer; an owner whose actor is lost misses it."""
         self._shard.tell(self.name, directive)
 
     def cut(self) -> None:
-        """Do nothing: the owner's actor has others, who go on."""
+        """Do nothing: the owner's actor has other owners, who go on."""

@@ -1,6 +1,6 @@
 """The engine `ray`: the curator and the consumer in this process, owners in actors of a cluster.
 
-What an actor has and answers is in `shard`, how it is asked in `connections`; here are the actors themselves.
+`shard` has the state and answers of an actor, `connections` the calls; this module starts the actors.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class OwnerActor:
     """An actor with its owners.
 
     Attributes:
-        title: says which owners they are; the actor's name on Ray's dashboard and in its logs.
-        handle: Ray's.
+        title: names the first and last owner; it is the actor's name on Ray's dashboard and in its logs.
+        handle: Ray's handle of the actor.
         plan: of the shard.
     """
 
@@ -55,16 +55,16 @@ class OwnerActor:
         return answers
 
     async def stores(self, ray: Any) -> Sequence[KeptStore]:
-        """Read the stores of its owners; none of a lost actor."""
-        kept: Sequence[KeptStore] = ()
+        """Read the stores of the actor's owners; empty for a lost actor."""
+        stores: Sequence[KeptStore] = ()
         with contextlib.suppress(UnknownOutcomeError, ActorLostError), _losses(ray, self.title):
-            kept = await self.handle.stores.remote()
-        return kept
+            stores = await self.handle.stores.remote()
+        return stores
 
 
 @contextlib.contextmanager
 def _losses(ray: Any, title: str) -> Iterator[None]:
-    """Tell what Ray says of an actor that does not answer: it may yet, or it is gone."""
+    """Translate Ray's errors about an actor: it may answer again, or it is gone."""
     try:
         yield
     except ray.exceptions.ActorUnavailableError:
@@ -78,10 +78,10 @@ class ActorMarket(SimulatedMarket):
     """Parties whose owners are in actors.
 
     Attributes:
-        ray: the module, connected.
-        actors: all that there were.
-        shards: the way to each, likewise.
-        note: is told whose ledgers are gone.
+        ray: the module, connected to a cluster.
+        actors: all actors that were started.
+        shards: the connection to each actor, in the same order.
+        note: gets a line on lost ledgers.
     """
 
     ray: Any
@@ -92,15 +92,19 @@ class ActorMarket(SimulatedMarket):
     @override
     async def collect_stores(self) -> Mapping[str, Store]:
         await asyncio.gather(*(shard.settle() for shard in self.shards))
-        found = await asyncio.gather(*(actor.stores(self.ray) for actor in self.actors))
-        stores: dict[str, Store] = {kept.name: kept.restored() for each in found for kept in each}
+        by_actor = await asyncio.gather(*(actor.stores(self.ray) for actor in self.actors))
+        stores: dict[str, Store] = {
+            content.name: content.restored() for contents in by_actor for content in contents
+        }
         if gone := len(self.owners) - len(stores):
-            self.note(f"the ledgers of {gone} owners are gone with their actors; the curator's has its side")
+            self.note(
+                f"the ledgers of {gone} owners are gone with their actors; the curator's ledger is whole"
+            )
         return {**stores, CURATOR: self.curator, CONSUMER: self.consumer}
 
 
 def shards_of(names: Sequence[str], owners_per_actor: int) -> list[tuple[str, ...]]:
-    """Cut names into even parts in order, each of so many owners at least where there are as many."""
+    """Cut names into even parts, in order, each of at least `owners_per_actor` if there are as many."""
     count = max(1, len(names) // owners_per_actor)
     return [tuple(map(str, part)) for part in np.array_split(np.array(names, dtype=object), count)]
 
@@ -109,19 +113,19 @@ def shards_of(names: Sequence[str], owners_per_actor: int) -> list[tuple[str, ..
 async def owners_in_actors(
     scenario: Scenario, rows: RowsRecipe, settings: LaunchSettings, note: Note = lambda line: None
 ) -> AsyncIterator[ActorMarket]:
-    """Open the owners of a scenario in actors, which end with this.
+    """Open the owners of a scenario in actors, which end with this context.
 
     Args:
-        scenario: its owners are named, and their rows not touched.
-        rows: makes them, in the actors.
+        scenario: gives the owners' names; their rows are not read here.
+        rows: makes the owners' rows in the actors.
         settings: of the run.
-        note: is told what goes on.
+        note: gets lines on the progress.
 
     Yields:
-        the parties.
+        The parties.
 
     Raises:
-        FedkmeError: there is no cluster, or rows cannot be made; in the words of the actor.
+        FedkmeError: there is no cluster, or rows cannot be made; with the actor's message.
     """
     cluster: ClusterSettings = settings.cluster
     with connected(cluster.address) as ray:
@@ -163,7 +167,7 @@ async def owners_in_actors(
 
 def _start(ray: Any, plans: Sequence[ShardPlan], name: str) -> list[OwnerActor]:
     """Start an actor for each shard, on every node of the cluster in turn."""
-    made = ray.remote(max_restarts=0, max_task_retries=0, num_cpus=0)(OwnerShard)
+    actor_class = ray.remote(max_restarts=0, max_task_retries=0, num_cpus=0)(OwnerShard)
     nodes = itertools.cycle(
         [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")] or [None]
     )
@@ -173,16 +177,16 @@ def _start(ray: Any, plans: Sequence[ShardPlan], name: str) -> list[OwnerActor]:
         place = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         where = "DEFAULT" if node is None else place(node, soft=False)
         actors.append(
-            OwnerActor(title, made.options(name=title, scheduling_strategy=where).remote(plan), plan)
+            OwnerActor(title, actor_class.options(name=title, scheduling_strategy=where).remote(plan), plan)
         )
     return actors
 
 
 async def _opened(ray: Any, actor: OwnerActor) -> Mapping[str, int]:
-    """Sizes of an actor's owners, once it has their rows.
+    """Open an actor's owners and wait for their rows; returns the number of rows of each owner.
 
     Raises:
-        FedkmeError: it cannot.
+        FedkmeError: the rows cannot be made.
     """
     try:
         with _losses(ray, actor.title):

@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster, for as long as it is needed."""
+"""Connection to a Ray cluster."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def connected(address: str | None = None) -> Iterator[Any]:
     """Connect to a cluster while inside; usage statistics are not sent unless the environment says so.
 
     Args:
-        address: HOST:PORT, or ray://HOST:PORT; None: that of RAY_ADDRESS or of this machine, else a cluster
-            that is started here and ends with this.
+        address: HOST:PORT, or ray://HOST:PORT; None: the cluster of RAY_ADDRESS or of this machine, else a
+            cluster that is started here and ends with this context.
 
     Yields:
-        the module `ray`, connected.
+        The module `ray`, connected.
 
     Raises:
         MissingDependencyError: Ray is not installed.

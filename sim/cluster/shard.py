@@ -1,4 +1,4 @@
-"""Owners of one actor, who are asked as the engine `inprocess` asks them. It knows no Ray."""
+"""Owners of one actor; they answer as in the engine `inprocess`. This module knows no Ray."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from sim.engines.owners import open_owners
 from sim.scenarios import ScenarioConfig, build_scenario
 
 RowsRecipe = Callable[[Sequence[str]], Mapping[str, Table]]
-"""Way to make the rows of owners where they are needed; a function of a module, or a `partial` of one."""
+"""Makes the rows of owners by their names, in the actor. It is a module's function, or a `partial` of such a
+function, so that it can travel."""
 Addressed = tuple[str, Directive]
-"""Name of an owner, and what it is asked."""
+"""Name of an owner, and a directive for it."""
 
 
 def rows_of_scenario(config: ScenarioConfig, seed: int, names: Sequence[str]) -> Mapping[str, Table]:
-    """Rows of owners of a scenario, read from its files on this machine.
+    """Read the rows of some owners of a scenario from its files on this machine.
 
     Raises:
         FedkmeError: see `build_scenario`.
@@ -41,11 +42,11 @@ class ShardPlan:
     """Plan of a shard, which travels to its actor: everything but rows.
 
     Attributes:
-        names: of its owners, sorted.
-        rows: makes their rows.
+        names: of the shard's owners, sorted.
+        rows: makes the owners' rows.
         schema: of the rows.
-        seed: of owners' private randomness; None: it comes from the operating system.
-        policies: by owner, `all` for those that are not named.
+        seed: of owners' private randomness; None: randomness comes from the operating system.
+        policies: by owner; `all` for owners that are not named.
         version: of the package in the driver.
     """
 
@@ -62,9 +63,9 @@ class KeptStore:
     """Content of an owner's store once its runs are over, which travels from an actor to the driver.
 
     Attributes:
-        name: the owner's.
-        lines: of its ledger.
-        facts: by key, heads and notes among them.
+        name: of the owner.
+        lines: of the owner's ledger.
+        facts: of the store by key, with heads and notes.
     """
 
     name: str
@@ -75,10 +76,10 @@ class KeptStore:
     def of(cls, name: str, store: Store) -> KeptStore:
         """Read a store."""
         facts = {key: store.get(key) or b"" for key in store.keys("")}
-        return cls(name, tuple(kept.line for kept in store.ledger()), facts)
+        return cls(name, tuple(entry.line for entry in store.ledger()), facts)
 
     def restored(self) -> MemoryStore:
-        """Make a store of it."""
+        """Make a store with this content."""
         store = MemoryStore(self.name)
         store.extend_ledger(self.lines)
         for key, value in self.facts.items():
@@ -90,7 +91,7 @@ class OwnerShard:
     """Owners of one actor."""
 
     def __init__(self, plan: ShardPlan) -> None:
-        """Begin without rows: `open` makes them, and can say what is wrong with them."""
+        """Create a shard without rows: `open` makes them, and can report an error."""
         self._plan = plan
         self._owners: Mapping[str, OwnerParty] = {}
         self._runs: Mapping[str, RunManager] = {}
@@ -99,7 +100,7 @@ class OwnerShard:
         """Make the rows and open every owner.
 
         Returns:
-            Rows that a run may have of each, by name; or why there are none.
+            Number of rows that a run may have of each owner, by name; or a refusal with the reason.
         """
         plan = self._plan
         try:
@@ -114,7 +115,7 @@ class OwnerShard:
         return {name: runs.rows for name, runs in self._runs.items()}
 
     def answer(self, batch: Sequence[Addressed]) -> list[Answer | None]:
-        """Answer directives in turn; one that comes again gets its answer again, and costs nothing."""
+        """Answer directives in turn; a repeated directive gets the same answer at no cost."""
         return [self._runs[name].answer(directive) for name, directive in batch]
 
     def stores(self) -> list[KeptStore]:

@@ -1,1 +1,1 @@
-"""Engines: the same parties in one process or as many."""
+"""Engines: ways to run the parties, in one process or in a process each."""

@@ -1,4 +1,4 @@
-"""Party processes under a launcher: started, listened to, never left behind."""
+"""Party processes under a launcher, which starts them, reads their events and always ends them."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ class Child:
     ) -> Child:
         """Start `python -m COMMAND --supervised`, with a file for its standard error.
 
-        `hear` gets each event that it reports. A template is forked; without one, an interpreter starts.
+        `hear` gets each event of the process. The process is a fork of `template`, or a new interpreter
+        without a template.
         """
         if template is not None:
             return Child(party, await template.fork(party, [*command, "--supervised"], errors), hear)
         with errors.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-P",  # an owner.py in the working folder is not executed in place of ours
+                "-P",  # an owner.py in the working folder is not run in place of ours
                 "-m",
                 *command,
                 "--supervised",
@@ -65,21 +66,21 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Number of its process."""
+        """Number of the party's process."""
         return self._process.pid
 
     def tell(self, line: str) -> None:
-        """Say one line to it; a party that is gone does not hear."""
+        """Write a line to the party's input; a party that has ended does not get it."""
         if self._process.stdin is not None and self._process.returncode is None:
             with contextlib.suppress(ConnectionError):
                 self._process.stdin.write(line.encode() + b"\n")
 
     async def ended(self) -> int:
-        """Exit status, once everything that it said was heard."""
+        """Exit status, once every event of the party was read."""
         return await asyncio.shield(self._exit)
 
     async def stop(self) -> None:
-        """Close its input, which tells it to stop; kill it if it does not."""
+        """Close the party's input, which tells it to stop; kill it after GRACE_S."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -106,11 +107,11 @@ class Child:
     def _failure(self, event: Event) -> FedkmeError:
         cause: str = event["cause"]
         named = cause if cause.startswith(self.party) else f"{self.party}: {cause}"
-        known = error_of(event["code"], named, event["remedy"])
-        return known or PartyFailedError(named, event["remedy"])
+        error = error_of(event["code"], named, event["remedy"])
+        return error or PartyFailedError(named, event["remedy"])
 
     def died(self, status: int, errors: Path) -> FedkmeError:
-        """Error to raise for a party that ended with `status`."""
+        """Make the error for a party that ended with `status`."""
         if self.failure is not None:
             return self.failure
         lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -119,7 +120,7 @@ class Child:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """Parse a line; None for a library's print, which no party wrote."""
+    """Parse a line of events; None for other output, such as a library's print."""
     try:
         event = json.loads(line)
     except ValueError:

@@ -1,7 +1,7 @@
 """The `inprocess` engine: every party in this process, under one debugger.
 
-Owners are what they are on their hosts, with policy, gate, journal and ledger; a loopback reaches them. The
-curator's lifecycle of a run and the consumer's part are those of their processes, on values.
+Owners have the policy, gate, journal and ledger that they have on their hosts; a loopback reaches them. The
+curator's lifecycle of a run and the consumer's part are the code of their processes, on values.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ if TYPE_CHECKING:
     from curator.metrics import CuratorMetrics  # needs a package that is not in every installation
 
 Hear = Callable[..., None]
-"""Hears what the curator reports: an event and its fields, as a launcher of processes does."""
+"""Takes the curator's events: a name and its fields, as a launcher of processes gets them."""
 
 
 def silent(event: str, **fields: Any) -> None:
-    """Hear nothing."""
+    """Ignore an event."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SimulatedMarket:
-    """Parties of a simulation whose curator and consumer are in this process, wherever its owners are.
+    """Parties of a simulation whose curator and consumer are in this process; owners may be elsewhere.
 
     Attributes:
         schema: of the rows.
         seeds: the public seed set.
         seed: of everything random; None: noise comes from the operating system.
-        owners: their names.
-        members: the ways to them.
-        noise_for: everybody's private randomness, by party.
+        owners: names of the owners.
+        members: connections to the owners.
+        noise_for: private randomness of each party, by its name.
         curator: the curator's store, with its ledger.
-        consumer: the consumer's.
-        metrics: figures of the curator, where somebody reads them.
-        journaled: whether runs outlive the curator's process: see `go_on_in_process`.
+        consumer: the consumer's store, with its ledger.
+        metrics: figures of the curator; None if nobody reads them.
+        journaled: true if runs outlive the curator's process: see `go_on_in_process`.
     """
 
     schema: Schema
@@ -86,7 +86,7 @@ class SimulatedMarket:
     journaled: bool = False
 
     async def collect_stores(self) -> Mapping[str, Store]:
-        """Every party's store by its name, as far as it can be had."""
+        """Collect the parties' stores by name; a lost party has none."""
         return {CURATOR: self.curator, CONSUMER: self.consumer}
 
 
@@ -96,7 +96,7 @@ class InProcessMarket(SimulatedMarket):
 
     Attributes:
         owners: by name.
-        runs: what answers for each of them.
+        runs: the manager that answers for each owner, by name.
     """
 
     owners: Mapping[str, OwnerParty]
@@ -128,9 +128,9 @@ def open_market(
         tables: owners' rows by name.
         seeds: the public seed set.
         seed: of everything random; None: noise comes from the operating system.
-        policies: by owner, `all` for those that are not named; else everything is allowed.
-        noise_of: a party's private randomness; by default what its process would have.
-        opened: makes what answers for an owner.
+        policies: by owner; `all` for owners that are not named; without either everything is allowed.
+        noise_of: private randomness of a party; default: the randomness that its process would have.
+        opened: makes the manager that answers for an owner.
     """
     randomness = noise_of or partial(noise_for, seed)
     owners = open_owners(schema, tables, randomness, policies or {})
@@ -156,17 +156,17 @@ def market_of(
 
 
 class KeptRecords:
-    """The `Records` of a simulation: the last run's record in memory.
+    """`Records` of a simulation: the last run's record, in memory.
 
     Attributes:
-        summary: of a summary.
-        release: of a release.
-        facts: what else record.json says.
+        summary: record of a summary.
+        release: record of a release.
+        facts: further entries of record.json.
         files: of a release.
     """
 
-    def __init__(self, keep: Callable[[KeptRecords], None] = lambda kept: None) -> None:
-        """Begin; `keep` puts a release on disk: its numbers alone at first, all that follows at its end."""
+    def __init__(self, keep: Callable[[KeptRecords], None] = lambda records: None) -> None:
+        """Create empty records; `keep` writes a release to disk: first its numbers, at the end every file."""
         self._keep = keep
         self.summary: SummaryRecord | None = None
         self.release: ReleaseRecord | None = None
@@ -174,25 +174,25 @@ class KeptRecords:
         self.files: Mapping[str, bytes] = {}
 
     def keep_summary(self, run: str, record: SummaryRecord, facts: dict[str, Any]) -> None:
-        """Keep it."""
+        """Keep the record of a summary."""
         self.summary, self.facts = record, facts
 
     def keep_release(
         self, run: str, record: ReleaseRecord, files: Mapping[str, bytes], facts: Mapping[str, Any]
     ) -> None:
-        """Keep it, with its files."""
+        """Keep the record of a release, with its files."""
         self.release, self.files, self.facts = record, files, dict(facts)
         self._keep(self)
 
     def has(self, run: str) -> bool:
-        """Tell a run that has a record from one that ended before it began."""
+        """Check whether a run has a record; a run that ended before it began has none."""
         return self.summary is not None or self.release is not None
 
     def check(self) -> None:
-        """Fail as the run did; a release of which something is missing is here.
+        """Raise the failure of the run, if it failed or its release is incomplete.
 
         Raises:
-            FedkmeError: it failed, in the words of its record.
+            FedkmeError: the run failed; with the message of its record.
         """
         record = self.summary or self.release
         if (
@@ -207,10 +207,10 @@ class KeptRecords:
 async def curating(
     market: SimulatedMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
 ) -> AsyncIterator[tuple[Preparation, RunQueue]]:
-    """A curator over the market's owners, with these tables in its configuration.
+    """Start a curator over the market's owners, with these tables in its configuration.
 
     Yields:
-        what takes requests, and its runs.
+        The preparation, which takes requests, and the queue of runs.
     """
     settings = CuratorSettings(
         plaintext=True,
@@ -254,10 +254,10 @@ async def run_in_process(
     pooling: SumSettings | None = None,
     asked_before: bool = False,
 ) -> Summary:
-    """Run one summary, from the consumer's request to what it finds in boxes.
+    """Run one summary, from the consumer's request to the rows in its boxes.
 
-    `records` get the run's record, also when it fails; `pooling` protects sums, None: by trust. What was
-    asked before of a curator that died is asked again.
+    `records` get the run's record, also after a failure. `pooling` protects sums; None: the curator is
+    trusted. With `asked_before` the request that a dead curator had is sent again.
 
     Raises:
         FedkmeError: the run failed.
@@ -276,7 +276,7 @@ async def ask_in_process(
     hear: Hear = silent,
     asked_before: bool = False,
 ) -> Summary:
-    """Ask a curator that is at work for one summary; see `run_in_process`."""
+    """Ask a running curator for one summary; see `run_in_process`."""
     preparation, runs = curator
     asker = ConsumerParty(
         requests=Requests(CONSUMER, market.consumer),
@@ -288,11 +288,11 @@ async def ask_in_process(
         simulation_seed=market.seed,
     )
     document = asker.document(Path())
-    kept = (asker.requests.going_on(document) if asked_before else None) or asker.ask(document)
-    asked = kept.document.request
-    run = runs.asked_before(CONSUMER, asked.request_id) or preparation.open_summary(asked)
+    entry = (asker.requests.going_on(document) if asked_before else None) or asker.ask(document)
+    wanted = entry.document.request
+    run = runs.asked_before(CONSUMER, wanted.request_id) or preparation.open_summary(wanted)
     plan = await preparation.plan_of(run)
-    await preparation.accept(run, asker.offer(kept, plan))
+    await preparation.accept(run, asker.offer(entry, plan))
     await preparation.ended(run)
     if run.status == "failed":
         records.check()
@@ -306,13 +306,13 @@ async def ask_in_process(
         len(record.accesses),
         records.facts["prune"],
     )
-    return finish(plan, rows, outcome, market.schema, keys_for(plan, kept.document))
+    return finish(plan, rows, outcome, market.schema, keys_for(plan, entry.document))
 
 
 async def release_in_process(
     market: SimulatedMarket, settings: str, pooling: SumSettings, records: KeptRecords, hear: Hear = silent
 ) -> None:
-    """Run one release of a consumer's settings; `records` get its files.
+    """Run one release with a consumer's settings; `records` get its files.
 
     Raises:
         FedkmeError: the run failed.
@@ -326,10 +326,10 @@ async def release_in_process(
 async def go_on_in_process(
     market: SimulatedMarket, records: KeptRecords, hear: Hear, **tables: SummarySettings | SumSettings
 ) -> None:
-    """Carry out the runs that a curator left open when it died, with the configuration that it had.
+    """Carry out the runs that a dead curator left open, with that curator's configuration.
 
     Raises:
-        FedkmeError: the last of them failed.
+        FedkmeError: the last of the runs failed.
     """
     async with curating(market, records, hear, **tables) as (_, runs):
         runs.start()

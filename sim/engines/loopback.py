@@ -1,8 +1,7 @@
-"""Owners in the same process, reached as streams reach those that dialled in.
+"""Connections to owners in the same process, in place of the streams of a deployment.
 
 A directive goes to the `RunManager` of an owner, and its answer comes back: the values themselves, neither
-encoded nor copied. The owner is what it is on its
-host: it has its policy, gate, journal and ledger.
+encoded nor copied. The owner has the policy, gate, journal and ledger that it has on its host.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from owner.runs import RunManager
 
 
 def within_limits(name: str, directive: Directive, answer: Answer | None, limits: Limits) -> Answer:
-    """The answer of an owner that no network lies before.
+    """Check an answer that came over no network, and return it.
 
     Raises:
-        OwnerFaultError: there is none, or it has more rows than it may.
+        OwnerFaultError: there is no answer, or it has more rows than the limits allow.
     """
     if answer is None or (isinstance(answer, Rows) and len(answer.rows) > limits.rows):
         raise OwnerFaultError(
@@ -32,9 +31,9 @@ def within_limits(name: str, directive: Directive, answer: Answer | None, limits
 
 
 class Loopback:
-    """The `Connection` to an owner in this process.
+    """`Connection` to an owner in this process.
 
-    Other `runs` in their place are another process of the owner.
+    Replacing `runs` stands for a restart of the owner's process.
     """
 
     at_once = True
@@ -50,20 +49,20 @@ class Loopback:
         return self.runs.rows
 
     async def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Answer:
-        """Ask the owner; `traffic` stays as it is, because nothing is on a network."""
+        """Ask the owner; `traffic` does not change, because nothing crosses a network."""
         return within_limits(self.name, directive, self.runs.answer(directive), limits)
 
     async def tell(self, directive: Directive) -> None:
-        """Say what needs no answer; an owner that is not here misses it."""
+        """Send a directive that needs no answer; a lost owner misses it."""
         with contextlib.suppress(OwnerLostError):
             self.runs.answer(directive)
 
     def cut(self) -> None:
-        """Do nothing: there is no stream between the two that could be cut."""
+        """Do nothing: there is no stream to cut."""
 
 
 class KnownConnection(Connection, Protocol):
-    """The way to an owner that a simulation has from the beginning."""
+    """Connection to an owner that a simulation has from the beginning."""
 
     @property
     def here(self) -> bool:
@@ -78,51 +77,51 @@ ConnectionT = TypeVar("ConnectionT", bound=KnownConnection)
 
 
 class KnownMembers(Generic[ConnectionT]):
-    """The `Membership` of owners who are all here from the beginning, and of whom none comes later."""
+    """`Membership` of owners who are all connected from the beginning; no owner comes later."""
 
     def __init__(self, connections: Mapping[str, ConnectionT]) -> None:
-        """Take the ways to them, by name."""
+        """Take the connections to the owners, by name."""
         self._connections = dict(sorted(connections.items()))
 
     def connection(self, name: str) -> ConnectionT:
-        """Find the way to an owner."""
+        """Find the connection to an owner."""
         return self._connections[name]
 
     def here(self) -> list[str]:
-        """Names of owners that are here, sorted."""
+        """Names of the connected owners, sorted."""
         return [name for name, connection in self._connections.items() if connection.here]
 
     def missing(self) -> list[str]:
-        """Names of owners that are lost."""
+        """Names of the lost owners."""
         return [name for name, connection in self._connections.items() if not connection.here]
 
     def sizes(self) -> Mapping[str, int]:
-        """Rows that a run may have of each."""
+        """Number of rows that a run may have of each connected owner."""
         return {name: self._connections[name].rows for name in self.here()}
 
     def enlist(self, run: str, owners: Sequence[str]) -> None:
-        """Owners do not come back, and need no list of their runs."""
+        """Do nothing: owners do not come back, and need no list of their runs."""
 
     def discharge(self, run: str) -> None:
-        """Let owners go at the end of a run."""
+        """Do nothing at the end of a run."""
 
     async def gather(self, minimum: int, connect_s: float) -> list[str]:
-        """Name the owners that are here.
+        """Names of the connected owners.
 
         Raises:
-            MissingOwnersError: there are too few.
+            MissingOwnersError: there are fewer than `minimum`.
         """
-        here = self.here()
-        if len(here) < max(1, minimum):
+        names = self.here()
+        if len(names) < max(1, minimum):
             raise MissingOwnersError(
-                f"there are {len(here)} owners and the run needs {max(1, minimum)}",
+                f"there are {len(names)} owners and the run needs {max(1, minimum)}",
                 "Lower the quorum, or simulate more owners.",
             )
-        return here
+        return names
 
 
 class LoopbackMembers(KnownMembers[Loopback]):
-    """The `Membership` of owners in this process."""
+    """`Membership` of owners in this process."""
 
     def __init__(self, owners: Mapping[str, RunManager]) -> None:
         """Take owners by name."""

@@ -1,4 +1,4 @@
-"""Owners of a simulation with stores in memory, in this process or in that of an actor."""
+"""Owners of a simulation with stores in memory, in this process or in an actor's process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def open_owners(
     noise_of: Callable[[str], NoiseFor],
     policies: Mapping[str, PolicySettings],
 ) -> dict[str, OwnerParty]:
-    """Put owners together, each with a store of its own.
+    """Create owners, each with a store of its own.
 
     Args:
         schema: of the rows.
         tables: rows by owner.
-        noise_of: a party's private randomness.
-        policies: by owner, `all` for those that are not named; else everything is allowed.
+        noise_of: private randomness of a party.
+        policies: by owner; `all` for owners that are not named; without either everything is allowed.
 
     Returns:
         Owners by name.
@@ -46,5 +46,5 @@ def open_owners(
 
 
 def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:
-    """Policy of an owner: its own, or that of all; else everything is allowed."""
+    """Policy of an owner: its own, or the policy `all`; without either everything is allowed."""
     return policies.get(owner, policies.get("all", PolicySettings()))

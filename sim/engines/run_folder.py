@@ -1,4 +1,4 @@
-"""The folder of a run: where it goes, and what a finished engine leaves in it."""
+"""Folder of a run: its name and lock, and the files that an engine leaves in it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ from fedkme.tables.schema import Schema
 from sim.config import SimulationSettings, plain
 
 AUTHORITY = "authority.pem"
-"""Certificate of the authority by which heads of a run are signed, in its folder; never its key."""
+"""File in a run's folder: certificate of the authority that signs the run's heads; never the key."""
 UNFINISHED = ".unfinished"
-"""Mark of a run that is under way, or whose process died, in its folder."""
+"""File in a run's folder while the run is under way, or after its process died."""
 
 
 def make_run_directory(out: Path | None, name: str, until: contextlib.ExitStack) -> Path:
-    """Folder for a run `until` its end, `out` or the next free runs/NAME-N; never one that holds something.
+    """Make and lock the folder of a run: `out` or the next free runs/NAME-N; `until` unlocks it.
 
-    A run there that failed, or whose process died, is kept beside it, as OUT.failed-N.
+    The folder must be new or empty. A run in `out` that failed, or whose process died, is first renamed to
+    OUT.failed-N.
 
     Raises:
-        ConfigError: `out` is not an empty or new folder, nor that of a run that failed.
+        ConfigError: `out` is neither new, nor empty, nor the folder of a failed run.
     """
     directory = out or _next_free(name)
     if _failed(directory) or _died(directory):
@@ -48,42 +49,42 @@ def make_run_directory(out: Path | None, name: str, until: contextlib.ExitStack)
         durable.make_folder(directory, 0o700)  # it holds rows
         mark = (directory / UNFINISHED).open("w")
         until.callback(_end, directory, mark)
-        fcntl.flock(mark, fcntl.LOCK_EX)  # the system lets go of it when the process dies
+        fcntl.flock(mark, fcntl.LOCK_EX)  # the system unlocks it when the process dies
     return directory
 
 
 def _end(directory: Path, mark: IO[str]) -> None:
-    """Take the mark of a run away if it has figures; without them it failed, however it ended."""
+    """Remove the mark of a run that has figures; a run without figures failed."""
     if (directory / "metrics.json").exists():
         (directory / UNFINISHED).unlink(missing_ok=True)
     mark.close()
 
 
 def _again(directory: Path) -> str:
-    """Offer what can be done with a folder that has a run, or a sweep.
+    """Advice on a folder that has a run or a sweep.
 
-    A sweep goes on where it stopped, by its table. A run begins anew: its parties keep nothing that outlives
-    it, and with its seed it is the same run.
+    A sweep goes on where it stopped, by its table. A run starts from the beginning: its parties keep no
+    state, and the same seed gives the same run.
     """
     if (directory / SWEEP).exists():
         return "; the `fedkme sim sweep` that made it goes on where it stopped, if given again with its --out"
     for settings, verb in (("run.toml", "sim run"), ("release.toml", "release METHOD")):
         if (directory / settings).exists():
-            return f"; `fedkme {verb} {directory / settings}` runs what it holds once more, elsewhere"
+            return f"; `fedkme {verb} {directory / settings}` repeats its run in another folder"
     return ""
 
 
 SWEEP = "sweep.parquet"
-"""Table of a sweep, by which its folder is known."""
+"""Table of a sweep; only the folder of a sweep has it."""
 
 
 def is_under_way(directory: Path) -> bool:
-    """Check whether a process carries out the run of a folder."""
+    """Check whether a process is carrying out the run of a folder."""
     return (directory / UNFINISHED).exists() and not _died(directory)
 
 
 def _failed(directory: Path) -> bool:
-    """Check whether a run that is over failed in a folder."""
+    """Check whether a folder has a run that ended with a failure."""
     try:
         metrics = json.loads((directory / "metrics.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -92,7 +93,7 @@ def _failed(directory: Path) -> bool:
 
 
 def _died(directory: Path) -> bool:
-    """Check whether a run has no figures in a folder, and no process that could still make them."""
+    """Check whether a folder has an unfinished run without a process."""
     try:
         with (directory / UNFINISHED).open() as mark:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +103,7 @@ def _died(directory: Path) -> bool:
 
 
 def forget_settings(directory: Path) -> None:
-    """Remove what was written of a run before it began, and its folder if nothing else is there."""
+    """Remove the settings of a run that never began, and its folder if it is then empty."""
     for name in ("run.toml", "release.toml", SCHEMA):
         (directory / name).unlink(missing_ok=True)
     if all(path.name == UNFINISHED for path in directory.iterdir()):
@@ -119,7 +120,7 @@ def _next_free(name: str, parent: Path = Path("runs")) -> Path:
 
 
 def write_configuration(directory: Path, settings: SimulationSettings) -> None:
-    """run.toml: the resolved settings; `fedkme sim run DIR/run.toml` repeats the run."""
+    """Write run.toml, the resolved settings; `fedkme sim run DIR/run.toml` repeats the run."""
     (directory / "run.toml").write_text(dump_toml(plain(settings)), encoding="utf-8")
 
 
@@ -130,12 +131,12 @@ SCHEMA = "schema.toml"
 
 
 def write_schema(directory: Path, schema: Schema) -> None:
-    """Write schema.toml, with which rows of the folder can be read by name."""
+    """Write schema.toml, which names the columns of the folder's rows."""
     (directory / SCHEMA).write_text(schema.to_toml(), encoding="utf-8")
 
 
 def write_ledgers(directory: Path, stores: Mapping[str, Store]) -> None:
-    """Every party's ledger and heads of a run in one process, in the files that processes would leave."""
+    """Write every party's ledger and heads of a run in one process, to the files that processes leave."""
     for name, store in stores.items():
         folder = {CURATOR: "", CONSUMER: "consumer"}.get(name, "owners")
         file = f"{name}.jsonl" if folder == "owners" else LEDGER
@@ -144,32 +145,32 @@ def write_ledgers(directory: Path, stores: Mapping[str, Store]) -> None:
 
 
 def adopt_owner_journals(directory: Path) -> None:
-    """Owners' ledgers as files of lines, in place of the journals that held them."""
+    """Replace the owners' journals by their ledgers, as files of lines."""
     for journal in sorted((directory / "owners").glob("*.db")):
         adopt_ledger(journal, journal.stem, journal.with_suffix(".jsonl"))
 
 
 def adopt_consumer_journal(directory: Path) -> None:
-    """The consumer's ledger as a file of lines, in place of its journal."""
+    """Replace the consumer's journal by its ledger, as a file of lines."""
     journal = directory / "consumer" / "journal.db"
     if journal.exists():
         adopt_ledger(journal, CONSUMER, journal.with_name("ledger.jsonl"))
 
 
 def adopt_ledger(journal: Path, party: str, target: Path) -> None:
-    """The ledger in the journal of a party that has ended, as a file of lines; the journal goes.
+    """Replace the journal of a party that has ended by its ledger, as a file of lines.
 
     Raises:
         StoreError: the journal cannot be read.
     """
     with contextlib.closing(_opened(journal, party)) as store:
         _write(store, target)
-    for suffix in ("", *BESIDE):  # by name: to look for them reads the whole folder, once for each owner
+    for suffix in ("", *BESIDE):  # by name: a glob would read the whole folder once for each owner
         journal.with_name(f"{journal.name}{suffix}").unlink(missing_ok=True)
 
 
 def _opened(journal: Path, party: str) -> Store:
-    """Open a journal for reading, which is half the work; as its party would, if that died making it."""
+    """Open a journal for reading, at half the cost; after a death in its creation, as the party would."""
     try:
         return SqliteReader(journal, party, unchanged=True)
     except StoreError:
@@ -177,13 +178,13 @@ def _opened(journal: Path, party: str) -> Store:
 
 
 def _write(store: Store, target: Path) -> None:
-    lines = "".join(f"{kept.line}\n" for kept in store.ledger()).encode("ascii")
+    lines = "".join(f"{entry.line}\n" for entry in store.ledger()).encode("ascii")
     durable.replace(target, lines) if target.name == LEDGER else target.write_bytes(lines)
     write_heads(store, target)
 
 
 def adopt_curator_run(directory: Path) -> None:
-    """Move what the curator wrote for its only run to the top of the run's folder."""
+    """Move the curator's files of its only run to the top of the run's folder."""
     curator = directory / "curator"
     for folder in sorted(curator.glob("run-*")):
         for file in sorted(folder.iterdir()):
@@ -195,6 +196,6 @@ def adopt_curator_run(directory: Path) -> None:
 
 
 def read_record(directory: Path) -> Mapping[str, Any] | None:
-    """The curator's record of the run; None when it ended before there was one."""
+    """Read the curator's record of the run; None if the run ended before it had a record."""
     path = directory / "record.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

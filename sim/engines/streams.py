@@ -1,6 +1,6 @@
-"""Owners in the same process, each reached through a gRPC stream of its own over a loopback socket.
+"""Owners in the same process, each behind a gRPC stream of its own over a loopback socket.
 
-Sessions and handlers are those of a deployment, on one loop.
+Sessions and handlers are the code of a deployment, on one loop.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
 from owner.runs import RunManager
 
-_PATIENCE_S = 60.0  # for an answer or a connection; a run that waits as long has failed
-_GRACE_S = 1.0  # for streams to end
+_PATIENCE_S = 60.0  # wait for an answer or a connection; a longer wait is a failed run
+_GRACE_S = 1.0  # wait for streams to end
 
 
 @contextlib.asynccontextmanager
 async def over_grpc(owners: Mapping[str, RunManager]) -> AsyncIterator[Members]:
-    """Serve owners by name, all of whom attend until the end."""
+    """Serve owners by name; every owner attends until the end."""
     members = Members(sorted(owners), _PATIENCE_S, 0.0)
     server = grpc.aio.server(options=SERVER_OPTIONS)
     owners_pb2_grpc.add_OwnersServicer_to_server(OwnerService(members, NameRegister(), _PATIENCE_S), server)
@@ -40,7 +40,7 @@ async def over_grpc(owners: Mapping[str, RunManager]) -> AsyncIterator[Members]:
     finally:
         await members.end()
         await server.stop(_GRACE_S)
-        await asyncio.gather(*attending, return_exceptions=True)  # whom the curator lost, it says itself
+        await asyncio.gather(*attending, return_exceptions=True)  # the curator reports lost owners itself
 
 
 async def _attend(address: str, name: str, runs: RunManager) -> None:

@@ -1,8 +1,8 @@
-"""Interpreter that has imported every role, and forks the parties of a launch: K + 2 of them import once.
+"""Template process: an interpreter that imports every role once and forks the K + 2 parties of a launch.
 
-It is a fresh interpreter, whatever its launcher has done: it has one thread and no gRPC connection, so that a
-fork of it is as good as a new one (docs/decisions/024). `python -m sim.engines.template FD` is
-the process; FD its end of a socket to the launcher, each message of which is one JSON value.
+It is a fresh interpreter with one thread and no gRPC connection, whatever its launcher has done, so that a
+fork is as good as a new interpreter (docs/decisions/024). The process is `python -m sim.engines.template FD`;
+FD is its end of a socket to the launcher. Each message on the socket is one JSON value.
 """
 
 from __future__ import annotations
@@ -26,21 +26,18 @@ from fedkme.errors import PartyFailedError
 from fedkme.ops.supervision import LINE_LIMIT
 
 AVAILABLE = sys.platform == "linux"
-"""Elsewhere, libraries of the system may start threads when they are imported."""
+"""True on Linux. On other systems, libraries may start threads at their import."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-"""Variables of every party."""
+"""Environment variables of every party."""
 _IMPORTED = (
     *("operate.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random"),
-    *(
-        "fedkme.ledgers.compaction",
-        "fedkme.privacy.accountants",
-    ),  # which each party would import as it begins
+    *("fedkme.ledgers.compaction", "fedkme.privacy.accountants"),  # each party imports these two at its start
 )
 _MESSAGE_BYTES = 2**16
 
 
 class Forked:
-    """A party that was forked; in what a launcher does with it, it is like `asyncio.subprocess.Process`."""
+    """A forked party, with the methods of `asyncio.subprocess.Process` that a launcher uses."""
 
     def __init__(
         self,
@@ -56,18 +53,18 @@ class Forked:
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, a signal's number negated; None before the end."""
+        """Exit status, or the negated number of the signal that ended the party; None before the end."""
         return self._ended.result() if self._ended.done() else None
 
     async def wait(self) -> int:
-        """Wait for the end; the exit status."""
+        """Wait for the party's end; return its exit status."""
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
-        """Kill it.
+        """Kill the party.
 
         Raises:
-            ProcessLookupError: it has ended.
+            ProcessLookupError: the party has ended.
         """
         if self._ended.done():
             raise ProcessLookupError
@@ -75,10 +72,10 @@ class Forked:
 
 
 class Template:
-    """The launcher's side."""
+    """The launcher's handle of the template process."""
 
     def __init__(self, errors: Path) -> None:
-        """Start it within a running event loop; its standard error goes to a file."""
+        """Start the template within a running event loop; its standard error goes to a file."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, errors.open("ab") as file:
             self._process = subprocess.Popen(
@@ -93,7 +90,7 @@ class Template:
         self._attach()
 
     def _attach(self) -> None:
-        """Hear of its forks in the loop that runs."""
+        """Listen for messages about forks in the running loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._hear)
         self._pids: asyncio.Queue[int | None] = asyncio.Queue()
@@ -101,7 +98,7 @@ class Template:
 
     @property
     def pid(self) -> int:
-        """Number of its process."""
+        """Number of the template's process."""
         return self._process.pid
 
     async def fork(self, party: str, command: list[str], errors: Path) -> Forked:
@@ -116,7 +113,7 @@ class Template:
             theirs.callback(os.close, their_stdin)
             theirs.callback(os.close, their_stdout)
             given = [their_stdin, their_stdout, theirs.enter_context(errors.open("ab")).fileno()]
-            with contextlib.suppress(OSError):  # it is gone: `_hear` says so
+            with contextlib.suppress(OSError):  # the template is gone: `_hear` reports it
                 socket.send_fds(self._socket, [json.dumps([party, command]).encode()], given)
             pid = await self._pids.get()
         writer, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(stdin, "wb", 0))
@@ -126,11 +123,13 @@ class Template:
         )
         if pid is None:
             writer.close()
-            raise PartyFailedError("the parties' template ended", "Its standard error is beside theirs.")
+            raise PartyFailedError(
+                "the template process of the parties ended", "See stderr/template.txt in the run's folder."
+            )
         return Forked(pid, writer, reader, self._ends[pid])
 
     def close(self) -> None:
-        """Let it end; the parties have ended, or end when their input does."""
+        """End the template; the parties have ended, or end when their input ends."""
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._process.wait()
@@ -148,7 +147,7 @@ class Template:
             self._ends.pop(pid).set_result(status)
 
     def _gone(self) -> None:
-        """End what nobody will tell of any more."""
+        """Kill every fork: without the template nobody reports their ends."""
         self._loop.remove_reader(self._socket)
         self._pids.put_nowait(None)
         for pid, end in self._ends.items():
@@ -158,7 +157,7 @@ class Template:
 
 
 def _serve(control: socket.socket) -> list[str] | None:
-    """Fork until the launcher hangs up; in each fork, return its command."""
+    """Fork until the launcher closes the socket, then return None; in each fork, return its command."""
     woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakes)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -169,7 +168,7 @@ def _serve(control: socket.socket) -> list[str] | None:
             ready = {key.fd for key, _ in waiting.select()}
             if woken in ready:
                 os.read(woken, _MESSAGE_BYTES)
-                _tell_of_the_dead(control)
+                _report_ended(control)
             if control.fileno() in ready:
                 message, given, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 3)
                 if not message:
@@ -188,19 +187,19 @@ def _serve(control: socket.socket) -> list[str] | None:
     return list(command)
 
 
-def _tell_of_the_dead(control: socket.socket) -> None:
-    with contextlib.suppress(ChildProcessError):  # nobody is left
+def _report_ended(control: socket.socket) -> None:
+    with contextlib.suppress(ChildProcessError):  # no fork is left
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             _say(control, ended[0], os.waitstatus_to_exitcode(ended[1]))
 
 
 def _say(control: socket.socket, *words: Any) -> None:
-    with contextlib.suppress(OSError):  # the launcher is gone, which the next `recv` tells
+    with contextlib.suppress(OSError):  # the launcher is gone: the next `recv` notices
         control.send(json.dumps(words).encode())
 
 
 def _settle(party: str, given: list[int], needless: list[int]) -> None:
-    """Be a process of its own, by the name of its party, with standard streams as a launcher gave them."""
+    """Start a session, take the party's name, and use the launcher's pipes as standard streams."""
     os.setsid()
     Path("/proc/self/comm").write_bytes(party.encode()[:15])
     for stream, number in enumerate(given):
@@ -210,11 +209,11 @@ def _settle(party: str, given: list[int], needless: list[int]) -> None:
 
 
 def main() -> None:
-    """Be the template; and in a fork, the party."""
-    gc.disable()  # a quarter of the time of imports is collections, which find nothing
+    """Run the template; in a fork, run the party."""
+    gc.disable()  # a quarter of the time of imports goes into collections that free nothing
     for name in _IMPORTED:
         importlib.import_module(name)
-    gc.freeze()  # a collection in a party would write to, and so copy, each page that they share
+    gc.freeze()  # a collection in a party would write to, and so copy, each shared page
     gc.enable()
     command = _serve(socket.socket(fileno=int(sys.argv[1])))
     if command is not None:

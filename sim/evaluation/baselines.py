@@ -1,6 +1,6 @@
-"""Baselines that a summary is compared with: the same owners, D_v and h1 under other rules.
+"""Baselines for a summary: the same owners, D_v and h1 under other rules.
 
-Baselines look at everything they like: they run in the launcher, where the scenario was made.
+Baselines may read every row: they run in the launcher, which made the scenario.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sim.evaluation.exact_greedy import exact_kernel_greedy
 from sim.scenarios import Scenario
 
 PAUSE_S = 2.0
-"""Seconds between two lines about how far baselines are, at least."""
+"""Least number of seconds between two lines on the progress of baselines."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineResult:
-    """A baseline's quality and what it cost in rows."""
+    """Quality of a baseline, and the number of rows that it accessed."""
 
     evaluation: Evaluation
     points_accessed: int
@@ -62,9 +62,9 @@ async def run_baselines(
     accessed_by_run: int,
     note: Callable[[str], None] = lambda line: None,
 ) -> dict[Baseline, BaselineResult]:
-    """Run each baseline that the settings name with the run's kernel; results by name.
+    """Run each baseline that the settings name, with the run's kernel.
 
-    `uniform_weighted` draws as many rows as the run accessed. `note` is told where it stands, at most every
+    `uniform_weighted` draws as many rows as the run accessed. `note` gets a line of progress at most every
     PAUSE_S.
 
     Returns:
@@ -74,11 +74,11 @@ async def run_baselines(
     results: dict[Baseline, BaselineResult] = {}
     rows = (scenario.schema, scenario.validation, scenario.test, scenario.seeds)
     against = evaluator(*rows, gamma, settings.downstream)
-    started = said = time.monotonic()
-    for done, name in enumerate(settings.baselines):
-        if (now := time.monotonic()) - said > PAUSE_S:
-            said, total = now, len(settings.baselines)
-            note(f"baselines: {done} of {total}, next {name}; {left(done, total, now - started)}")
+    started = noted = time.monotonic()
+    for number, name in enumerate(settings.baselines):
+        if (now := time.monotonic()) - noted > PAUSE_S:
+            noted, total = now, len(settings.baselines)
+            note(f"baselines: {number} of {total}, next {name}; {left(number, total, now - started)}")
         weights = None
         if name == "uniform_weighted":
             table, weights, accessed = await _uniform_weighted(
@@ -113,9 +113,9 @@ async def _uniform_pruned(
     gamma: float,
     ratio: float | None,
 ) -> tuple[Table, int]:
-    """Draw `ratio` rows for each one kept, and keep the best p: it costs no privacy towards other owners.
+    """Draw `ratio` * p rows and keep the best p; costs no privacy towards other owners.
 
-    Without a ratio as many are drawn as a summary by cells accesses.
+    Without a ratio, draw as many rows as a summary by cells accesses.
     """
     p = settings.summary.p
     drawn = round((settings.summary.cells.rho if ratio is None else ratio) * p)
@@ -131,7 +131,7 @@ async def _uniform_weighted(
     validation: ReferenceRows,
     drawn: int,
 ) -> tuple[Table, FloatArray, int]:
-    """Draw so many rows, at least p, and weigh at most p of them: the rival at equal rows accessed."""
+    """Draw `drawn` rows, at least p, and weight at most p of them: the rival at equal rows accessed."""
     p = settings.summary.p
     table, accessed = await _uniform(market, scenario, settings, max(drawn, p))
     about = received(scenario.schema.encode(table.values), validation)
@@ -142,14 +142,14 @@ async def _uniform_weighted(
 async def _uniform(
     market: InProcessMarket, scenario: Scenario, settings: SimulationSettings, drawn: int
 ) -> tuple[Table, int]:
-    """Draw so many rows at random, or all that there are."""
+    """Draw `drawn` rows at random, or all rows if there are fewer."""
     available = sum(len(table) for table in scenario.owners.values())
     changes = {"p": min(drawn, available)}
     return await _protocol(market, scenario, altered(settings.summary, "uniform").model_copy(update=changes))
 
 
 def _exact_greedy(scenario: Scenario, summary: SummaryTable, gamma: float) -> tuple[Table, int]:
-    """Exact-kernel greedy over everybody's rows in one place, hence every row accessed."""
+    """Exact-kernel greedy over all owners' rows in one place; it accesses every row."""
     tables = list(scenario.owners.values())
     pooled = joined(tables)
     rows = np.concatenate([scenario.schema.encode(table.values) for table in tables])

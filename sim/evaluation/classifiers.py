@@ -1,7 +1,7 @@
 """The classifiers of DP-MERF and DP-HP, trained on synthetic rows and scored on real ones.
 
-The papers average twelve: eleven of scikit-learn and XGBoost, which is used where it is installed. Their
-ROC and PRC come from predicted classes, not from scores; both are given here.
+The papers average twelve classifiers: eleven of scikit-learn and XGBoost, which is used if it is installed.
+The papers compute ROC and PRC from predicted classes; `auc` is the area by scores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ClassifierScore:
 
 
 def installed(names: Sequence[str] = NAMES) -> tuple[str, ...]:
-    """Names of those classifiers that can be used here."""
+    """Names of the classifiers whose packages are installed."""
     absent = () if importlib.util.find_spec("xgboost") else ("XGB",)
     return tuple(name for name in names if name not in absent)
 
@@ -57,18 +57,18 @@ def evaluate(
     seed: int = 0,
     one_hot: Collection[str] = (),
 ) -> dict[str, ClassifierScore]:
-    """Train on one table, score on another.
+    """Train classifiers on one table and score them on another.
 
     Args:
         synthetic: rows to train on, with labels.
         test: real rows that the release has not seen.
         schema: of both.
-        names: which classifiers; by default all that are installed.
+        names: of the classifiers; default: all that are installed.
         seed: of the classifiers.
         one_hot: categories that classifiers see as 0/1 columns and not by index.
 
     Returns:
-        Scores by name; where the training rows have one class only, chance.
+        Scores by name; scores of chance if the training rows have only one class.
 
     Raises:
         ConfigError: a table has no labels, or a name is unknown.
@@ -82,7 +82,7 @@ def evaluate(
             scores[name] = _constant(int(synthetic.labels[0]), test.labels)
         else:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # convergence, on data that nobody chose
+                warnings.simplefilter("ignore")  # warnings of convergence, on arbitrary data
                 scores[name] = _score(_make(name, seed), train_x, synthetic.labels, test_x, test.labels)
     return scores
 
@@ -94,7 +94,7 @@ def mean(scores: Mapping[str, ClassifierScore]) -> ClassifierScore:
 
 
 def columns(table: Table, schema: Schema, one_hot: Collection[str] = ()) -> NDArray[np.float64]:
-    """Columns as the papers' classifiers see them: numbers in [0, 1] by the public bounds, category codes."""
+    """Features of the papers' classifiers: numbers scaled to [0, 1] by the public bounds, category codes."""
     parts, source = [], 0
     for column in schema.columns:
         block = np.asarray(table.values[:, source : source + column.count], dtype=np.float64)

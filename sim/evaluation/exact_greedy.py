@@ -1,4 +1,4 @@
-"""Greedy selection with exact kernels and no privacy: the yardstick that needs every row in one place."""
+"""Greedy selection with exact kernels and no privacy: a yardstick that needs every row in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""metrics.json: the stable numbers of a run (docs/metrics.md says what each means)."""
+"""metrics.json: the stable figures of a run (docs/metrics.md explains each figure)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def assemble(
     timing: Mapping[str, float],
     privacy: Sequence[PrivacyStatement],
 ) -> Metrics:
-    """Assemble metrics.json; a consumer that received nothing has no evaluation."""
+    """Assemble metrics.json; `evaluation` is None if the consumer received nothing."""
     evaluations: dict[str, Mapping[str, Any]] = {} if evaluation is None else forms_of(evaluation)
-    evaluations |= _told_apart({name: asdict(result.evaluation) for name, result in baselines.items()})
+    evaluations |= _without_twin({name: asdict(result.evaluation) for name, result in baselines.items()})
     mmd2 = {name: values["mmd2"] for name, values in evaluations.items()}
     words = words_of(record["protocol"])
     claims = published_variant(settings.summary, len(record["owner_rows"])) if words.ranked else []
@@ -66,8 +66,8 @@ def assemble(
         },
         "effective": effective_sizes(evaluations),
         "verdict": None if evaluation is None else _verdict(evaluation, record, mmd2),
-        "privacy": [each.to_json() for each in privacy],
-        "privacy_published": [each.to_json() for each in claims],
+        "privacy": [statement.to_json() for statement in privacy],
+        "privacy_published": [claim.to_json() for claim in claims],
         "timing": dict(timing) | _round_times(rounds),
         "bytes": record["bytes"],
         "payouts": payouts(record["accessed"]),
@@ -99,13 +99,13 @@ def points_accessed(
 
 
 def _wasted(record: Mapping[str, Any], accessed: int) -> int:
-    """Rows accessed and not in the summary, also where the consumer chose it of what it received."""
+    """Rows accessed that are not in the summary, also if the consumer pruned the rows it received."""
     pruned = record.get("prune", False)
     return accessed - min(record["p"], accessed) if pruned else int(record["wasted"])
 
 
 def payouts(accessed: Mapping[str, int]) -> dict[str, float]:
-    """Each owner's share by rows sent: paying by rows used would tell it which ones were."""
+    """Each owner's share by rows sent: a share by rows used would tell the owner which rows were used."""
     total = sum(accessed.values())
     return {name: count / total if total else 0.0 for name, count in accessed.items()}
 
@@ -119,17 +119,17 @@ def over_greedy(mmd2: Mapping[str, float]) -> dict[str, float]:
 
 
 FORMS = ("weighted", "repeats")
-"""Forms of a summary beside p rows alike; in metrics.json they stand as `summary_weighted` and so on."""
+"""Forms of a summary besides p rows of equal weight; metrics.json calls them `summary_weighted` and so on."""
 
 
 def forms_of(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The run's own methods: p rows alike, and the other forms of the rows that the consumer received."""
+    """Evaluations of the summary: p rows of equal weight, and the other forms of the received rows."""
     others = {f"summary_{name}": evaluation[name] for name in FORMS if name in evaluation}
     return {"summary": evaluation} | others
 
 
-def _told_apart(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Baselines that differ: asking everyone selects the rows that winner only does, and accesses more."""
+def _without_twin(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Drop `ask_everyone` if it chose the rows of `winner_only`, at more rows accessed."""
     twin = evaluations.get("winner_only", {}).get("mmd2")
     return {
         name: values
@@ -139,14 +139,14 @@ def _told_apart(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
 
 
 def effective_sizes(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Effective sample size of each form that has one."""
+    """Effective sample size of each form that has this figure."""
     return {name: values["effective"] for name, values in evaluations.items() if "effective" in values}
 
 
 def _verdict(
     evaluation: Mapping[str, Any], record: Mapping[str, Any], mmd2: Mapping[str, float]
 ) -> dict[str, str]:
-    """The consumer's verdict, made again with what a simulation alone knows: uniform rows with weights."""
+    """The consumer's verdict, with a baseline that only a simulation has: uniform rows with weights."""
     alike, *others = (
         FormQuality(of["mmd2"], of["effective"], of.get("classes", 0.0))
         for of in forms_of(evaluation).values()
@@ -156,7 +156,7 @@ def _verdict(
 
 
 def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:
-    """A number of all forms that have it."""
+    """The figure `key` of each form that has it."""
     return {name: values[key] for name, values in evaluations.items() if values[key] is not None}
 
 
@@ -178,6 +178,6 @@ def read_rounds(directory: Path) -> list[dict[str, str]]:
 
 
 def write_metrics(directory: Path, metrics: Metrics) -> None:
-    """metrics.json; JSON has no NaN, so none may be in it."""
+    """Write metrics.json; JSON has no NaN, so no figure may be NaN."""
     text = json.dumps(metrics, indent=2, allow_nan=False)
     (directory / "metrics.json").write_text(text + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Claims of the paper for its variant of a run, from settings alone.
 
-They stand at the deltas at which the paper states its figures, and count what a whole run may release at
-most. What a run has disclosed is in its ledgers (fedkme/ledgers/statements.py).
+Claims have the deltas of the paper's figures, and count the most that a whole run may release. A run's actual
+disclosures are in its ledgers (fedkme/ledgers/statements.py).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from fedkme.privacy.settings import target_event
 from sim.config import SummaryTable
 
 TARGET_DELTA = 0.01
-"""delta at which the paper states D_v's epsilon."""
+"""delta of the paper's epsilon for D_v."""
 SUMMARY_DELTA = 1e-4
-"""delta at which the paper states the summary's epsilon; the auction's own is added."""
+"""delta of the paper's epsilon for the summary; the auction's own delta is added."""
 
 
 def published_variant(table: SummaryTable, owners: int) -> list[PrivacyStatement]:
-    """List what the paper claims for its variant, and what is proven of the same events; of no other run.
+    """List the paper's claims for its variant, and proven bounds on the same events; empty for other runs.
 
     Args:
-        table: the run's settings; with `preset = "published"` they are the variant's.
+        table: the run's settings; `preset = "published"` makes the run the paper's variant.
         owners: K.
     """
     if table.preset != "published":
         return []
-    claimed = SUMMARY_DELTA
+    delta = SUMMARY_DELTA
     if isinstance(table.auction, PrivAuctionSettings):
-        claimed += table.auction.delta
+        delta += table.auction.delta
     between = table.between_owners(table.p, owners)
     return [
         *_figures("D_v", "owners and curator", [target_event(table.target)], TARGET_DELTA, TARGET_DELTA),
-        *_figures("each owner", "other owners", between, claimed, table.privacy.delta),
+        *_figures("each owner", "other owners", between, delta, table.privacy.delta),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Metrics of what a deployment's consumer received: what it can know, as metrics.json has it."""
+"""Metrics of a deployed consumer's results: the part of metrics.json that a consumer can know."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def received_metrics(
     evaluation: Mapping[str, Any] | None,
     privacy: Sequence[PrivacyStatement],
 ) -> dict[str, Any]:
-    """Metrics of a summary; docs/metrics.md says what each means.
+    """Metrics of a received summary; docs/metrics.md explains each figure.
 
     Args:
-        consumer: its name.
+        consumer: name of the consumer.
         plan: of the run.
-        p: rows that were asked for.
-        rows: those that came, of which p are kept.
-        evaluation: of evaluation.json; None where nothing was judged.
-        privacy: what its ledger says of the run.
+        p: number of rows asked for.
+        rows: number of rows received, of which p are kept.
+        evaluation: content of evaluation.json; None if the summary was not judged.
+        privacy: statements from the consumer's ledger of the run.
     """
     forms = {} if evaluation is None else forms_of(evaluation)
     downstream = {name: values["downstream"] for name, values in forms.items() if values["downstream"]}
@@ -49,17 +49,17 @@ def received_metrics(
         "downstream": downstream.pop("summary", {}),
         "downstream_baselines": downstream,
         "verdict": None if evaluation is None else evaluation["verdict"],
-        "privacy": [each.to_json() for each in privacy],
+        "privacy": [statement.to_json() for statement in privacy],
     }
 
 
 def received_release(consumer: str, method: str, card: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics of a release.
+    """Metrics of a received release.
 
     Args:
-        consumer: its name.
+        consumer: name of the consumer.
         method: of the release.
-        card: the data card, plain values.
+        card: the data card as plain values.
     """
     return {
         "status": "complete",
@@ -68,7 +68,7 @@ def received_release(consumer: str, method: str, card: Mapping[str, Any]) -> dic
         "K": card["owners"],
         "N": card["source_rows"],
         "rows": card["rows"],
-        "verdict": card.get("verdict"),  # cards of an earlier release have none
+        "verdict": card.get("verdict"),  # cards of an earlier fedkme have no verdict
         "privacy": [
             {
                 "protected": EACH_OWNER,

@@ -1,7 +1,7 @@
-"""Quality of a release, held against rows that only a simulation can see.
+"""Quality of a release, compared with owners' rows, which only a simulation can see.
 
 A deployment has no such figures: utility on private rows would be one more disclosure. Its card gives the
-distance to what was released, which reads no row.
+distance of the rows to the released numbers, which reads no owner's row.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sim.evaluation.release_shares import shares
 
 CLASSIFIERS = ("LR", "GNB", "DT")
 MOST_ROWS = 20_000
-"""Rows of a table that are looked at; the first of them."""
+"""Most rows of a table that are evaluated: its first rows."""
 SHOWN = 6
-"""Columns whose shares by value are given."""
+"""Number of columns with shares by value."""
 
 
 def can_train() -> bool:
-    """Check for scikit-learn, which models are trained by; without it there are no figures of models."""
+    """Check for scikit-learn, which trains the models; without it there are no figures of models."""
     return importlib.util.find_spec("sklearn") is not None
 
 
@@ -35,22 +35,23 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
     """Evaluate synthetic rows.
 
     Args:
-        synthetic: what was made.
+        synthetic: the synthetic rows.
         real: all owners' rows.
-        test: rows that nobody used; may be empty.
-        schema: of all of them.
+        test: held-back rows; may be empty.
+        schema: of all three tables.
         seed: of the models.
 
     Returns:
-        `columns`: mean and largest distance of a column's distribution from the real one, total variation of
-        categories and Kolmogorov's of numbers, and each column's `by_name`; `real_halves`: the same of two
-        halves of the real rows; `shares`: of rows by value, for the label and the columns that are furthest
-        off; where there are labels, of models that were trained on synthetic and on real rows, `roc` and
-        `prc` of predicted classes, as the papers have them, and with two classes `auc` of scores.
+        `columns`: mean and largest distance of a column's distribution from the real distribution (total
+        variation for categories, Kolmogorov's distance for numbers), and each column's distance `by_name`.
+        `real_halves`: the same distances between two halves of the real rows. `shares`: shares of rows by
+        value, for the label and the columns with the largest distances. With labels, `trained_on_synthetic`
+        and `trained_on_real`: of models trained on these rows, `roc` and `prc` by predicted classes, as in
+        the papers, and with two classes `auc` by scores.
     """
     synthetic, real = _cut(synthetic), _as_seen(_cut(real), schema)
     distances, halves = column_distances(synthetic, real, schema), _halves(real, schema)
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
         | {"by_name": _by_name(schema, distances)},
         "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
@@ -63,8 +64,8 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
             scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)
             average = classifiers.mean(scores)
             figures = {"auc": average.auc, "roc": average.roc, "prc": average.prc}
-            found[f"trained_on_{name}"] = {key: x for key, x in figures.items() if math.isfinite(x)}
-    return found
+            results[f"trained_on_{name}"] = {key: x for key, x in figures.items() if math.isfinite(x)}
+    return results
 
 
 def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float64]) -> dict[str, Any]:
@@ -83,8 +84,8 @@ def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float
 
 
 def column_distances(left: Table, right: Table, schema: Schema) -> NDArray[np.float64]:
-    """Distance of the distributions of each of the c columns, 0 to 1, (c,)."""
-    found, start = [], 0
+    """Distance between two tables' distributions of each of the c columns, 0 to 1, (c,)."""
+    distances, start = [], 0
     for column in schema.columns:
         for _ in range(column.count):
             a, b = left.values[:, start], right.values[:, start]
@@ -92,10 +93,10 @@ def column_distances(left: Table, right: Table, schema: Schema) -> NDArray[np.fl
             if isinstance(column, Category):
                 levels = len(column.categories)
                 parts = [np.bincount(x.astype(np.int64), minlength=levels) / len(x) for x in (a, b)]
-                found.append(0.5 * float(np.abs(parts[0] - parts[1]).sum()))
+                distances.append(0.5 * float(np.abs(parts[0] - parts[1]).sum()))
             else:
-                found.append(_kolmogorov(a, b))
-    return np.array(found)
+                distances.append(_kolmogorov(a, b))
+    return np.array(distances)
 
 
 def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -107,7 +108,7 @@ def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 def _halves(table: Table, schema: Schema) -> NDArray[np.float64]:
-    """Distances between two halves of the real rows: nothing does better than these."""
+    """Distances between two halves of the real rows: a lower bound for good synthetic rows."""
     order = np.random.default_rng(0).permutation(len(table))
     middle = len(order) // 2
     if middle == 0:
@@ -121,9 +122,9 @@ def _by_name(schema: Schema, distances: NDArray[np.float64]) -> dict[str, float]
 
 
 def _as_seen(table: Table, schema: Schema) -> Table:
-    """Put the schema's public values in place of missing ones, as all releases see rows."""
+    """Replace missing values by the schema's public values, as all releases see rows."""
     seen = schema.decode(Domain(schema).encode(table.values))
-    # What was there stays as it is: a scaling to and fro would break ties with synthetic rows.
+    # Present values stay exactly: scaling to and fro would break ties with synthetic rows.
     return Table(np.where(np.isclose(table.values, seen), table.values, seen), table.labels)
 
 

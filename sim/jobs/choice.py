@@ -1,4 +1,4 @@
-"""Choice of where tasks are done: `--jobs` of the command line, and settings that hold it."""
+"""Choice of the place where tasks run: `--jobs` of the command line and the setting of that name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from fedkme.errors import ConfigError, on_disk
 from sim.jobs.tasks import Results, Task
 
 Jobs = PositiveInt | Annotated[str, Field(pattern=r"^(ray|ray://\S+|slurm)$")]
-"""Processes here; `ray`, the cluster of RAY_ADDRESS or of this machine; `ray://HOST:PORT`; or `slurm`."""
+"""Number of processes here; `ray`: the cluster of RAY_ADDRESS or of this machine; `ray://HOST:PORT`; or
+`slurm`."""
 
 
 def parse_jobs(text: str) -> int | str:
-    """Read `--jobs`.
+    """Read the text of `--jobs`.
 
     Raises:
-        ConfigError: it is none of those.
+        ConfigError: the text names no place to run.
     """
     if text.isdecimal() and int(text):
         return int(text)
@@ -31,10 +32,10 @@ def parse_jobs(text: str) -> int | str:
 
 
 def carry_out(tasks: Sequence[Task], jobs: int | str, folder: Path) -> Results:
-    """Do tasks where `jobs` says; what a cluster writes about them goes to `folder`.
+    """Run tasks at the place that `jobs` names; a cluster's logs go to `folder`.
 
     Raises:
-        FedkmeError: the cluster, or what it needs, is not here.
+        FedkmeError: there is no cluster, or a package for it is missing.
     """
     if not tasks:
         return
@@ -54,10 +55,10 @@ def carry_out(tasks: Sequence[Task], jobs: int | str, folder: Path) -> Results:
 
 @contextlib.contextmanager
 def held(folder: Path, what: str) -> Iterator[Path]:
-    """Hold a folder for one caller alone, a sweep or an audit.
+    """Lock a folder for one caller, a sweep or an audit.
 
     Raises:
-        ConfigError: it cannot be written, or another one has it.
+        ConfigError: the folder cannot be written, or another caller holds it.
     """
     with on_disk(f"{folder} cannot be written", "Choose another --out."):
         folder.mkdir(parents=True, exist_ok=True)

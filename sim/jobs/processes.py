@@ -20,22 +20,22 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB
 
 
 class Worker:
-    """A process that does one task after another; one that dies in a task is started again for the next."""
+    """Runs one task after another in a process; after a death a new process starts for the next task."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def pid(self) -> int | None:
-        """Number of the process; None where there is none."""
+        """Number of the process; None if no process runs."""
         return None if self._process is None else self._process.pid
 
     def perform(self, task: Task) -> Any:
-        """Do a task; it is lost where there is no process, or it died."""
+        """Run a task; it is lost if no process can start, or if the process dies."""
         try:
             process = self._process = self._process or _start()
         except OSError as error:
-            return LostTask(f"no process could be started for it: {error.strerror}")
+            return LostTask(f"no process could be started for the task: {error.strerror}")
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -50,12 +50,12 @@ class Worker:
         return LostTask(f"its process {_end(_waited(process))}")
 
     def tell(self) -> None:
-        """Tell the process to end, in the middle of a task too, and do not wait for it."""
+        """Tell the process to end, even in the middle of a task, and do not wait for its end."""
         if self._process is not None:
             self._process.terminate()
 
     def stop(self) -> None:
-        """End the process; kill it if it takes long."""
+        """End the process; kill it after GRACE_S."""
         self.tell()
         process, self._process = self._process, None
         if process is not None:
@@ -72,12 +72,12 @@ def _start() -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         env=environment,
         text=True,
-        start_new_session=True,  # ctrl-C reaches who waits for it alone
+        start_new_session=True,  # ctrl-C reaches only the process that waits for this one
     )
 
 
 def _waited(process: subprocess.Popen[str]) -> int:
-    """Exit status of a process that ends by itself, or is killed after a while."""
+    """Wait for a process, kill it after GRACE_S, and return its exit status."""
     try:
         return process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
@@ -90,21 +90,21 @@ def _end(status: int) -> str:
 
 
 def on_this_machine(tasks: Sequence[Task], jobs: int) -> Results:
-    """Do tasks, `jobs` at a time."""
-    left: queue.SimpleQueue[int] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    """Run tasks, `jobs` at a time."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     workers = [Worker() for _ in range(min(jobs, len(tasks)))]
     for place in range(len(tasks)):
-        left.put(place)
+        waiting.put(place)
     stopped = threading.Event()
 
     def work(worker: Worker) -> None:
         while not stopped.is_set():
             try:
-                place = left.get_nowait()
+                place = waiting.get_nowait()
             except queue.Empty:
                 break
-            done.put((place, worker.perform(tasks[place])))
+            results.put((place, worker.perform(tasks[place])))
         worker.stop()
 
     threads = [threading.Thread(target=work, args=(worker,), daemon=True) for worker in workers]
@@ -112,7 +112,7 @@ def on_this_machine(tasks: Sequence[Task], jobs: int) -> Results:
         thread.start()
     try:
         for _ in tasks:
-            yield done.get()
+            yield results.get()
     finally:
         stopped.set()
         for worker in workers:

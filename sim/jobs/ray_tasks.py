@@ -9,11 +9,11 @@ from sim.cluster.session import connected
 from sim.jobs.tasks import LostTask, Results, Task, perform
 
 RETRIES = 1
-"""Times that Ray does a task again whose worker or node was lost; a task that kills its worker ends so."""
+"""Times that Ray repeats a task whose worker or node was lost. It is finite: a task may kill its worker."""
 
 
 def on_ray(tasks: Sequence[Task], address: str | None) -> Results:
-    """Do tasks, as many at a time as the cluster has CPUs; its nodes have this package and the tasks' files.
+    """Run as many tasks at a time as the cluster has CPUs; its nodes have this package and the tasks' files.
 
     Raises:
         MissingDependencyError: Ray is not installed.
@@ -21,16 +21,16 @@ def on_ray(tasks: Sequence[Task], address: str | None) -> Results:
     """
     with connected(address) as ray:
         remote = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(perform)
-        left = {
+        running = {
             remote.options(name=task.name).remote(task.function, task.argument): place
             for place, task in enumerate(tasks)
         }
         try:
-            while left:
-                for reference in ray.wait(list(left))[0]:
-                    yield left.pop(reference), _result(ray, reference)
+            while running:
+                for reference in ray.wait(list(running))[0]:
+                    yield running.pop(reference), _result(ray, reference)
         finally:
-            for reference in left:
+            for reference in running:
                 ray.cancel(reference, force=True)
 
 

@@ -12,17 +12,17 @@ from fedkme.errors import ConfigError, MissingDependencyError
 from sim.jobs.tasks import LostTask, Results, Task, perform
 
 LONGEST_ARRAY = 1000
-"""Tasks of one array: Slurm's own MaxArraySize is 1001 where nobody changed it."""
+"""Most tasks of one array: Slurm's default MaxArraySize is 1001."""
 MINUTES = 24 * 60
-"""Time limit of a task; SBATCH_TIMELIMIT sets another."""
+"""Time limit of a task in minutes; SBATCH_TIMELIMIT overrides it."""
 POLL_S = 10.0
-"""Seconds between two looks at what has ended."""
+"""Seconds between two checks for finished tasks."""
 
 
 def on_slurm(tasks: Sequence[Task], folder: Path) -> Results:
-    """Do tasks as arrays; sbatch's own variables (SBATCH_PARTITION, SBATCH_ACCOUNT, ...) say where.
+    """Run tasks as arrays; sbatch's own variables (SBATCH_PARTITION, SBATCH_ACCOUNT, ...) choose the place.
 
-    `folder`, on a file system that all nodes share, gets their logs.
+    The tasks' logs go to `folder`, which must be on a file system that all nodes share.
 
     Raises:
         MissingDependencyError: submitit is not installed.
@@ -34,14 +34,14 @@ def on_slurm(tasks: Sequence[Task], folder: Path) -> Results:
         cause = "submitit is not installed"
         raise MissingDependencyError(cause, "Run: pip install 'fedkme[cluster]'.") from None
     if shutil.which("sbatch") is None:
-        raise ConfigError("there is no sbatch on this machine", "Start it on a login node of the cluster.")
+        raise ConfigError("there is no sbatch on this machine", "Run it on a login node of the cluster.")
     executor = submitit.SlurmExecutor(folder=folder)
     executor.update_parameters(job_name="fedkme", cpus_per_task=1, time=MINUTES)
     yield from submitted(tasks, executor, POLL_S)
 
 
 def submitted(tasks: Sequence[Task], executor: Any, poll_s: float) -> Results:
-    """Do tasks by an executor of submitit, and look every `poll_s` seconds which have ended."""
+    """Run tasks by an executor of submitit; check every `poll_s` seconds for finished tasks."""
     from submitit.helpers import as_completed
 
     places: dict[Any, int] = {}
@@ -62,7 +62,7 @@ def _result(job: Any) -> Any:
 
     try:
         return job.result()
-    except FailedJobError:  # it raised
+    except FailedJobError:  # the task raised
         return LostTask(f"it raised; see {job.paths.stderr}")
     except UncompletedJobError:
         return LostTask(f"its job or node was lost; see {job.paths.stderr}")

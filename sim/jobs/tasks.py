@@ -1,4 +1,4 @@
-"""Tasks: what is done of them anywhere, and what comes back."""
+"""Tasks and their results, in a form that can travel to any machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fedkme import __version__
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A call of a function of this package, fit to travel.
+    """Call of a function of this package, as plain values.
 
     Attributes:
         name: for people, on dashboards and in logs.
-        function: `MODULE:NAME`; takes the argument, and returns values that JSON can hold.
-        argument: of JSON's values.
+        function: `MODULE:NAME`; takes the argument, and returns JSON values.
+        argument: a JSON value.
     """
 
     name: str
@@ -29,25 +29,25 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class LostTask:
-    """Stand-in for a result: a task's process or node is gone, or the task raised; `cause` says which."""
+    """Takes the place of a result: the task raised, or its process or node is gone; `cause` says which."""
 
     cause: str
 
 
 Results = Generator[tuple[int, Any], None, None]
-"""Places of tasks with their results, or a `LostTask` for each, as they end.
+"""Yields the place of each finished task with its result or a `LostTask`.
 
-Who stops listening, as after ctrl-C, ends what is under way.
+Closing the generator, as after ctrl-C, ends the running tasks.
 """
 
 
 def task_of(name: str, function: Callable[[Any], Any], argument: Any) -> Task:
-    """Make a task of a function of a module."""
+    """Make a task from a module's function."""
     return Task(name, f"{function.__module__}:{function.__qualname__}", argument)
 
 
 def perform(function: str, argument: Any) -> Any:
-    """Carry a task out in this process."""
+    """Run a task in this process."""
     return named(function)(argument)
 
 
@@ -58,6 +58,6 @@ def named(name: str) -> Any:
 
 
 def key_of(content: Mapping[str, Any]) -> str:
-    """SHA-256, in hex, of this package's version and of what a task depends on."""
+    """SHA-256, in hex, of this package's version and everything that a task depends on."""
     versioned = {"version": __version__, **content}
     return hashlib.sha256(json.dumps(versioned, sort_keys=True).encode()).hexdigest()

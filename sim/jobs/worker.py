@@ -1,6 +1,6 @@
-"""`python -m sim.jobs.worker`: tasks come as lines of JSON, results go back as lines of JSON.
+"""`python -m sim.jobs.worker`: reads tasks as lines of JSON, writes results as lines of JSON.
 
-It ends when its input does: with the process that started it, whatever ended that.
+It ends at the end of its input, and so with the process that started it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from sim.jobs.tasks import perform
 
 
 def main() -> None:
-    """Answer every line."""
+    """Run the task of every line."""
     answers = sys.stdout
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else a run's folder in /tmp would be left
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a run's folder in /tmp is removed
     with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         for line in sys.stdin:
             result = perform(*json.loads(line))

@@ -1,4 +1,4 @@
-"""Shipped scenarios: who owns which rows, what the consumer holds."""
+"""Scenarios: the rows of owners and of the consumer, built from the [scenario] table."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ __all__ = [
 _Kind = Digits | Mnist | Hospitals | Adult | States | Csv | Frames
 ScenarioConfig = Annotated[_Kind, Field(discriminator="kind")]
 SCENARIO_KEYS = frozenset(key for kind in get_args(_Kind) for key in kind.model_fields)
-"""Keys that the [scenario] table of one kind or another has."""
+"""Keys that the [scenario] table of any kind has."""
 
 
 def build_scenario(
     config: ScenarioConfig, seed: int, base_dir: Path | None = None, at_once: bool = True
 ) -> Scenario:
-    """Give every party its rows; the same for the same seed.
+    """Give every party its rows; equal seeds give equal rows.
 
     Args:
         config: the [scenario] table.
-        seed: of everything random in it.
-        base_dir: where relative paths start, the scenario file's folder; default the current one.
-        at_once: whether owners' tables are made now, so that what is wrong with one is said before anything
-            begins; otherwise each is made, if its kind of scenario can do that, when it is looked up.
+        seed: of everything random in the scenario.
+        base_dir: folder in which relative paths start; default: the current folder.
+        at_once: make all owners' tables now, so that a wrong table is reported before the run; otherwise each
+            table is made at its first use, if the kind of scenario allows it.
 
     Raises:
         ConfigError: a file is missing, or more rows are asked for than there are.
@@ -81,10 +81,10 @@ def build_scenario(
 
 
 def check_target(scenario: Scenario) -> None:
-    """Refuse to look for a summary of nothing: `validation` may be left out for releases.
+    """Refuse a summary without D_v: only a release works without `validation`.
 
     Raises:
-        ConfigError: there are no rows of D_v.
+        ConfigError: D_v has no rows.
     """
     if not len(scenario.validation):
         cause = "scenario.validation is missing, the rows that a summary is to match"
@@ -92,10 +92,10 @@ def check_target(scenario: Scenario) -> None:
 
 
 def find_scenario(name_or_path: str) -> Path:
-    """File of a shipped scenario, or a path.
+    """Find the file of a shipped scenario by name, or check a path.
 
     Raises:
-        ConfigError: neither; lists the names.
+        ConfigError: the text is neither a name nor a file; lists the names.
     """
     files = shipped()
     if name_or_path in files:

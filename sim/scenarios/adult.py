@@ -39,15 +39,15 @@ class Adult(Settings):
 
 
 def public_schema() -> Schema:
-    """Make the domain that the papers' experiments have, with an atom at 0 and a logarithm for `GAINS`."""
-    known = domain("adult")
+    """Make the domain of the papers' experiments, with an atom at 0 and a logarithmic scale for `GAINS`."""
+    base = domain("adult")
     skewed = {"atoms": (0.0,), "scale": "log"}
-    columns = (each.model_copy(update=skewed) if each.name in GAINS else each for each in known.columns)
-    return known.model_copy(update={"columns": tuple(columns)})
+    columns = (spec.model_copy(update=skewed) if spec.name in GAINS else spec for spec in base.columns)
+    return base.model_copy(update={"columns": tuple(columns)})
 
 
 def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
-    """Test rows of everybody, D_v of the target, the rest to the owners.
+    """Draw the test rows from all rows and D_v from the target; deal the rest to the owners.
 
     Raises:
         ConfigError: no such file.
@@ -60,9 +60,9 @@ def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
     order = generator(seed, "adult", "split").permutation(len(table))
     test, rest = np.split(order, [round(config.test_fraction * len(table))])
     column, levels = next(
-        (place, each.categories)
-        for place, each in enumerate(schema.columns)
-        if isinstance(each, Category) and each.name == "education"
+        (place, spec.categories)
+        for place, spec in enumerate(schema.columns)
+        if isinstance(spec, Category) and spec.name == "education"
     )
     if config.target not in levels:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Scenarios: what one is, and the ways in which all of them cut rows into parties."""
+"""The type `Scenario`, and the functions by which all scenarios deal rows to parties."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class Scenario:
 
 
 class LazyTables(Mapping[str, Table]):
-    """Rows of owners by name, each made when it is looked up first: who needs one owner makes one."""
+    """Owners' tables by name; each is made at its first use, so that a process makes only its own tables."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Table]) -> None:
-        """Take the names, in order, and what makes the table of one."""
+        """Take the names, in order, and the function that makes an owner's table."""
         self._names = dict.fromkeys(names)
         self._make = functools.cache(make)
 
     def __getitem__(self, name: str) -> Table:
-        """Make a table, or find it."""
+        """Return an owner's table; make it at its first use."""
         if name not in self._names:
             raise KeyError(name)
         return self._make(name)
@@ -105,13 +105,13 @@ class DigitSplit(Settings):
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """Random numbers of one part of a scenario: equal for equal seed and names, independent for others."""
+    """Random numbers for a part of a scenario: equal for equal seed and names, otherwise independent."""
     words = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") for name in names]
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *words])))
 
 
 def owner_names(count: int) -> list[str]:
-    """owner-1, owner-2, ...: padded with zeros, so that the order of names is that of numbers."""
+    """Names owner-1, owner-2, ..., padded with zeros so that names sort like numbers."""
     return [f"owner-{number:0{len(str(count))}}" for number in range(1, count + 1)]
 
 
@@ -120,7 +120,7 @@ def deal(
 ) -> dict[str, Rows]:
     """Rows of each owner, ascending: its classes, or an even random shard of them.
 
-    Candidates of a class in no group are nobody's.
+    Candidates of a class in no group go to no owner.
     """
     groups = [rng.permutation(candidates[np.isin(labels[candidates], group)]) for group in split.groups]
     count = split.owners or len(groups)
@@ -135,7 +135,7 @@ def deal(
 def sample_targets(
     labels: NDArray[Any], candidates: Rows, split: DigitSplit, rng: np.random.Generator
 ) -> Rows:
-    """Sample as many candidates as there are in the ratio of the target classes, without repetition."""
+    """Sample, without repetition, as many candidates as the ratio of the target classes allows."""
     classes = [rng.permutation(candidates[labels[candidates] == digit]) for digit in split.targets]
     total = min(len(rows) / share for rows, share in zip(classes, split.ratio, strict=True))
     chosen = [rows[: round(total * share)] for rows, share in zip(classes, split.ratio, strict=True)]
@@ -147,7 +147,7 @@ def cut(
 ) -> tuple[Rows, Rows]:
     """Two random parts of the candidates, ascending; the first is `fraction` of each class.
 
-    The paper draws each row with that probability; class by class, both parts keep the classes' ratio.
+    The paper draws each row with probability `fraction`; the draw by class keeps the classes' ratio.
     """
     classes = [candidates[labels[candidates] == label] for label in np.unique(labels[candidates])]
     chosen = [rng.permutation(rows)[: round(fraction * len(rows))] for rows in classes]
@@ -156,10 +156,10 @@ def cut(
 
 
 def draw(candidates: Rows, count: int, key: str, rng: np.random.Generator) -> Rows:
-    """Draw so many of the candidates at random, ascending.
+    """Draw `count` of the candidates at random, ascending.
 
     Raises:
-        ConfigError: there are fewer.
+        ConfigError: there are fewer candidates.
     """
     if count > len(candidates):
         cause = f"scenario.{key} asks for {count} rows and there are {len(candidates)}"
@@ -173,51 +173,51 @@ def random_rows(schema: Schema, count: int, rng: np.random.Generator) -> Table |
 
 
 DATA_FOLDERS = (Path("data"), Path("..", "shared", "data"))
-"""Folders in which $FEDKME_DATA is looked for when the environment does not say."""
+"""Folders that stand for $FEDKME_DATA if the environment does not set it."""
 
 
 def place(path: Path, base_dir: Path | None) -> Path:
-    """The absolute path that a scenario means, relative to its file's folder.
+    """Absolute path of a path in a scenario; relative paths start at `base_dir`, the scenario's folder.
 
     $NAME is a variable of the environment.
     """
     if str(path).startswith("$FEDKME_DATA") and "FEDKME_DATA" not in os.environ:
         rest = path.relative_to("$FEDKME_DATA")
-        found = next((folder for folder in DATA_FOLDERS if (folder / rest).is_file()), None)
-        path = path if found is None else found / rest
+        data = next((folder for folder in DATA_FOLDERS if (folder / rest).is_file()), None)
+        path = path if data is None else data / rest
         base_dir = None
     text = os.path.expandvars(path)
-    # What comes from the environment was written at the prompt, so it starts at the current folder.
+    # A path from the environment was written at the prompt, so it starts at the current folder.
     folder = base_dir if base_dir and text == str(path) else Path()
     return (folder / Path(text).expanduser()).absolute()
 
 
 def locate(path: Path, key: str, base_dir: Path | None) -> Path:
-    """The file that a scenario names.
+    """Find the file that a scenario names.
 
     Raises:
         ConfigError: there is no such file; names the key.
     """
-    found = place(path, base_dir)
-    if not found.is_file():
+    file = place(path, base_dir)
+    if not file.is_file():
         given = f"with --set scenario.{key}=FILE"
-        if unset := re.search(r"\$\{?(\w+)", str(found)):
+        if unset := re.search(r"\$\{?(\w+)", str(file)):
             raise ConfigError(
                 f"scenario.{key}: the variable of the environment {unset[1]} is not set",
-                f"Set it to the folder that has {found.name}, or name that file {given}.",
+                f"Set it to the folder that has {file.name}, or name that file {given}.",
             )
         raise ConfigError(
-            f"scenario.{key}: there is no file {found}",
+            f"scenario.{key}: there is no file {file}",
             f"Correct scenario.{key}, in the scenario's file or {given}.",
         )
-    return found
+    return file
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 def anchored(config: SettingsT, base_dir: Path | None) -> SettingsT:
-    """Spell out the place of every file of a scenario, so that it can be run from anywhere."""
+    """Make the paths of a scenario's files absolute, so that it runs from any folder."""
 
     def fixed(value: Any) -> Any:
         if isinstance(value, Path):

@@ -40,10 +40,10 @@ class Digits(DigitSplit):
 
     kind: Literal["digits"] = "digits"
     test_fraction: Fraction = 0.5
-    """Share of each target class that is held back from the owners for validation and test; what the ratio
-    does not need goes back to them."""
+    """Share of each target class that is held back from the owners for validation and test; rows that the
+    ratio does not need go back to the owners."""
     copies: int = Field(default=1, ge=1, le=1000)
-    """Rows made of each row of owners, validation and test: itself and jittered copies (see `jitter`)."""
+    """Rows for each row of owners, validation and test: the row itself and jittered copies (see `jitter`)."""
 
 
 def build_digits(config: Digits, seed: int) -> Scenario:
@@ -81,8 +81,8 @@ def build_digits(config: Digits, seed: int) -> Scenario:
 def jitter(images: NDArray[np.uint8], copies: int, rng: np.random.Generator) -> NDArray[np.uint8]:
     """The images, then copies - 1 variants of each with up to two grey levels more or less on each pixel.
 
-    A public augmentation in place of more data; nothing in it depends on any row. Images stay where they
-    are: on eight pixels a side, moving one by a pixel makes another digit of it.
+    A public augmentation in place of more data; the noise depends on no row. Images are not shifted: with
+    eight pixels a side, a shift by one pixel makes another digit.
 
     Args:
         images: (m, 64), pixels 0 to 16, row by row.
@@ -100,7 +100,7 @@ def jitter(images: NDArray[np.uint8], copies: int, rng: np.random.Generator) -> 
 def load_images() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The 1797 images that scikit-learn comes with, (m, 64) of pixels 0 to 16, and their digits.
 
-    By their file: importing scikit-learn takes a second, and nothing else of a small run needs it.
+    Reads the package's file: its import takes a second, and a small run needs nothing else of it.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.

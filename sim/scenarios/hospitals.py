@@ -1,4 +1,4 @@
-"""Scenario `hospitals`: heart disease in four real hospitals, one of them looks for more like its own."""
+"""Scenario `hospitals`: heart disease in four real hospitals; one looks for patients like its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hospitals(Settings):
     validation_fraction: Fraction = 0.25
     """Share of the target's rows that is D_v."""
     test_fraction: Fraction = 0.25
-    """Share of the target's rows that is the test set; the rest is the target's as an owner."""
+    """Share of the target's rows that is the test set; the rest belongs to the target as an owner."""
     seeds: int = Field(default=150, ge=0)
     """Seed rows, drawn uniformly from the public domain: no row of a patient is public."""
 
@@ -42,7 +42,7 @@ class Hospitals(Settings):
 
 
 def build_hospitals(config: Hospitals, seed: int, base_dir: Path | None) -> Scenario:
-    """Every hospital owns its rows, the target what is left of them.
+    """Give every hospital its rows; the target owns what D_v and the test set leave of its rows.
 
     Raises:
         ConfigError: no such file.
@@ -61,8 +61,8 @@ def build_hospitals(config: Hospitals, seed: int, base_dir: Path | None) -> Scen
     validation, rest = cut(
         patients.labels, own, config.validation_fraction, generator(seed, "hospitals", "validation")
     )
-    left = config.test_fraction / (1 - config.validation_fraction)
-    test, rows[config.target] = cut(patients.labels, rest, left, generator(seed, "hospitals", "test"))
+    share = config.test_fraction / (1 - config.validation_fraction)
+    test, rows[config.target] = cut(patients.labels, rest, share, generator(seed, "hospitals", "test"))
     return Scenario(
         name="hospitals",
         schema=schema,

@@ -1,4 +1,4 @@
-"""Scenario `mnist`: the experiment of Sarpatwar 2019, appendix G, on MNIST or anything of its layout."""
+"""Scenario `mnist`: the experiment of Sarpatwar 2019, appendix G, on MNIST or data of the same layout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def build_mnist(config: Mnist, seed: int, base_dir: Path | None) -> Scenario:
 
     Raises:
         ConfigError: no such file, or more seed or training rows than there are.
-        DataError: the file is not of the layout.
+        DataError: the file does not have this layout.
     """
     arrays = read_arrays(locate(config.path, "path", base_dir), "mnist")
     train, digits = _part(arrays, "train")

@@ -1,4 +1,4 @@
-"""Owners of one table: a column of sites says whose each row is."""
+"""Owners of one table with a column of sites, which names each row's owner."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from fedkme.tables.csv_rows import Cells
 from sim.scenarios.base import Rows
 
 _LONGEST = 56
-"""Characters that a site's name keeps, so that a prefix and a number fit behind it."""
+"""Most characters of a site's name, so that a prefix and a number still fit."""
 
 
 def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int = 1) -> dict[str, Rows]:
-    """Rows of each site, ascending, by an owner's name that is made of the site's.
+    """Rows of each site, ascending, by owner's name; the name is made from the site's.
 
     Args:
         columns: of the table.
-        site_column: the column that tells sites apart.
-        least_rows: a site with fewer is left out.
+        site_column: the column of sites.
+        least_rows: leave out sites with fewer rows.
 
     Raises:
-        DataError: there is no such column, a cell of it is empty, or no site has so many rows.
+        DataError: there is no such column, a cell of the column is empty, or no site has `least_rows` rows.
     """
     if site_column not in columns:
         cause = f"the table has no column '{site_column}' to tell sites apart"
@@ -37,15 +37,15 @@ def rows_by_site(columns: Mapping[str, Cells], site_column: str, least_rows: int
         raise DataError(cause, "Fill these cells, or remove the rows: each row is somebody's.")
     sites, site_of, counts = np.unique(texts, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(site_of, kind="stable"), np.cumsum(counts)[:-1])
-    kept = {str(site): own for site, own in zip(sites, rows, strict=True) if len(own) >= least_rows}
-    if not kept:
+    large = {str(site): own for site, own in zip(sites, rows, strict=True) if len(own) >= least_rows}
+    if not large:
         cause = f"no site of column '{site_column}' has {least_rows} rows"
         raise DataError(cause, "Give a table with more rows, or a smaller scenario.least_rows.")
-    return {name: kept[site] for site, name in owner_names_of(kept).items()}
+    return {name: large[site] for site, name in owner_names_of(large).items()}
 
 
 def owner_names_of(sites: Iterable[str]) -> dict[str, str]:
-    """Names of owners, each unique and one that a party can have, by site in the order of `sites`.
+    """Unique, valid names of owners by site, in the order of `sites`.
 
     "Köln, Süd" is `koln-sud`; a second site of that name is `koln-sud-2`.
     """
@@ -60,14 +60,14 @@ def owner_names_of(sites: Iterable[str]) -> dict[str, str]:
 
 
 def owner_name_of(site: str) -> str:
-    """Name of the owner whose rows a site or a file has: Köln, Süd is `koln-sud`."""
+    """Make an owner's name from the name of a site or a file: Köln, Süd is `koln-sud`."""
     plain = unicodedata.normalize("NFKD", site).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", plain)[:_LONGEST].strip("-") or "site"
     return f"site-{name}" if fault_of_name(name, "owner") else name
 
 
 def _text(cell: str | float | np.bool_) -> str:
-    """Name of a site as a cell has it; tools write a whole number as 1.0 where its column has a gap."""
+    """Text of a site's cell; "1" also for 1.0, since tools write whole numbers so in columns with gaps."""
     if isinstance(cell, str | np.bool_):
         return str(cell)
     return "" if cell != cell else f"{cell:.15g}"

@@ -1,8 +1,9 @@
 """Scenario `states`: the layout of Sarpatwar 2019, Section 4 (Figure 1), on regions of a table.
 
-There: Florida's rows in even parts at four owners, most of Connecticut's at one of them, the consumer after
-the rest of Connecticut, seeds from Ohio, in the data of Allstate's competition. Those may not be passed on,
-so the shipped scenario lays out three areas of the American Community Survey likewise.
+In the paper four owners hold even parts of Florida's rows, one of them also holds most of Connecticut's rows,
+the consumer looks for the rest of Connecticut, and seeds come from Ohio, in the data of Allstate's
+competition. Those data may not be passed on, so the shipped scenario uses three areas of the American
+Community Survey in the same layout.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Regions = NDArray[np.str_]
 
 
 class States(Settings):
-    """Regions of a table: one that all owners share, one that the consumer is after, one of public rows."""
+    """Regions of a table: a region that all owners share, the consumer's target, a region of public rows."""
 
     kind: Literal["states"] = "states"
     data: Literal["acs", "allstate"] = "acs"
@@ -39,7 +40,7 @@ class States(Settings):
     crowd: str
     """Region whose rows all owners share in even parts; the paper's FL."""
     target: str
-    """Region that the consumer is after, and that the first owner has rows of; the paper's CT."""
+    """Region that the consumer looks for; the first owner has rows of it. The paper's CT."""
     public: str
     """Region of the seed rows; the paper's OH."""
     owners: PositiveInt = 4
@@ -47,7 +48,7 @@ class States(Settings):
     held_back: Fraction = 0.3
     """Share of the target's rows that no owner has."""
     validation_fraction: Fraction = 0.25
-    """Share of those that is D_v; the rest is the test set."""
+    """Share of the held-back rows that is D_v; the rest is the test set."""
     seeds: int = Field(default=150, ge=0)
     """Public rows, D_init."""
 
@@ -88,8 +89,8 @@ def build_states(config: States, seed: int, base_dir: Path | None) -> Scenario:
 def _rows_of(region: str, regions: Regions) -> Rows:
     rows = np.flatnonzero(regions == region)
     if not len(rows):
-        known = ", ".join(sorted(set(regions.tolist()))[:8])
-        raise DataError(f"states: no row is of region '{region}'", f"There are {known} and maybe others.")
+        examples = ", ".join(sorted(set(regions.tolist()))[:8])
+        raise DataError(f"states: no row is of region '{region}'", f"Regions of the file: {examples}, ...")
     return rows
 
 
@@ -109,7 +110,7 @@ def read_acs(path: Path) -> tuple[Table, Regions, Schema]:
 def read_allstate(path: Path) -> tuple[Table, Regions, Schema]:
     """Customers of train.csv as they bought, the state of each, and the schema; label: option A.
 
-    A customer has a row for each quote that was looked at; the last one, of record type 1, is the purchase.
+    A customer has a row for each quote; the last row, of record type 1, is the purchase.
 
     Raises:
         DataError: the file does not fit.
@@ -124,9 +125,9 @@ def read_allstate(path: Path) -> tuple[Table, Regions, Schema]:
 
 
 def _described(columns: Mapping[str, Cells], name: str, region: str) -> tuple[Table, Regions, Schema]:
-    known = domain(name)
-    described = {*known.names, *(part.name for part in [known.label] if part)}
-    schema = known.model_copy(update={"ignore": tuple(sorted(set(columns) - described))})
+    base = domain(name)
+    described = {*base.names, *(part.name for part in [base.label] if part)}
+    schema = base.model_copy(update={"ignore": tuple(sorted(set(columns) - described))})
     table = table_from_columns(columns, schema, name)
     schema.check(table, name)
     return table, np.asarray(_column(columns, region, name), dtype=str), schema

@@ -1,6 +1,6 @@
 """Scenario `csv`: a user's own files, read through a public schema file.
 
-Owners have a file each, or one table has the rows of all of them and a column of sites.
+Each owner has a file, or one table has the rows of all owners and a column of sites.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OwnerFile(DataFile):
 
 
 def _as_list(owners: Any) -> Any:
-    """Accept a table of names, and of paths or tables, too."""
+    """Accept also a table from names to paths or tables."""
     if not isinstance(owners, dict):
         return owners
     return [
@@ -64,20 +64,20 @@ class Csv(Settings):
     schema_file: Path
     """Public domain of all files, see fedkme.tables.schema."""
     owners: Owners | None = None
-    """name = path, or name = a table of a path and how to read the file; or a list of such tables."""
+    """name = path, or name = a table with the path and how to read the file; or a list of such tables."""
     table: Source | None = None
     """File with the rows of all owners, .csv or .parquet, in place of `owners`."""
     site_column: str | None = None
-    """Column of `table` with the site of each row: each of its values is an owner."""
+    """Column of `table` with the site of each row; each site is an owner."""
     least_rows: PositiveInt = 1
     """A site of `table` with fewer rows is left out."""
     validation: Source | None = None
-    """D_v, the consumer's rows, which releases do not need; where they have labels, all rows are counted by
-    class, as in a deployment."""
+    """D_v, the consumer's rows, which releases do not need. If D_v has labels, all rows are counted by class,
+    as in a deployment."""
     test: Source | None = None
     """Rows that score a summary."""
     seeds: NonNegativeInt | Source = 0
-    """Public rows, D_init: a file, or how many to draw uniformly from the public domain."""
+    """Public rows, D_init: a file, or a number of rows to draw uniformly from the public domain."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -132,7 +132,7 @@ def tables_of_sites(file: DataFile, site_column: str, least_rows: int, schema: S
     """Rows of each owner of one table, by name; see `rows_by_site`.
 
     Raises:
-        ConfigError: the file is of a kind that has no columns with names.
+        ConfigError: the file has no named columns.
         DataError: sites cannot be told apart, or rows do not fit the schema; names owner and column.
     """
     if file.path.suffix == ".npz":
@@ -148,7 +148,7 @@ def split_by_site(
     least_rows: int = 1,
     file: DataFile = PLAIN,
 ) -> dict[str, Table]:
-    """Rows of each owner of one table's columns, which are written as `file` says; see `rows_by_site`.
+    """Rows of each owner of one table's columns, read as `file` says; see `rows_by_site`.
 
     Raises:
         DataError: sites cannot be told apart, or rows do not fit the schema; names owner and column.

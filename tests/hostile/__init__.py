@@ -1,1 +1,1 @@
-"""Issue 4, "A hostile peer: ... no crash, no hang, no unbounded memory, no answer that carries data"."""
+"""Hostile peers: no crash, no hang, no unbounded memory, no answer that carries data."""

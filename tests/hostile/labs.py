@@ -57,8 +57,8 @@ class Hostile(summaries_pb2_grpc.SummariesServicer):
 
     async def Summarize(self, request_iterator: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
         self.requests.append((await context.read()).request.request_id)
-        said = plan_to_wire(next(self._plans), codecs.VERSIONS.newest)
-        await context.write(pb.CuratorMessage(plan=said))
+        plan = plan_to_wire(next(self._plans), codecs.VERSIONS.newest)
+        await context.write(pb.CuratorMessage(plan=plan))
         if isinstance(offer := await context.read(), pb.ConsumerMessage):
             self.offers.append(offer.SerializeToString())
             if self._fault is not None:
@@ -131,8 +131,8 @@ class Giver(Hostile):
 
     async def Summarize(self, request_iterator: Any, context: Any) -> None:  # noqa: N802  # gRPC's name
         self.requests.append((await context.read()).request.request_id)
-        said = plan_to_wire(next(self._plans), codecs.VERSIONS.newest)
-        await context.write(pb.CuratorMessage(plan=said))
+        plan = plan_to_wire(next(self._plans), codecs.VERSIONS.newest)
+        await context.write(pb.CuratorMessage(plan=plan))
         rows = [types_pb2.Row(values=row) for row in np.eye(3)]
         await context.write(pb.CuratorMessage(summary=types_pb2.Rows(rows=rows, last=True)))
         await context.write(pb.CuratorMessage(outcome=pb.Outcome(status=pb.Outcome.STATUS_COMPLETE)))

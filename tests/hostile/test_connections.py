@@ -59,7 +59,7 @@ async def town(site: Site, folder: Path, **changes: Any) -> AsyncIterator[Market
 
 
 async def test_compressed_messages_are_refused(tmp_path: Path) -> None:
-    # Issue 17, A7: 1,000 MiB of one letter in 1 MiB of gzip cost a thread of the curator 79 s. It reads none.
+    # 1,000 MiB of one letter in 1 MiB of gzip cost a thread of the curator 79 s. It reads none.
     async with market(tmp_path, ["a"]) as at:
         async with grpc.aio.insecure_channel(at.address, compression=grpc.Compression.Gzip) as channel:
             query = summaries_pb2.RunQuery(name="consumer", run="x" * 2**22)
@@ -125,7 +125,7 @@ async def half_open(site: Site, at: Market) -> tuple[asyncio.StreamReader, async
     return pair
 
 
-async def test_silence_ends(site: Site, tmp_path: Path) -> None:
+async def test_a_silent_connection_is_closed(site: Site, tmp_path: Path) -> None:
     # A slow-loris stream is told why it ends; a connection without a handshake, or with half a frame, is no
     # more than a socket.
     async with town(site, tmp_path, connect_s=4) as at:
@@ -177,7 +177,7 @@ def fault_in(heard: list[Any]) -> FedkmeError:
     return codecs.fault_from_wire(answer.fault)
 
 
-async def test_what_an_owner_said_is_of_no_use_to_another(site: Site, tmp_path: Path) -> None:
+async def test_messages_of_an_owner_cannot_be_replayed_by_another(site: Site, tmp_path: Path) -> None:
     # "replayed session": the bytes of an owner's session, from the connection of another.
     hello = pb.Hello(name="a", versions=codecs.VERSIONS, instance=b"i" * 16)
     at_run = pb.Position(run="run-1", round=1, seq=2)
@@ -193,7 +193,7 @@ async def test_what_an_owner_said_is_of_no_use_to_another(site: Site, tmp_path: 
         await served(site, at)
 
 
-async def test_what_a_consumer_said_is_of_no_use_to_another(site: Site, tmp_path: Path) -> None:
+async def test_messages_of_a_consumer_cannot_be_replayed_by_another(site: Site, tmp_path: Path) -> None:
     # Neither its request, nor its run's name, is a key to its rows.
     asked = request(3)
     asked.request.name, asked.request.request_id = "x", b"i" * 16

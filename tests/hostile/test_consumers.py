@@ -45,9 +45,9 @@ def fault_in(heard: list[pb.CuratorMessage]) -> FedkmeError:
     return codecs.fault_from_wire(heard[-1].fault)
 
 
-async def talk(at: Services, *said: pb.ConsumerMessage | None) -> list[pb.CuratorMessage]:
+async def talk(at: Services, *messages: pb.ConsumerMessage | None) -> list[pb.CuratorMessage]:
     """Answers of the curator to a caller that says this, whatever it hears, and hangs up."""
-    call = Call(said)
+    call = Call(messages)
     await at.summaries.Summarize(None, call)
     assert call.status is None
     return call.heard
@@ -72,8 +72,8 @@ async def test_ten_thousand_fuzzed_messages(tmp_path: Path) -> None:
     asking = fuzzed(queries, FUZZED // 10, seed=3)
     before, heard = at_rest(), set[str]()
     async with services(tmp_path) as at:
-        for number, said in enumerate(zip(openings, following, strict=True)):
-            answers = await talk(at, *said)
+        for number, messages in enumerate(zip(openings, following, strict=True)):
+            answers = await talk(at, *messages)
             assert not any(answer.HasField("summary") for answer in answers)
             heard |= {str(answer.WhichOneof("body")) for answer in answers}
             if number % 5 == 0 and (query := next(asking, None)) is not None:
@@ -113,7 +113,7 @@ SHARED = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "words"),
+    ("messages", "kind", "words"),
     [
         ([asked(request_id=b"x" * 65)], ProtocolError, "an odd id"),
         ([asked(gamma=float("inf"))], ConfigError, "gamma must be positive and finite"),
@@ -135,12 +135,12 @@ SHARED = pb.ConsumerMessage(target=TARGET.target, with_validation=True)
 )
 @pytest.mark.usefixtures("foreseen")
 async def test_what_is_refused(
-    tmp_path: Path, said: list[pb.ConsumerMessage], kind: type[FedkmeError], words: str
+    tmp_path: Path, messages: list[pb.ConsumerMessage], kind: type[FedkmeError], words: str
 ) -> None:
     # Before anything is computed or kept, however much of it is on the way; here without a quota.
     before = at_rest()
     async with services(tmp_path, quota={"most_values": None}) as at:
-        fault = fault_in(await talk(at, *said))
+        fault = fault_in(await talk(at, *messages))
     assert isinstance(fault, kind)
     assert words in fault.cause
     assert resident() - before < GROWTH
@@ -186,7 +186,7 @@ async def test_runs_of_others_are_not_there(tmp_path: Path, run: str) -> None:
 async def test_the_request_of_another(tmp_path: Path) -> None:
     # The id of a request is no key to what it began.
     async with services(tmp_path) as at:
-        (plan,) = (said for said in await talk(at, asked()) if said.HasField("plan"))
+        (plan,) = (messages for messages in await talk(at, asked()) if messages.HasField("plan"))
         heard = await talk(at, asked(name="mallory"))
         assert heard[0].plan.run != plan.plan.run
         assert not heard[0].plan.offered
@@ -206,8 +206,8 @@ async def test_a_consumer_hears_whose_disk_is_full_and_not_where(
         assert type(fault) is StoreError
         assert fault.cause == "the curator's store failed"
         assert "operator" in fault.remedy
-        (said,) = (fields for event, fields in at.said if event == "refused")
-        assert "/srv/journal.db" in said["cause"]
+        (messages,) = (fields for event, fields in at.said if event == "refused")
+        assert "/srv/journal.db" in messages["cause"]
 
 
 @pytest.mark.usefixtures("foreseen")
@@ -228,7 +228,7 @@ async def test_g_is_taken_once(tmp_path: Path) -> None:
     other = pb.ConsumerMessage(target=types_pb2.MeanVector(coordinates=[1] * DIMENSION))
     async with services(tmp_path, runs_at_once=1) as at:
         at.runs.hold()
-        calls = [asyncio.create_task(talk(at, asked(), said, said)) for said in (TARGET, other)]
+        calls = [asyncio.create_task(talk(at, asked(), messages, messages)) for messages in (TARGET, other)]
         async with asyncio.timeout(60):
             while (run := at.runs.find("run-1")) is None or run.status == "asked":  # noqa: ASYNC110  # likewise
                 await asyncio.sleep(0)

@@ -28,8 +28,8 @@ SAID = pb.Broadcast(size=1, mean=MEAN)
 
 
 def invite(run: str = "run-1", **changes: Any) -> pb.Directive:
-    said = invitation_to_wire(invitation(run, **changes))
-    return pb.Directive(at=pb.Position(run=run, seq=1), invite=said)
+    sent_directive = invitation_to_wire(invitation(run, **changes))
+    return pb.Directive(at=pb.Position(run=run, seq=1), invite=sent_directive)
 
 
 def directive(seq: int, run: str = "run-1", number: int = 1, **body: Any) -> pb.Directive:
@@ -81,17 +81,19 @@ def scripts() -> list[pb.Directive]:
     ]
 
 
-def in_turn(said: pb.Directive, number: int, at: Host) -> pb.Directive:
+def in_turn(sent_directive: pb.Directive, number: int, at: Host) -> pb.Directive:
     """Mostly of a run that is open, and with the number that is due: else little is reached."""
-    if number % 10 and said.at.run.startswith("run-"):
-        name = said.at.run
-        said.at.run = f"{name}-{number // 60}"
-        heard = said.invite.auction.heard if said.HasField("invite") else ()
+    if number % 10 and sent_directive.at.run.startswith("run-"):
+        name = sent_directive.at.run
+        sent_directive.at.run = f"{name}-{number // 60}"
+        heard = sent_directive.invite.auction.heard if sent_directive.HasField("invite") else ()
         for place, about in enumerate(heard):
-            said.invite.auction.heard[place] = about.replace(f'"{name}"', f'"{said.at.run}"')
-        handler: Any = at.wired._handlers.get(said.at.run)
-        said.at.seq = 1 if handler is None else handler.last + 1
-    return said
+            sent_directive.invite.auction.heard[place] = about.replace(
+                f'"{name}"', f'"{sent_directive.at.run}"'
+            )
+        handler: Any = at.wired._handlers.get(sent_directive.at.run)
+        sent_directive.at.seq = 1 if handler is None else handler.last + 1
+    return sent_directive
 
 
 def rows_told(at: Host) -> set[tuple[str, int]]:
@@ -112,18 +114,18 @@ def test_ten_thousand_fuzzed_directives(tmp_path: Path) -> None:
     rows: set[tuple[float, ...]] = set()
     answered: set[str] = set()
     with host(tmp_path, most_rows=most) as at:
-        for number, said in enumerate(fuzzed(scripts(), FUZZED, seed=4)):
+        for number, sent_directive in enumerate(fuzzed(scripts(), FUZZED, seed=4)):
             if number % 60 == 0:
                 at.wired.welcome([])
-            if said is None:
+            if sent_directive is None:
                 continue
-            said = in_turn(said, number, at)
-            for reply in at.wired.answer(said):  # whatever it is: an answer, and no exception
-                assert (reply.at.run, reply.at.seq) == (said.at.run, said.at.seq)
+            sent_directive = in_turn(sent_directive, number, at)
+            for reply in at.wired.answer(sent_directive):  # whatever it is: an answer, and no exception
+                assert (reply.at.run, reply.at.seq) == (sent_directive.at.run, sent_directive.at.seq)
                 if not reply.HasField("fault"):
                     answered.add(str(reply.WhichOneof("body")))
-                new = {(said.at.run, row.token) for row in reply.rows.rows} - sent
-                assert not new or said.WhichOneof("body") in ("ask", "sell", "draw")
+                new = {(sent_directive.at.run, row.token) for row in reply.rows.rows} - sent
+                assert not new or sent_directive.WhichOneof("body") in ("ask", "sell", "draw")
                 sent |= new
                 rows |= {(*row.values, row.label) for row in reply.rows.rows}
         assert answered == {
@@ -169,9 +171,9 @@ def declared(**changes: Any) -> str:
 
 def changed(**changes: Any) -> pb.Directive:
     """An invitation with other fields than it should have."""
-    said = invite()
+    sent_directive = invite()
     for name, value in changes.items():
-        at: Any = said.invite if name == "planned" else said.invite.auction
+        at: Any = sent_directive.invite if name == "planned" else sent_directive.invite.auction
         if isinstance(value, types_pb2.MeanVector):
             at.target.CopyFrom(value)
         elif isinstance(value, dict):
@@ -182,11 +184,11 @@ def changed(**changes: Any) -> pb.Directive:
             getattr(at, name).extend(value)
         else:
             setattr(at, name, value)
-    return said
+    return sent_directive
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "words"),
+    ("sent_directive", "kind", "words"),
     [
         (changed(features={"gamma": math.nan}), ProtocolError, "gamma must be positive and finite"),
         (changed(features={"gamma": 1.7e308}), ProtocolError, "gamma must be positive and finite"),
@@ -208,9 +210,11 @@ def changed(**changes: Any) -> pb.Directive:
     ],
     ids=range(13),
 )
-def test_a_run_that_is_not_begun(at: Host, said: pb.Directive, kind: type[FedkmeError], words: str) -> None:
+def test_an_invalid_invitation_begins_no_run(
+    at: Host, sent_directive: pb.Directive, kind: type[FedkmeError], words: str
+) -> None:
     # Each is a typed refusal, before h1 of a row is computed, and nothing is asked of a run that was refused.
-    fault = fault_of(at.wired.answer(said))
+    fault = fault_of(at.wired.answer(sent_directive))
     assert type(fault) is kind
     assert words in fault.cause
     for body in ({"draw": pb.Draw(count=9)}, {"close": pb.Close()}, {"broadcast": SAID}):
@@ -257,7 +261,7 @@ PRICED = {"sell": pb.Sell(price=PRICES[0])}
     ],
     ids=range(20),
 )
-def test_what_no_protocol_asks_gets_no_row(at: Host, protocol: str, asked: Body, words: str) -> None:
+def test_a_question_of_no_protocol_gets_no_row(at: Host, protocol: str, asked: Body, words: str) -> None:
     # "no answer that carries data", and a line about nothing that did not leave.
     assert at.prepare("run-1", protocol=protocol, rows=5) is None
     before = at_rest()
@@ -268,7 +272,7 @@ def test_what_no_protocol_asks_gets_no_row(at: Host, protocol: str, asked: Body,
     assert resident() - before < GROWTH
 
 
-def test_rows_are_sold_once_a_quote(at: Host) -> None:
+def test_rows_are_sold_at_most_once_per_quote(at: Host) -> None:
     # A second price would say of a row what the ledger does not: also after another process took over.
     at.prepare("run-1")
     at.wired.answer(quote())
@@ -301,8 +305,8 @@ def test_draws_add_up(at: Host) -> None:
 @pytest.mark.parametrize("event", [EVENT, {"kind": "clock", "epsilon": 1.0, "relation": "replace-one"}])
 def test_a_round_in_four_billion_years(at: Host, event: Body) -> None:
     # What was decided in silence is written down as heard: not one by one without end.
-    said = changed(heard=[declared(event=event)])
-    assert at.wired.answer(said)[0].HasField("accepted")
+    sent_directive = changed(heard=[declared(event=event)])
+    assert at.wired.answer(sent_directive)[0].HasField("accepted")
     before = at_rest()
     (reply,) = at.wired.answer(quote(2, FAR))
     if event is EVENT:
@@ -336,9 +340,9 @@ def test_numbers_that_jump(at: Host, seq: int) -> None:
 @pytest.mark.parametrize("run", ["", "\0", "a\nb", "\u202e", "x" * 129, "x" * 2**20])
 def test_names_that_no_run_has(at: Host, run: str) -> None:
     # They would go to stores, logs and ledgers.
-    said = invite()
-    said.at.run = run
-    fault = fault_of(at.wired.answer(said))
+    sent_directive = invite()
+    sent_directive.at.run = run
+    fault = fault_of(at.wired.answer(sent_directive))
     assert isinstance(fault, ProtocolError)
     assert len(fault.cause) < 300
     at.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))

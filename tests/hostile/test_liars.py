@@ -1,4 +1,4 @@
-"""Issue 17, item A5: each message of an owner with a lie in it; the others finish, and it is said who lied.
+"""Each message of an owner with a lie in it; the others finish, and it is said who lied.
 
 The liar is a real owner whose answers are changed on their way. A lie is told by what is public: rows that
 were said before, what was asked, what came.
@@ -130,47 +130,49 @@ def run_with(protocol: str, kind: type[Answer], lie: Lie) -> Run:
 def run_over(market: InProcessMarket, liar: Liar, protocol: str, records: KeptRecords) -> Run:
     """One whole run, as its parties' processes run it."""
     answering: Any = {**market.runs, LIAR: liar}
-    said: list[tuple[str, dict[str, Any]]] = []
-    here = replace(market, members=LoopbackMembers(answering))
-    hear = lambda event, **fields: said.append((event, fields))  # noqa: E731
+    events: list[tuple[str, dict[str, Any]]] = []
+    market_with_liar = replace(market, members=LoopbackMembers(answering))
+    hear = lambda event, **fields: events.append((event, fields))  # noqa: E731
     if protocol in RELEASES:
-        asked = RELEASE.model_dump_json()
-        asyncio.run(release_in_process(here, asked, RELEASES[protocol], records, hear))
+        settings = RELEASE.model_dump_json()
+        asyncio.run(release_in_process(market_with_liar, settings, RELEASES[protocol], records, hear))
     else:
         request = RequestSettings(p=P)
-        asyncio.run(run_in_process(here, table(30, 8), SUMMARIES[protocol], request, records, hear))
+        asyncio.run(
+            run_in_process(market_with_liar, table(30, 8), SUMMARIES[protocol], request, records, hear)
+        )
     record = records.summary or records.release
     assert record is not None
-    return Run(record, said, liar.lied)
+    return Run(record, events, liar.lied)
 
 
 def counted(change: Callable[[Any], Any]) -> Lie:
-    return lambda said: PriceCounts(np.asarray(change(said.at_least), dtype=np.int64))
+    return lambda answer: PriceCounts(np.asarray(change(answer.at_least), dtype=np.int64))
 
 
 def celled(change: Callable[[Any], Any]) -> Lie:
-    return lambda said: NoisyHistogram(np.asarray(change(said.cells), dtype=np.int64))
+    return lambda answer: NoisyHistogram(np.asarray(change(answer.cells), dtype=np.int64))
 
 
 def rows(change: Callable[[list[Any]], list[Any]]) -> Lie:
-    return lambda said: Rows(change(list(said.rows)))
+    return lambda answer: Rows(change(list(answer.rows)))
 
 
 def words(change: Callable[[Any], Any]) -> Lie:
-    return lambda said: WordVector(np.asarray(change(said.words), dtype=np.uint64))
+    return lambda answer: WordVector(np.asarray(change(answer.words), dtype=np.uint64))
 
 
-def other(said: Answer) -> Answer:
+def other(answer: Answer) -> Answer:
     """An answer that was not asked for."""
-    return Dry() if isinstance(said, Closing) else Closing(0)
+    return Dry() if isinstance(answer, Closing) else Closing(0)
 
 
-def outside(said: list[Any]) -> list[Any]:
+def outside(answered: list[Any]) -> list[Any]:
     return [
         replace(row, box=row.box[:-1])
         if isinstance(row, HashedRow)
         else replace(row, values=row.values + 5.0)
-        for row in said
+        for row in answered
     ]
 
 

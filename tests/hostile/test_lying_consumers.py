@@ -1,4 +1,4 @@
-"""Issue 17, item A5: each message of a consumer with a lie in it; others finish, and it is said who lied.
+"""Each message of a consumer with a lie in it; others finish, and it is said who lied.
 
 The liar is a real consumer whose messages are changed on their way, beside one that is honest, at a curator
 that serves both. What it says of D_v is its own to say: a lie that nothing public contradicts makes a run of
@@ -38,9 +38,9 @@ from tests.system.release_market import BALOG1
 Lie = Callable[[Any], Any]
 
 
-def change_rows(said: Any, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+def change_rows(sent: Any, change: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
     """Put other rows of D_v into a message."""
-    part = said.validation
+    part = sent.validation
     rows = np.frombuffer(part.values, "<f8").reshape(-1, part.columns)
     part.values = change(rows).astype("<f8").tobytes()
 
@@ -59,57 +59,57 @@ SUMMARIES = {
 }
 REFUSED: dict[str, dict[str, Lie]] = {
     "request": {
-        "no rows": lambda said: setattr(said.request, "rows", 0),
-        "more rows than there are": lambda said: setattr(said.request, "rows", 2**62),
-        "no D_v": lambda said: setattr(said.request, "validation_rows", 0),
-        "another schema": lambda said: setattr(said.request, "schema_digest", "0" * 64),
-        "no kernel": lambda said: said.request.ClearField("gamma"),
-        "a kernel of no width": lambda said: setattr(said.request, "gamma", float("nan")),
-        "noise that is none": lambda said: setattr(said.request, "count_deviation", -1.0),
-        "an owner's name": lambda said: setattr(said.request, "name", "a"),
-        "nobody's name": lambda said: setattr(said.request, "name", ""),
-        "a long id": lambda said: setattr(said.request, "request_id", b"x" * 65),
-        "another message": lambda said: said.attach.SetInParent(),
+        "no rows": lambda sent: setattr(sent.request, "rows", 0),
+        "more rows than there are": lambda sent: setattr(sent.request, "rows", 2**62),
+        "no D_v": lambda sent: setattr(sent.request, "validation_rows", 0),
+        "another schema": lambda sent: setattr(sent.request, "schema_digest", "0" * 64),
+        "no kernel": lambda sent: sent.request.ClearField("gamma"),
+        "a kernel of no width": lambda sent: setattr(sent.request, "gamma", float("nan")),
+        "noise that is none": lambda sent: setattr(sent.request, "count_deviation", -1.0),
+        "an owner's name": lambda sent: setattr(sent.request, "name", "a"),
+        "nobody's name": lambda sent: setattr(sent.request, "name", ""),
+        "a long id": lambda sent: setattr(sent.request, "request_id", b"x" * 65),
+        "another message": lambda sent: sent.attach.SetInParent(),
     },
     "target": {
-        "too short": lambda said: said.target.coordinates.pop(),
-        "none": lambda said: said.ClearField("target"),
-        "as much as can be": lambda said: said.target.coordinates.__setitem__(0, 2**31 - 1),
-        "counts in its place": lambda said: said.histogram.cells.extend([1]),
+        "too short": lambda sent: sent.target.coordinates.pop(),
+        "none": lambda sent: sent.ClearField("target"),
+        "as much as can be": lambda sent: sent.target.coordinates.__setitem__(0, 2**31 - 1),
+        "counts in its place": lambda sent: sent.histogram.cells.extend([1]),
     },
     "histogram": {
-        "too short": lambda said: said.histogram.cells.pop(),
-        "none": lambda said: said.ClearField("histogram"),
-        "a mean in its place": lambda said: said.target.coordinates.extend([1]),
-        "a direction that is not there": lambda said: said.picks.append(7),
+        "too short": lambda sent: sent.histogram.cells.pop(),
+        "none": lambda sent: sent.ClearField("histogram"),
+        "a mean in its place": lambda sent: sent.target.coordinates.extend([1]),
+        "a direction that is not there": lambda sent: sent.picks.append(7),
     },
     "gifts": {
-        "none": lambda said: said.ClearField("gifts"),
-        "one twice": lambda said: said.gifts.append(said.gifts[0]),
-        "one of an owner that is not there": lambda said: setattr(said.gifts[0], "taker", "nobody"),
-        "another's box": lambda said: setattr(said.gifts[0], "box", said.gifts[1].box),
-        "another secret": lambda said: setattr(said.gifts[0], "commitment", bytes(32)),
-        "an altered box": lambda said: setattr(said.gifts[0], "box", said.gifts[0].box[::-1]),
-        "an empty box": lambda said: setattr(said.gifts[0], "box", b""),
-        "a megabyte": lambda said: setattr(said.gifts[0], "box", bytes(2**20)),
-        "one from an owner": lambda said: setattr(said.gifts[0].giver, "name", "a"),
-        "unsigned": lambda said: setattr(said.gifts[0], "signature", bytes(64)),
+        "none": lambda sent: sent.ClearField("gifts"),
+        "one twice": lambda sent: sent.gifts.append(sent.gifts[0]),
+        "one of an owner that is not there": lambda sent: setattr(sent.gifts[0], "taker", "nobody"),
+        "another's box": lambda sent: setattr(sent.gifts[0], "box", sent.gifts[1].box),
+        "another secret": lambda sent: setattr(sent.gifts[0], "commitment", bytes(32)),
+        "an altered box": lambda sent: setattr(sent.gifts[0], "box", sent.gifts[0].box[::-1]),
+        "an empty box": lambda sent: setattr(sent.gifts[0], "box", b""),
+        "a megabyte": lambda sent: setattr(sent.gifts[0], "box", bytes(2**20)),
+        "one from an owner": lambda sent: setattr(sent.gifts[0].giver, "name", "a"),
+        "unsigned": lambda sent: setattr(sent.gifts[0], "signature", bytes(64)),
     },
     "validation": {
-        "fewer rows than it said": lambda said: change_rows(said, lambda rows: rows[:-1]),
-        "more rows": lambda said: change_rows(said, lambda rows: np.tile(rows, (2, 1))),
-        "no numbers": lambda said: change_rows(said, lambda rows: rows * np.nan),
-        "rows outside of the schema": lambda said: change_rows(said, lambda rows: rows + 7),
-        "other columns": lambda said: setattr(said.validation, "columns", 5),
-        "half a number": lambda said: setattr(said.validation, "values", said.validation.values[:-3]),
-        "rows in two forms": lambda said: said.validation.rows.add(),
-        "no rows": lambda said: said.validation.ClearField("values"),
-        "a mean in their place": lambda said: said.target.coordinates.extend([1] * 16),
+        "fewer rows than it said": lambda sent: change_rows(sent, lambda rows: rows[:-1]),
+        "more rows": lambda sent: change_rows(sent, lambda rows: np.tile(rows, (2, 1))),
+        "no numbers": lambda sent: change_rows(sent, lambda rows: rows * np.nan),
+        "rows outside of the schema": lambda sent: change_rows(sent, lambda rows: rows + 7),
+        "other columns": lambda sent: setattr(sent.validation, "columns", 5),
+        "half a number": lambda sent: setattr(sent.validation, "values", sent.validation.values[:-3]),
+        "rows in two forms": lambda sent: sent.validation.rows.add(),
+        "no rows": lambda sent: sent.validation.ClearField("values"),
+        "a mean in their place": lambda sent: sent.target.coordinates.extend([1] * 16),
     },
     "disclosures": {
-        "no line": lambda said: said.disclosures.append("{}"),
-        "no text": lambda said: said.disclosures.append("\0"),
-        "too many": lambda said: said.disclosures.extend(list(said.disclosures[:1] or ["{}"]) * 10_000),
+        "no line": lambda sent: sent.disclosures.append("{}"),
+        "no text": lambda sent: sent.disclosures.append("\0"),
+        "too many": lambda sent: sent.disclosures.extend(list(sent.disclosures[:1] or ["{}"]) * 10_000),
     },
 }
 """Lies that something public contradicts, by what they are in."""
@@ -117,40 +117,40 @@ BEGUN = {"no D_v"}
 """Lies that come out in the run, whose record names the consumer."""
 BELIEVED: dict[str, dict[str, Lie]] = {
     "request": {
-        "more of D_v than there is": lambda said: setattr(said.request, "validation_rows", 2**40),
-        "classes": lambda said: setattr(said.request, "labelled", True),
+        "more of D_v than there is": lambda sent: setattr(sent.request, "validation_rows", 2**40),
+        "classes": lambda sent: setattr(sent.request, "labelled", True),
     },
-    "target": {"nothing": lambda said: said.target.coordinates.__setitem__(slice(None), [0] * 16)},
+    "target": {"nothing": lambda sent: sent.target.coordinates.__setitem__(slice(None), [0] * 16)},
     "histogram": {
-        "as much as can be": lambda said: said.histogram.cells.__setitem__(0, 2**53 - 1),
-        "less than nothing": lambda said: said.histogram.cells.__setitem__(0, -(2**53 - 1)),
-        "nothing": lambda said: said.histogram.cells.__setitem__(
-            slice(None), [0] * len(said.histogram.cells)
+        "as much as can be": lambda sent: sent.histogram.cells.__setitem__(0, 2**53 - 1),
+        "less than nothing": lambda sent: sent.histogram.cells.__setitem__(0, -(2**53 - 1)),
+        "nothing": lambda sent: sent.histogram.cells.__setitem__(
+            slice(None), [0] * len(sent.histogram.cells)
         ),
     },
-    "gifts": {"none for one owner": lambda said: said.gifts.__delitem__(0)},
-    "validation": {"other rows": lambda said: change_rows(said, lambda rows: rows * 0)},
-    "disclosures": {"none at all": lambda said: said.ClearField("disclosures")},
+    "gifts": {"none for one owner": lambda sent: sent.gifts.__delitem__(0)},
+    "validation": {"other rows": lambda sent: change_rows(sent, lambda rows: rows * 0)},
+    "disclosures": {"none at all": lambda sent: sent.ClearField("disclosures")},
 }
 """Lies about D_v itself, or about what it costs: of these its own ledger says something else."""
 RELEASES: dict[str, Lie] = {
-    "no settings": lambda said: said.ClearField("settings"),
-    "no object": lambda said: setattr(said, "settings", "[]"),
-    "a method that is not there": lambda said: set_of(said, kind="oracle"),
-    "a key that is not there": lambda said: set_of(said, trust=1),
-    "noise that is none": lambda said: set_of(said, epsilon=float("nan")),
-    "less than no epsilon": lambda said: set_of(said, epsilon=-1.0),
-    "no chance of a failure": lambda said: set_of(said, delta=0.0),
-    "points without end": lambda said: set_of(said, points=10**9),
-    "a kernel of no width": lambda said: set_of(said, gamma=0.0),
-    "more than a curator allows": lambda said: set_of(said, epsilon=50.0),
-    "letters without end": lambda said: setattr(said, "settings", " " * (2**22 + 1)),
-    "another schema": lambda said: setattr(said, "schema_digest", "0" * 64),
-    "an owner's name": lambda said: setattr(said, "name", "a"),
-    "nobody's name": lambda said: setattr(said, "name", ""),
-    "a long id": lambda said: setattr(said, "request_id", b"x" * 65),
-    "no version in common": lambda said: setattr(said.versions, "oldest", 10**6),
-    "the run of another": lambda said: setattr(said, "attach", "run-1"),
+    "no settings": lambda sent: sent.ClearField("settings"),
+    "no object": lambda sent: setattr(sent, "settings", "[]"),
+    "a method that is not there": lambda sent: set_of(sent, kind="oracle"),
+    "a key that is not there": lambda sent: set_of(sent, trust=1),
+    "noise that is none": lambda sent: set_of(sent, epsilon=float("nan")),
+    "less than no epsilon": lambda sent: set_of(sent, epsilon=-1.0),
+    "no chance of a failure": lambda sent: set_of(sent, delta=0.0),
+    "points without end": lambda sent: set_of(sent, points=10**9),
+    "a kernel of no width": lambda sent: set_of(sent, gamma=0.0),
+    "more than a curator allows": lambda sent: set_of(sent, epsilon=50.0),
+    "letters without end": lambda sent: setattr(sent, "settings", " " * (2**22 + 1)),
+    "another schema": lambda sent: setattr(sent, "schema_digest", "0" * 64),
+    "an owner's name": lambda sent: setattr(sent, "name", "a"),
+    "nobody's name": lambda sent: setattr(sent, "name", ""),
+    "a long id": lambda sent: setattr(sent, "request_id", b"x" * 65),
+    "no version in common": lambda sent: setattr(sent.versions, "oldest", 10**6),
+    "the run of another": lambda sent: setattr(sent, "attach", "run-1"),
 }
 """Lies in a request of a release; what else it asks for is its own to say, and owners' budgets bind it."""
 SENT = {
@@ -162,9 +162,9 @@ HEADED = {"gifts", "disclosures"}
 """Parts of the message in which g~ or the histogram is."""
 
 
-def set_of(said: Any, **values: Any) -> None:
+def set_of(sent: Any, **values: Any) -> None:
     """Change settings of a request of a release."""
-    said.settings = json.dumps({**json.loads(said.settings), **values})
+    sent.settings = json.dumps({**json.loads(sent.settings), **values})
 
 
 class LyingCall:
@@ -242,7 +242,7 @@ async def test_a_liar_is_named_and_the_others_finish(
         assert await outcome(honest) is None
         ended = await outcome(liar)
         await at.consumer(name="later", output=tmp_path / "later", target=SOUND)
-        said = [fields for event, fields in at.ear.said if event == "refused"]
+        sent = [fields for event, fields in at.ear.said if event == "refused"]
     assert told, "no lie was told"
     records = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/record.json")]
     whose = sorted(record["consumer"] for record in records)
@@ -252,13 +252,13 @@ async def test_a_liar_is_named_and_the_others_finish(
         assert record["status"] in ("failed", "stopped")
     elif refused:
         assert whose == ["honest", "later"]
-        assert [fields.get("consumer") for fields in said] == [NAMED.get(lie, "liar")]
+        assert [fields.get("consumer") for fields in sent] == [NAMED.get(lie, "liar")]
     else:
-        assert (whose, said) == (["honest", "later", "liar"], [])
+        assert (whose, sent) == (["honest", "later", "liar"], [])
 
 
 @pytest.mark.parametrize("lie", RELEASES)
-async def test_who_lies_about_a_release_is_named_and_the_others_finish(tmp_path: Path, lie: str) -> None:
+async def test_a_liar_about_a_release_is_named_and_the_others_finish(tmp_path: Path, lie: str) -> None:
     pooling = SumSettings(most_epsilon=10.0)
     async with market(tmp_path, ["a", "b"], summary=SUMMARIES["clock"], release=pooling) as at:
         for name in ("a", "b"):
@@ -272,8 +272,8 @@ async def test_who_lies_about_a_release_is_named_and_the_others_finish(tmp_path:
         later = at.consumer(name="later", output=tmp_path / "later", target=SOUND)
         ended = await outcome(liar)
         await later
-        said = [fields for event, fields in at.ear.said if event == "refused"]
+        sent = [fields for event, fields in at.ear.said if event == "refused"]
     assert ended is not None
-    assert [fields.get("consumer") for fields in said] == [NAMED.get(lie, "liar")]
+    assert [fields.get("consumer") for fields in sent] == [NAMED.get(lie, "liar")]
     records = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/record.json")]
     assert sorted(record["consumer"] for record in records) == ["honest", "later"]

@@ -1,4 +1,4 @@
-"""Issue 33, item 1: plans whose numbers would read a row of D_v exactly, beside a proof that says epsilon .1.
+"""Plans whose numbers would read a row of D_v exactly, beside a proof that says epsilon .1.
 
 A curator lies in its plan; two neighbouring D_v must end alike, with the same words or with offers that
 differ as the mechanism's proof says.
@@ -76,12 +76,12 @@ def party(validation: Table, seed: int = 0, **request: Any) -> ConsumerParty:
     )
 
 
-def offered(said: Plan, validation: Table, seed: int = 0, **request: Any) -> Offer | str:
+def offered(offered_plan: Plan, validation: Table, seed: int = 0, **request: Any) -> Offer | str:
     """The offer of a real consumer, or the words with which it refuses."""
     asker = party(validation, seed, **request)
     kept = asker.ask(asker.document(Path()))
     try:
-        return asker.offer(kept, said)
+        return asker.offer(kept, offered_plan)
     except FedkmeError as error:
         assert not list(disclosures_in(kept.line for kept in asker.requests._store.ledger()))
         return str(error)
@@ -124,13 +124,13 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lying_menu_tells_nothing_of_a_row(lie: str) -> None:
     # The issue's: "no direction" always in one world and never in the other, where epsilon is .1.
-    said = plan(LIES[lie])
-    ends = [[offered(said, world, seed) for seed in range(20)] for world in WORLDS]
+    offered_plan = plan(LIES[lie])
+    ends = [[offered(offered_plan, world, seed) for seed in range(20)] for world in WORLDS]
     assert all(isinstance(end, str) for end in itertools.chain(*ends))
     assert ends[0] == ends[1]
 
 
-def test_a_refusal_of_a_plan_is_no_choice_of_d_v() -> None:
+def test_the_refusal_of_a_plan_does_not_depend_on_d_v() -> None:
     # A book of one bit, a menu of two picks: who picked two was refused after D_v was read, free of charge
     # and as often as the curator asked; who picked no other was not.
     two = replace(
@@ -173,7 +173,7 @@ def test_a_consumer_says_how_often_d_v_may_pick() -> None:
     assert not [about for about in none.disclosures if isinstance(about.event, BoundedRange)]
 
 
-def test_picks_of_a_plan_are_refused_by_who_allows_none_of_so_many() -> None:
+def test_a_consumer_refuses_a_plan_with_more_picks_than_it_allows() -> None:
     with pytest.raises(ConfigError):
         replace(MENU, picks=5)
 
@@ -181,12 +181,12 @@ def test_picks_of_a_plan_are_refused_by_who_allows_none_of_so_many() -> None:
 @pytest.mark.parametrize("lie", ["levels of 1e300", "lengths near 1.8e308"])
 async def test_a_lying_curator_gets_nothing_of_d_v(tmp_path: Path, lie: str) -> None:
     # By the means of the issue: `fedkme consumer summary`, default privacy, one plan, neighbours in one row.
-    said = plan(LIES[lie])
+    offered_plan = plan(LIES[lie])
     lines = []
     for moved, world in enumerate(WORLDS):
         folder = tmp_path / str(moved)
         folder.mkdir()
-        curator = Hostile(itertools.repeat(said), LOST)
+        curator = Hostile(itertools.repeat(offered_plan), LOST)
         async with lab(folder, curator) as at:
             put(at, world)
             status, words = await at.ask()

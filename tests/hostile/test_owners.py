@@ -146,8 +146,8 @@ async def test_ten_thousand_fuzzed_streams(tmp_path: Path) -> None:
             call = Call([first, other])
             await at.owners.Attend(None, call)
             assert call.status is None
-            assert {said.WhichOneof("body") for said in call.heard} <= {"welcome", "fault"}
-            welcome += any(said.HasField("welcome") for said in call.heard)
+            assert {message.WhichOneof("body") for message in call.heard} <= {"welcome", "fault"}
+            welcome += any(message.HasField("welcome") for message in call.heard)
         assert welcome > 100
         assert len(at.members._connections) == 1
         assert not at.owners._silent

@@ -75,10 +75,10 @@ def phases() -> list[tuple[str, Message]]:
 @functools.cache
 def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
     """Every message of a run of sums with its reader and its writer."""
-    said = dict(phases())
+    by_phase = dict(phases())
     owner = sum_responder()
     owner.invite(invitation(security=NOISY))
-    endorsements = wire.ENDORSEMENTS.from_wire(cast("pooling_pb2.EndorsementList", said["endorsements"]))
+    endorsements = wire.ENDORSEMENTS.from_wire(cast("pooling_pb2.EndorsementList", by_phase["endorsements"]))
     length = VECTOR.length
 
     def words(message: pooling_pb2.Words) -> object:
@@ -98,17 +98,17 @@ def answers() -> list[tuple[Message, Read, Callable[[Any], object]]]:
             invitation_to_wire,
         ),
         (wire.query_to_wire(QUERY), wire.query_from_wire, wire.query_to_wire),
-        (said["propose"], lambda m: checked(wire.PROPOSAL.from_wire(m)), wire.PROPOSAL.to_wire),
-        (said["keys"], wire.KEYS.from_wire, wire.KEYS.to_wire),
-        (said["roster"], wire.ROSTER.from_wire, wire.ROSTER.to_wire),
-        (said["delivery"], wire.DELIVERY.from_wire, wire.DELIVERY.to_wire),
+        (by_phase["propose"], lambda m: checked(wire.PROPOSAL.from_wire(m)), wire.PROPOSAL.to_wire),
+        (by_phase["keys"], wire.KEYS.from_wire, wire.KEYS.to_wire),
+        (by_phase["roster"], wire.ROSTER.from_wire, wire.ROSTER.to_wire),
+        (by_phase["delivery"], wire.DELIVERY.from_wire, wire.DELIVERY.to_wire),
         (
-            pooling_pb2.SealedParts.FromString(said["delivery"].SerializeToString()),
+            pooling_pb2.SealedParts.FromString(by_phase["delivery"].SerializeToString()),
             wire.SEALED.from_wire,
             wire.SEALED.to_wire,
         ),
-        (said["survivors"], wire.SURVIVORS.from_wire, wire.SURVIVORS.to_wire),
-        (said["endorsements"], wire.ENDORSEMENTS.from_wire, wire.ENDORSEMENTS.to_wire),
+        (by_phase["survivors"], wire.SURVIVORS.from_wire, wire.SURVIVORS.to_wire),
+        (by_phase["endorsements"], wire.ENDORSEMENTS.from_wire, wire.ENDORSEMENTS.to_wire),
         (
             wire.ENDORSEMENT.to_wire(endorsements.endorsements[0]),
             wire.ENDORSEMENT.from_wire,
@@ -229,7 +229,7 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
     for life in range(3):
         with host(tmp_path) as at:
             for number in range(count // 3):
-                said = next(mutants)
+                mutant = next(mutants)
                 if number % 28 == 0:
                     at.wired.welcome([])
                     for place in (0, 3):
@@ -237,27 +237,28 @@ def test_thousands_of_fuzzed_directives(tmp_path: Path) -> None:
                         begin.CopyFrom(genuine[place])
                         begin.at.run += f"-{life}-{number // 28}"
                         at.wired.answer(begin)
-                if said is None:
+                if mutant is None:
                     continue
-                name = said.at.run
+                name = mutant.at.run
                 if number % 10 and name.startswith("run-"):
-                    said.at.run = f"{name}-{life}-{number // 28}"
-                    if said.HasField("aggregate") and said.aggregate.HasField("propose"):
-                        said.aggregate.propose.name = f"{said.at.run}/{said.at.round}"
-                    handler: Any = at.wired._handlers.get(said.at.run)
-                    again = said.HasField("invite") and number % 3 == 0
-                    said.at.seq = 1 if handler is None or again else handler.last + 1
+                    mutant.at.run = f"{name}-{life}-{number // 28}"
+                    if mutant.HasField("aggregate") and mutant.aggregate.HasField("propose"):
+                        mutant.aggregate.propose.name = f"{mutant.at.run}/{mutant.at.round}"
+                    handler: Any = at.wired._handlers.get(mutant.at.run)
+                    again = mutant.HasField("invite") and number % 3 == 0
+                    mutant.at.seq = 1 if handler is None or again else handler.last + 1
                 lines = at.lines
-                for reply in at.wired.answer(said):
-                    assert (reply.at.run, reply.at.seq) == (said.at.run, said.at.seq)
+                for reply in at.wired.answer(mutant):
+                    assert (reply.at.run, reply.at.seq) == (mutant.at.run, mutant.at.seq)
                     if not reply.HasField("fault"):
                         answered.add(str(reply.WhichOneof("body")))
                     if reply.HasField("words"):
-                        assert said.HasField("embed")
+                        assert mutant.HasField("embed")
                         vectors += 1
                         told = disclosures_in(kept.line for kept in at.store.ledger())
                         assert any(
-                            (about.run, about.round, about.observer) == (said.at.run, said.at.round, CURATOR)
+                            (about.run, about.round, about.observer)
+                            == (mutant.at.run, mutant.at.round, CURATOR)
                             for about in told
                         )
                     else:
@@ -324,12 +325,12 @@ def test_odd_feature_maps(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[" * 100_000, "null", "[]", '{"kind": []}', '{"kind": "x"}', "1" * 5000, "\0"]
 )
-def test_maps_that_are_none(text: str) -> None:
+def test_invalid_feature_maps_are_refused(text: str) -> None:
     with pytest.raises(ProtocolError):
         wire.query_from_wire(pooling_pb2.Query(maps=[text]))
 
 
-def test_questions_that_are_none() -> None:
+def test_invalid_questions_are_refused() -> None:
     good = json.dumps(FOURIER)
     for message in (
         pooling_pb2.Query(),

@@ -1,6 +1,6 @@
 """A consumer whose curator is hostile: what it can learn of D_v, from `fedkme consumer summary` as it is.
 
-Issue 12, A1: a curator that always names the run alike, changes the public seed and drops the call after the
+A curator that always names the run alike, changes the public seed and drops the call after the
 offer had any number of draws for the price of one.
 """
 

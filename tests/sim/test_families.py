@@ -28,7 +28,7 @@ def test_every_protocol_has_words_or_makes_no_summary() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["clock", "uniform-sealed", "cells"])
-def test_a_page_says_of_a_run_what_its_family_has(tmp_path: Path, protocol: str) -> None:
+def test_a_page_has_the_words_of_the_family_of_its_run(tmp_path: Path, protocol: str) -> None:
     # Rounds, unused rows and values by gains are there where rows are chosen one a round, by their gains.
     cells = CELLS if protocol == "cells" else {}
     page = text_of(sample_run(tmp_path, sample_metrics(protocol=protocol, cells=cells)))

@@ -22,12 +22,12 @@ SMALL = ("--engine", "inprocess", "--rows", "40", "--set", "coordinates=4")
 
 def test_the_plan_is_printed_and_kept_in_the_record_and_on_the_page(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    said = CliRunner().invoke(app, ["auto", "digits", *SMALL, "--out", str(out)])
-    assert said.exit_code == 0, said.output
+    result = CliRunner().invoke(app, ["auto", "digits", *SMALL, "--out", str(out)])
+    assert result.exit_code == 0, result.output
     plan = json.loads((out / "metrics.json").read_text())["plan"]
     assert plan["method"] == "moments"
     assert set(plan["errors"]) == {"marginals", "moments", "balog2"}
-    assert plan["line"] in " ".join(said.output.split())
+    assert plan["line"] in " ".join(result.output.split())
     assert plan["line"] in (out / "report.html").read_text()
     assert load_toml(out / "release.toml")["release"]["kind"] == "moments"
 
@@ -43,7 +43,7 @@ def test_secure_sums_and_epsilon_are_told_in_the_errors() -> None:
 def test_a_generator_is_trained_where_device_says(tmp_path: Path) -> None:
     if jax.default_backend() == "gpu":
         pytest.skip("skipped: jax has a GPU on this machine")
-    # Issue 15, item 9: "`release --device` uses it by jax". What is in the environment is another's wish.
+    # "`release --device` uses it by jax". What is in the environment is another's wish.
     small = ("--rows", "40", "--set", "steps=5", "--set", "features=20", "--out", str(tmp_path / "run"))
     command = "import sys; from sim.release_cli import app; app(sys.argv[1:])"
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "gpu"}

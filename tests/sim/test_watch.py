@@ -1,4 +1,4 @@
-"""Issue 14, item 3: `fedkme sim run --watch`: a simulation on a page, as it goes on and when it is over."""
+"""`fedkme sim run --watch`: a simulation on a page, as it goes on and when it is over."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_simulation_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path,
 
 @pytest.mark.parametrize("engine", ["inprocess", "processes"])
 def test_a_release_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path, engine: str) -> None:
-    # Issue 16, item 10: every release shows stages; here also on the page of `fedkme release --watch`.
+    # Every release shows stages; here also on the page of `fedkme release --watch`.
     watch = SimulationWatch()
     followed = FollowedRelease(watch)
     settings = load_release("balog2", str(scenario(tmp_path)), [f"engine={engine}", *METHODS["balog2"]])
@@ -95,7 +95,7 @@ def test_a_release_is_shown_as_it_goes_on_and_when_it_is_over(tmp_path: Path, en
     assert "report.html" in watch.state().note
 
 
-def test_a_run_that_was_over_before_anybody_looked_is_shown_all_the_same(tmp_path: Path) -> None:
+def test_a_run_that_ended_before_the_first_look_is_shown(tmp_path: Path) -> None:
     # Found on a busy machine: the curator's process had ended when its page was first read.
     settings = load_simulation("digits", ["engine=inprocess", *SMALL])
     seen, unseen = SimulationWatch(), SimulationWatch()
@@ -126,7 +126,7 @@ def test_a_simulation_that_is_watched_computes_the_same(tmp_path: Path) -> None:
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "watched" / file).read_bytes()
 
 
-def test_at_a_terminal_the_page_stays_until_somebody_has_looked(tmp_path: Path) -> None:
+def test_at_a_terminal_the_page_stays_until_enter(tmp_path: Path) -> None:
     # Runs of some seconds were over before a browser was open: "this site can't be reached".
     master, slave = pty.openpty()
     words = ["sim", "run", "digits", "--watch", "--baselines", "none", "--out", str(tmp_path / "run")]

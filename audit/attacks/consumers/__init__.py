@@ -1,1 +1,1 @@
-"""Attacks on what a consumer discloses of D_v."""
+"""Audits of a consumer's disclosures of D_v."""

@@ -1,7 +1,7 @@
-"""The audit of g~ by landmarks.
+"""Audit of g~ by landmarks.
 
-Neighbouring: one row of D_v replaced, |D_v| public. Landmarks are a curator's to name, so odd ones are among
-those that are tried.
+Neighbouring: one row of D_v replaced, |D_v| public. The curator names the landmarks, so the audit tries odd
+landmarks too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _rows(random: np.random.Generator, count: int) -> Encoded:
 
 
 def _landmarks(random: np.random.Generator) -> Iterator[Encoded]:
-    """Landmarks as they should be; one; copies of one; two that are next to one; some outside the domain."""
+    """Ordinary landmarks; a single one; copies of two; three close together; landmarks outside the domain."""
     rows = _rows(random, 12)
     yield rows
     yield rows[:1]
@@ -58,7 +58,7 @@ def _landmarks(random: np.random.Generator) -> Iterator[Encoded]:
 
 
 def _units(make: Make, effort: Effort) -> CheckResult:
-    """The L2 change of a release, in deviations of the noise that it draws."""
+    """L2 change of a release, in deviations of the release's noise."""
     random, worst = np.random.default_rng([effort.seed, 11]), 0.0
     for gamma in (0.05, 1.0, 300.0):
         for rows in _landmarks(random):
@@ -73,12 +73,12 @@ def _units(make: Make, effort: Effort) -> CheckResult:
 
 
 def _pairs(marks: Landmarks, random: np.random.Generator, count: int) -> Iterator[tuple[Encoded, Encoded]]:
-    """Neighbours; a row is often a landmark of the domain, where phi is longest."""
+    """Neighbours; the changed row is often a landmark within the domain, where phi is longest."""
     for _ in range(count):
         rows = _rows(random, 2)
-        known = marks.rows[random.integers(len(marks.rows))]
-        if random.random() < 0.5 and np.all((known >= 0) & (known <= 1)):
-            rows[0] = known
+        landmark = marks.rows[random.integers(len(marks.rows))]
+        if random.random() < 0.5 and np.all((landmark >= 0) & (landmark <= 1)):
+            rows[0] = landmark
         rest = np.repeat(rows[1:], int(random.integers(_REST)), axis=0)
         yield np.concatenate([rows[:1], rest]), np.concatenate([rows[1:], rest])
 
@@ -90,7 +90,7 @@ def _release(marks: Landmarks, rows: Encoded, units: float) -> NDArray[np.float6
 
 
 def _play(make: Make, second: bool, trials: int, random: np.random.Generator) -> Scores:
-    """Two rows at opposite corners, which are landmarks."""
+    """Scores for two rows at opposite corners, which are landmarks."""
     ends = _SCHEMA.encode(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))
     marks = make(ends, 3.0, _SCHEMA)
     difference = np.subtract(*marks.features(ends))

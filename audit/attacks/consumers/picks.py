@@ -1,4 +1,4 @@
-"""The audit of directions that D_v picks from a menu (fedkme.cells.directions), and of what D_v then pays.
+"""Audit of directions that D_v picks from a menu (fedkme.cells.directions), and of the cost to D_v.
 
 Neighbouring: one row of D_v replaced; the number of rows and the menu are public.
 """
@@ -42,13 +42,13 @@ BOOK = CodeBook(
 )
 _OPPOSED = 11
 _HALF = 20
-"""Rows of D_v on each side: with so many all directions are far, and no other is seldom the choice."""
+"""Rows of D_v on each side: with so many rows all directions are far, and "none" is seldom picked."""
 _EPSILON = 2.0
-"""Epsilon of D_v in all; half of it is for the one pick."""
+"""Total epsilon of D_v; half of it is for the one pick."""
 
 
 def menu() -> Menu:
-    """One direction, and others that are its opposite: a row turned round moves all scores at once."""
+    """Menu of opposite directions and one other: a reflected row moves all scores at once."""
     turned = np.tile([[-1.0], [0.0]], (1, _OPPOSED))
     size = _OPPOSED + 1
     levels, close = np.full(size, -0.5), tuple((i,) for i in range(size))
@@ -69,7 +69,7 @@ def picked(score: Score = scores, choose: Pick = pick, make: Make = make_offer) 
 
 
 def _moves(score: Score, effort: Effort) -> CheckResult:
-    """The change of a score in rows, of the worst pair."""
+    """Change of a score, in rows, for the worst pair."""
     random, worst, offered = np.random.default_rng([effort.seed, 12]), 0.0, menu()
     for _ in range(effort.trials(100)):
         rows = random.random((int(random.integers(1, 6)), 2))
@@ -80,7 +80,7 @@ def _moves(score: Score, effort: Effort) -> CheckResult:
 
 
 def _law(score: Score, choose: Pick, effort: Effort) -> CheckResult:
-    """Frequencies of picks, and of no other, against the declared law."""
+    """Frequencies of picks, "none" included, against the declared law."""
     offered, rows = menu(), CORNERS[[0, 1, 1]]
     far, event = score(offered, BOOK, rows), offered.event(_EPSILON)
     noise = simulated(effort.seed, "audit", "picks")
@@ -93,7 +93,7 @@ def _law(score: Score, choose: Pick, effort: Effort) -> CheckResult:
 
 
 def _spent(make: Make, claim: Claim, effort: Effort) -> CheckResult:
-    """The lines of an offer about picks, and the noise that its histogram drew."""
+    """Ledger lines of an offer's picks, and the noise of its histogram, against the claim."""
     noise = Integers(simulated(effort.seed, "audit", "offer"))
     features = FourierSpec("paired", 8, 1.0, 3, 0)
     plan = Plan("audit", features, cells=CellsPlan(BOOK.to_json(), 1.0, 1.0, menu=menu().to_json()))
@@ -110,7 +110,7 @@ def _spent(make: Make, claim: Claim, effort: Effort) -> CheckResult:
 
 
 def _play(score: Score, choose: Pick, second: bool, trials: int, random: np.random.Generator) -> Scores:
-    """Half of the rows on each side, or one more: whether the one direction that others oppose is picked."""
+    """Half of the rows on each side, or one row moved; score: 1 if the one opposed direction is picked."""
     offered, noise = menu(), SimulatedNoise(random)
     rows = CORNERS[[0] * (_HALF - second) + [1] * (_HALF + second)]
     far, event = score(offered, BOOK, rows), offered.event(_EPSILON)

@@ -1,4 +1,4 @@
-"""The audit of a D_v that is asked about often: its Gaussian counts, and what many requests cost together.
+"""Audit of repeated requests about one D_v: its Gaussian counts, and the total cost of many requests.
 
 Neighbouring: one row of D_v replaced; the number of rows public.
 """
@@ -28,7 +28,7 @@ from fedkme.privacy.noise import SimulatedNoise, simulated
 from fedkme.privacy.presets import PrivacyTarget
 
 Count = Callable[[IntArray, int, CountNoise | None, IntegerNoise], IntArray]
-"""Counts as they leave, as `noisy_counts` makes them."""
+"""Makes the counts that leave, as `noisy_counts` does."""
 
 ASKS = 20
 _TARGET = PrivacyTarget()
@@ -38,18 +38,18 @@ _CELLS: IntArray = BOOK.cells_of(SCHEMA.encode(CORNERS))
 
 
 class _Tallied(TalliedNoise):
-    """Tallied noise that draws whole numbers too, which these requests must not."""
+    """Tallied noise that refuses discrete Laplace draws, which these requests must not make."""
 
     def discrete_laplace(self, scale: float, size: int) -> IntArray:
-        """Count the draw as one that no event tells of."""
+        """Refuse to draw."""
         raise AssertionError("Gaussian counts draw no Laplace noise")
 
 
 def often(count: Count = noisy_counts, noise: GaussianNoise | None = None) -> Subject:
-    """Twenty requests at (1, 1e-5) each, at the total that a consumer is told."""
+    """Twenty requests at (1, 1e-5) each, against the total that the product states to a consumer."""
     costs = costs_of_asks(_TARGET, ASKS)
     how = noise or costs.noise
-    assert isinstance(how, GaussianNoise), "so many requests are told to draw Gaussian noise"
+    assert isinstance(how, GaussianNoise), "with so many requests the noise is Gaussian"
     claim = Claim(costs.gaussian, _TARGET.delta, "replace one row of D_v; 20 requests")
     checks = (
         partial(_units, count, how, claim),
@@ -61,7 +61,7 @@ def often(count: Count = noisy_counts, noise: GaussianNoise | None = None) -> Su
 
 
 def _units(count: Count, how: GaussianNoise, claim: Claim, effort: Effort) -> CheckResult:
-    """The largest L2 change of the counts of one row, in deviations of their noise."""
+    """Largest L2 change of one row's counts, in deviations of the noise."""
     one = [
         count(_CELLS[place : place + 1], _SIZE, None, simulated(0, "", "")) for place in range(len(_CELLS))
     ]
@@ -72,7 +72,7 @@ def _units(count: Count, how: GaussianNoise, claim: Claim, effort: Effort) -> Ch
 
 
 def _law(count: Count, declared: CountNoise, how: GaussianNoise, effort: Effort) -> CheckResult:
-    """Noise on the counts of no row, against the deviation that the ledger has."""
+    """Noise on the counts of an empty D_v, against the deviation in the ledger."""
     noise = simulated(effort.seed, "audit", "law of asks")
     drawn = [count(_CELLS[:0], _SIZE, how, noise) for _ in range(effort.trials(20_000))]
     numbers = np.concatenate(drawn).astype(np.float64)
@@ -82,15 +82,15 @@ def _law(count: Count, declared: CountNoise, how: GaussianNoise, effort: Effort)
 
 
 def _play(count: Count, how: GaussianNoise, second: bool, trials: int, random: np.random.Generator) -> Scores:
-    """One row in the first corner's cell or in the last's, by the counts of twenty requests."""
+    """One row in the first corner's cell or in the last corner's; score: by the counts of twenty requests."""
     cells, noise = _CELLS[-1:] if second else _CELLS[:1], SimulatedNoise(random)
-    found = np.array([sum(count(cells, _SIZE, how, noise) for _ in range(ASKS)) for _ in range(trials)])
-    scores: Scores = (found[:, _CELLS[-1]] - found[:, _CELLS[0]]) / how.deviation**2
+    counts = np.array([sum(count(cells, _SIZE, how, noise) for _ in range(ASKS)) for _ in range(trials)])
+    scores: Scores = (counts[:, _CELLS[-1]] - counts[:, _CELLS[0]]) / how.deviation**2
     return scores
 
 
 def _spent(count: Count, how: GaussianNoise, claim: Claim, effort: Effort) -> CheckResult:
-    """The noise that twenty requests drew, composed."""
+    """Composed cost of the noise of twenty requests, against the claim."""
     noise = _Tallied(simulated(effort.seed, "audit", "asks"))
     for _ in range(ASKS):
         count(_CELLS, _SIZE, how, on_integers(noise))

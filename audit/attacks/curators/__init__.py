@@ -1,1 +1,1 @@
-"""Audits of what curators release and pay."""
+"""Audits of curators' releases and payouts."""

@@ -1,4 +1,4 @@
-"""The audit of moments: sums of both questions against the distance that their noise is calibrated by.
+"""Audit of moments: sums of both questions against the distance that calibrates their noise.
 
 Neighbouring: one row replaced by another, of the same class or not, the number of rows public.
 """
@@ -33,14 +33,14 @@ _WIDE = SecondMomentsSpec(chosen=(0, 1, 2), centre=(0.5,) * 3, scale=(0.2,) * 3)
 _SPECS: tuple[MapSpec, ...] = (ShellsSpec(shells=3), _WIDE)
 
 
-def _made(spec: MapSpec) -> EmbeddingMap:
+def _embedding(spec: MapSpec) -> EmbeddingMap:
     return spec.make(_SCHEMA)
 
 
-def moments(make: Make = _made) -> Subject:
+def moments(make: Make = _embedding) -> Subject:
     """Both questions: adversarial rows against the sensitivity, and the projection on their difference."""
     features = make(_WIDE)
-    release = PooledRelease((embedding_query(_made(_WIDE), _LAYOUT),), _CLAIM.epsilon, _CLAIM.delta)
+    release = PooledRelease((embedding_query(_embedding(_WIDE), _LAYOUT),), _CLAIM.epsilon, _CLAIM.delta)
     what = "projection of second moments on the neighbours' difference, as a Gaussian"
     game = Experiment(_CLAIM, what, partial(_play, features, release.sigmas[0]), 20_000, gaussian=True)
     checks = [partial(_units, make, spec) for spec in _SPECS]
@@ -48,9 +48,9 @@ def moments(make: Make = _made) -> Subject:
 
 
 def _units(make: Make, spec: MapSpec, effort: Effort) -> CheckResult:
-    """The largest L2 change of a sum by class, over the one that noise is calibrated by."""
+    """Largest L2 change of a sum by class, as a factor of the change that calibrates the noise."""
     random, features = np.random.default_rng([effort.seed, 11]), make(spec)
-    claimed = embedding_query(_made(spec), _LAYOUT).diameter
+    claimed = embedding_query(_embedding(spec), _LAYOUT).diameter
     pairs = np.concatenate([random.random((effort.trials(400), 2, 3)), _opposed()])
     for _ in range(6):
         best = pairs[np.argsort(_changes(features, pairs))[-20:]]
@@ -77,7 +77,7 @@ def _changes(features: EmbeddingMap, pairs: FloatArray) -> FloatArray:
 
 
 def _across(features: EmbeddingMap, pair: FloatArray) -> float:
-    """Change of the sums by class where the new row is of the other class."""
+    """Change of the sums by class if the new row is of the other class."""
     sums = [pooled_sum(Table(pair[[place]], np.array([place])), features, _LAYOUT).sum for place in range(2)]
     return float(np.linalg.norm(sums[0] - sums[1]))
 

@@ -1,4 +1,4 @@
-"""The audit of payouts with noise: numbers of winning rows, and sums of their gains.
+"""Audit of payouts with noise: numbers of winning rows, and sums of the rows' gains.
 
 Neighbouring: one row of one owner replaced, the transcript of the run fixed; another owner looks.
 """
@@ -22,12 +22,12 @@ from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
 Pay = Callable[[int, NoiseSource], dict[str, int]]
 _CLAIM = Claim(1.0, 0.0, "replace one row, transcript fixed; another owner looks")
 _TOTAL = 10**9
-"""Units to divide: so many that rounding hides nothing."""
+"""Units to divide, so many that rounding does not matter."""
 _WINS = ({"a": 40, "b": 60}, {"a": 41, "b": 59})
-"""A row replaced may take one win from an owner and give it to another."""
+"""A replaced row may move one win from an owner to another owner."""
 _CLIP, _ROUNDS = 1.0, 3
 _GAINS = ({"a": [50.0, 50.0], "b": [50.0]}, {"a": [0.0, 0.0], "b": [0.0]})
-"""Gains over the clip, and no broadcasts at hand: the declared sensitivity allows them any change."""
+"""Gains above the clip, without broadcasts: the declared sensitivity allows gains any change."""
 
 
 def wins(epsilon: float = _CLAIM.epsilon) -> Subject:

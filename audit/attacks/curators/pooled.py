@@ -1,4 +1,4 @@
-"""The audit of releases: joint noise on pooled sums, AIM, noisy rounds, shares of noise by many owners.
+"""Audit of releases: joint noise on pooled sums, AIM, noisy rounds, shares of noise by many owners.
 
 Neighbouring: one row replaced, the number of rows public.
 """
@@ -50,14 +50,14 @@ _MAP = FourierMapSpec(dimension=8, gamma=8.0, seed=3).make(_SCHEMA)
 _OTHERS = 20
 """Rows that both worlds share."""
 _COUNTED = 200
-"""Rows that are counted."""
+"""Rows of the counted tables."""
 
 
 # An embedding and class counts, with noise once.
 
 
 def pooled_sums(release: Release = joint.release) -> Subject:
-    """One embedding and the class counts, jointly at (1, 1e-5), as DP-MERF and DP-HP release them."""
+    """One embedding and the class counts, jointly at (1, 1e-5), as in DP-MERF and DP-HP."""
     plan = joint.calibrate([_MAP], [1.0], _LAYOUT, epsilon=_CLAIM.epsilon, delta=_CLAIM.delta, counts=True)
     what = "projection of embedding and counts on the neighbours' difference, as a Gaussian"
     game = Experiment(_CLAIM, what, partial(_play_pooled, release, plan), 20_000, gaussian=True)
@@ -72,7 +72,7 @@ def _total(point: FloatArray, label: int) -> PooledSum:
 
 
 def _ends() -> tuple[PooledSum, PooledSum]:
-    """Neighbours far apart: of one class, with features as opposed as a search of the domain finds them."""
+    """Neighbours far apart: of one class, with the most opposed features on a grid of the domain."""
     grid = np.stack(np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, 1, 21)), axis=-1).reshape(-1, 2)
     features = _MAP.features(grid)
     first, second = np.unravel_index(int((features @ features.T).argmin()), (len(grid), len(grid)))
@@ -80,7 +80,7 @@ def _ends() -> tuple[PooledSum, PooledSum]:
 
 
 def _deviations(release: Release, plan: PooledRelease, total: PooledSum) -> list[float]:
-    """Deviations of the noise that a release draws for embedding and counts, in the units of the sums."""
+    """Deviations of a release's noise for embedding and counts, in the units of the sums."""
     noise = TalliedNoise(simulated(0, "audit", "pooled"))
     release([_MAP], [total], _LAYOUT, _OTHERS + 1, plan, noise, True)
     calls = list(noise.gaussian_calls)
@@ -88,7 +88,7 @@ def _deviations(release: Release, plan: PooledRelease, total: PooledSum) -> list
 
 
 def _pooled_units(release: Release, plan: PooledRelease, effort: Effort) -> CheckResult:
-    """The L2 change of all sums together, each in deviations of the noise that is drawn for it."""
+    """L2 change of all sums together, each in deviations of its own noise."""
     deviations = _deviations(release, plan, _total(np.full(2, 0.5), 0))
     random, worst = np.random.default_rng([effort.seed, 9]), 0.0
     pairs = [_ends(), *(_random_ends(random) for _ in range(effort.trials(300)))]
@@ -116,8 +116,8 @@ def _play_pooled(
     noise = SimulatedNoise(random)
     scores = np.empty(trials)
     for trial in range(trials):
-        made = release([_MAP], [ends[int(second)]], _LAYOUT, _OTHERS + 1, plan, noise, True)
-        scores[trial] = float((made.embeddings[0].mean * apart).sum())
+        released = release([_MAP], [ends[int(second)]], _LAYOUT, _OTHERS + 1, plan, noise, True)
+        scores[trial] = float((released.embeddings[0].mean * apart).sum())
     return scores
 
 
@@ -125,12 +125,12 @@ def _play_pooled(
 
 
 def adaptive_marginals(run: Marginals = aim) -> Subject:
-    """AIM over two columns at (1, 1e-5): what it drew and chose, against the budget."""
+    """AIM over two columns at (1, 1e-5): the cost of its draws and choices, against the budget."""
     return Subject("aim", "sound", _CLAIM, (partial(_aim_recount, run),))
 
 
 def noisy_rounds(run: Marginals = rounds) -> Subject:
-    """Marginals in noisy rounds over four columns at (1, 1e-5): what was drawn, against the budget."""
+    """Marginals in noisy rounds over four columns at (1, 1e-5): the cost of all draws, against the budget."""
     return Subject("rounds", "sound", _CLAIM, (partial(_rounds_recount, run),))
 
 
@@ -140,10 +140,10 @@ def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
 
 
 def _rounds_recount(run: Marginals, effort: Effort) -> CheckResult:
-    sizes, kept = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
+    sizes, pairs = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
     noise = TalliedNoise(simulated(effort.seed, "audit", "rounds"))
     oracle = TrustedNoise(_rows_of(sizes, effort), noise)
-    asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, kept))
+    asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, pairs))
     return recount(_CLAIM, gaussian_events(noise, L2_STEP), [Gaussian], "noise drawn")
 
 
@@ -151,9 +151,9 @@ def _aim_recount(run: Marginals, effort: Effort) -> CheckResult:
     sizes = (2, 3)
     noise = TalliedNoise(simulated(effort.seed, "audit", "aim"))
     oracle = _rows_of(sizes, effort)
-    found = asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, ways=2, start=2))
+    result = asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, ways=2, start=2))
     drawn = gaussian_events(noise, L2_STEP)
-    choices = [leaf for leaf in leaves([found.pieces]) if isinstance(leaf, BoundedRange)]
+    choices = [leaf for leaf in leaves([result.pieces]) if isinstance(leaf, BoundedRange)]
     return recount(_CLAIM, [*drawn, *choices], [Gaussian, BoundedRange], "noise drawn and choices made")
 
 
@@ -163,11 +163,11 @@ def _aim_recount(run: Marginals, effort: Effort) -> CheckResult:
 def distributed_noise(
     plan: Callable[..., NoisePlan] = plan_noise, draw: Callable[..., NDArray[np.int64]] = draw_share
 ) -> Subject:
-    """Shares of five owners, one of which may be lost and one of which tells, at (1, 1e-5)."""
+    """Noise shares of five owners at (1, 1e-5): one owner may be lost and one may side with the curator."""
     claim = Claim(1.0, 1e-5, "replace one row; the curator and a colluding owner look")
     owners, dropouts, colluders, length = 5, 1, 1, 2
     diameter = 2.0**26
-    made = plan(
+    noise_plan = plan(
         claim.epsilon,
         claim.delta,
         owners=owners,
@@ -177,9 +177,9 @@ def distributed_noise(
         diameter=diameter,
     )
     honest = owners - dropouts - colluders
-    unknown = partial(_unknown_noise, draw, made.share, honest)
+    unknown = partial(_unknown_noise, draw, noise_plan.share, honest)
     checks = (
-        partial(_shares_law, unknown, made),
+        partial(_shares_law, unknown, noise_plan),
         Experiment(
             claim,
             "total less what is known, as a Gaussian",
@@ -194,7 +194,7 @@ def distributed_noise(
 def _unknown_noise(
     draw: Callable[..., NDArray[np.int64]], share: float, honest: int, noise: NoiseSource, size: int
 ) -> FloatArray:
-    """Noise of the owners that neither were lost nor tell, (size,)."""
+    """Noise of the owners that are neither lost nor colluding, (size,)."""
     total: FloatArray = np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
     return total
 

@@ -1,1 +1,1 @@
-"""The audit of what owners do beside what they answer: whether they stay, and how long they take."""
+"""Audits of owners' behaviour beyond their answers: budgets, ledgers, limits, coalitions and timing."""

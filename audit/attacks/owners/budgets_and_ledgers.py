@@ -1,6 +1,6 @@
-"""The audits of what promises rest on that have no epsilon: budgets, and ledgers that leave nothing out.
+"""Audits of promises without an epsilon: budgets hold, and ledgers leave nothing out.
 
-Each plays whole runs with the parties of a deployment, in this process.
+Each audit plays whole runs with the parties of a deployment, in this process.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from owner.settings import PeriodBudget, PolicySettings
 from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run_in_process
 
 Open = Callable[[OwnerParty, type[RunManager]], RunManager]
-"""Opens an owner, with the class of what answers."""
-Kept = Callable[[str, Disclosure], bool]
-"""Rule by which a party writes a line."""
+"""Opens an owner with the given class of its run manager."""
+KeepRule = Callable[[str, Disclosure], bool]
+"""Decides whether a party writes a line."""
 HOLDER = "holder"
-"""The owner whose budget it is."""
+"""Name of the owner with a budget."""
 
 _CLAIM = Claim(math.nan, 0.0, "any row; whoever reads the ledgers")
 _RUNS: Sequence[Mapping[str, Any]] = (
@@ -49,27 +49,27 @@ _RUNS: Sequence[Mapping[str, Any]] = (
 
 
 def budgets(opened: Open = lambda party, make: party.open(make=make)) -> Subject:
-    """Budgets of an owner, looked at before anything is written or sent."""
+    """Budgets of an owner, which the owner checks before it writes or sends anything."""
     return Subject("budgets", "sound", _CLAIM, (partial(_over_budget, opened),))
 
 
-def ledgers(kept: Kept = lambda party, line: True) -> Subject:
-    """Ledgers of all parties, in which a line that one side leaves out is found."""
-    return Subject("ledgers", "sound", _CLAIM, (partial(_left_out, kept),))
+def ledgers(keeps: KeepRule = lambda party, line: True) -> Subject:
+    """Ledgers of all parties: verification must find a line that one side leaves out."""
+    return Subject("ledgers", "sound", _CLAIM, (partial(_left_out, keeps),))
 
 
-class _Heard(RunManager):
-    """Runs of an owner, with its answers that may say something of rows."""
+class _RecordedRuns(RunManager):
+    """Runs of an owner that record its answers about rows."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.said: list[Answer] = []
+        self.answers: list[Answer] = []
 
     def answer(self, directive: Directive) -> Answer | None:
-        """Answer, and keep what was said."""
+        """Answer a directive, and record an answer that may tell of rows."""
         answer = super().answer(directive)
         if answer is not None and not isinstance(answer, Refusal | Head | Cosignature | KeyOffer):
-            self.said.append(answer)
+            self.answers.append(answer)
         return answer
 
 
@@ -89,24 +89,24 @@ def _over_budget(opened: Open, effort: Effort) -> CheckResult:
 def _disclosed(opened: Open, effort: Effort, how: Mapping[str, Any], budget: PeriodBudget) -> int:
     """Lines and answers of an owner in a run that costs epsilon 1 towards other owners."""
     limits = PolicySettings(budgets=(budget,))
-    market = _played(effort, how, {HOLDER: limits}, lambda party: opened(party, _Heard))
+    market = _play(effort, how, {HOLDER: limits}, lambda party: opened(party, _RecordedRuns))
     runs = market.runs[HOLDER]
-    assert isinstance(runs, _Heard)
-    return len(market.owners[HOLDER].store.ledger()) + len(runs.said)
+    assert isinstance(runs, _RecordedRuns)
+    return len(market.owners[HOLDER].store.ledger()) + len(runs.answers)
 
 
-def _left_out(kept: Kept, effort: Effort) -> CheckResult:
-    """Lines of runs, each left out by one side in turn.
+def _left_out(keeps: KeepRule, effort: Effort) -> CheckResult:
+    """Leave out each line of a run on one side in turn, and count the losses that verification misses.
 
-    Found must be what the curator leaves out and another party wrote too, and what a party leaves out of its
-    own data and the curator wrote too. An owner may not have heard what others' rows cost.
+    Verification must find a line that the curator leaves out and another party has, and a line about its own
+    data that a party leaves out and the curator has. An owner may lack lines on the cost of others' rows.
     """
     missed = total = 0
     for how in _RUNS:
-        stores = _played(effort, how, {}, OwnerParty.open).stores()
+        stores = _play(effort, how, {}, OwnerParty.open).stores()
         written = {
             party: [
-                line for line in disclosures_in(each.line for each in store.ledger()) if kept(party, line)
+                line for line in disclosures_in(entry.line for entry in store.ledger()) if keeps(party, line)
             ]
             for party, store in stores.items()
         }
@@ -117,7 +117,7 @@ def _left_out(kept: Kept, effort: Effort) -> CheckResult:
                 cut = {**written, party: lines[:number] + lines[number + 1 :]}
                 missed += not _faults(Path(folder), cut)
                 total += 1
-    what = "lines that one side left out and nobody found, and faults where none was left out"
+    what = "left-out lines that verification missed, and faults in whole ledgers"
     return CheckResult("recount", what, missed > 0, 0.0, float(missed), trials=total, power=None)
 
 
@@ -140,16 +140,16 @@ def _faults(folder: Path, written: Mapping[str, Sequence[Disclosure]]) -> list[s
         Ledger(party, lines.extend).extend(disclosures)
         paths.append(folder / f"{party}.jsonl")
         paths[-1].write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-    return [each.fault for each in verify_files(paths)[0] if each.fault]
+    return [ledger.fault for ledger in verify_files(paths)[0] if ledger.fault]
 
 
-def _played(
+def _play(
     effort: Effort,
     how: Mapping[str, Any],
     policies: Mapping[str, PolicySettings],
     opened: Callable[[OwnerParty], RunManager],
 ) -> InProcessMarket:
-    """A market after a run at epsilon 1; where an owner refuses, the other may be too few."""
+    """Play a run at epsilon 1, and return its market; the run may fail if an owner refuses."""
     random = np.random.default_rng(effort.seed)
     tables = {name: Table(random.random((12, 2))) for name in (HOLDER, "other")}
     seeds = Table(random.random((12, 2)))

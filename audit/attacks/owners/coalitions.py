@@ -1,4 +1,4 @@
-"""The audit of owners that count in coalitions: how far a row moves their counts, and what a whole run costs.
+"""Audit of owners that count in coalitions: a row's change of their counts, and the cost of a whole run.
 
 Neighbouring: one row, with its label, replaced; the number of rows public.
 """
@@ -34,7 +34,7 @@ from fedkme.tables.table import Table
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 
 Count = Callable[[Table, str], IntArray]
-"""An owner's vector, by its rows and its name."""
+"""Makes an owner's vector from its rows and its name."""
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row; everybody looks")
 _GROUPS = (("east", "north"), ("south", "west"))
@@ -48,7 +48,7 @@ def question() -> SumQuery:
 
 
 def honest(table: Table, owner: str) -> IntArray:
-    """Count as an owner does."""
+    """Count by the code of an owner."""
     return SumVector(question(), SCHEMA).of(table, owner)
 
 
@@ -60,7 +60,7 @@ def counted(count: Count = honest, spend: Callable[[int], list[Event]] | None = 
 
 
 def _units(count: Count, plan: CoalitionNoise, effort: Effort) -> CheckResult:
-    """The largest L2 change of the counts, over corners and classes, in deviations of their noise."""
+    """Largest L2 change of the counts, over corners and classes, in deviations of the counts' noise."""
     worst = 0.0
     for owner in _NAMES:
         vectors = [
@@ -79,7 +79,7 @@ def _spent(spend: Callable[[int], list[Event]], effort: Effort) -> CheckResult:
 
 
 def events_of_a_run(seed: int, tally: Callable[[NoiseSource], TalliedNoise] = TalliedNoise) -> list[Event]:
-    """Events of the Gaussian noise that the curator drew in a run of four owners."""
+    """Events of the curator's Gaussian noise in a run of four owners."""
     random = np.random.default_rng([seed, 19])
     tables = {name: Table(random.random((12, 2)), random.integers(0, 2, 12)) for name in _NAMES}
     tallied: list[TalliedNoise] = []
@@ -104,5 +104,5 @@ def events_of_a_run(seed: int, tally: Callable[[NoiseSource], TalliedNoise] = Ta
     validation = Table(random.random((20, 2)), random.integers(0, 2, 20))
     asyncio.run(run_in_process(market, validation, settings, request, KeptRecords()))
     scales = sorted(scale for noise in tallied for scale in noise.gaussian_calls.elements())
-    # Counts are in rows and a sketch in steps, of which a row has millions.
+    # Counts are in rows, a sketch is in steps; a row has millions of steps.
     return [Gaussian(s / (sketch.DIAMETER_STEPS if s > 1e4 else L2_STEP)) for s in scales]

@@ -1,7 +1,7 @@
-"""The audit of limits on rows: a policy never changes what another owner hears of a row.
+"""Audit of limits on rows: a policy never changes the messages to another owner.
 
 Neighbouring: one row replaced. The holder has as many rows near D_v as its limits let out, or one more: an
-owner that left a run where a sale goes over its limit would be missing from the counts of the second clock.
+owner that left the run at a sale over its limit would be missing from the counts of the second clock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def passing(name: str, policy: Policy) -> OwnerGate:
 
 
 def limited_clock(make: MakeGate = passing) -> Subject:
-    """A clock over two rounds, where one of the owners limits its rows; `make` makes its gate."""
+    """A clock over two rounds; one owner limits its rows, and `make` makes its gate."""
     claim = Claim(2.0 * _EPSILON, 0.0, "replace one row of another owner, which has a limit; an owner looks")
     games = [limited_game(make, settings, claim) for settings in POLICIES]
     return Subject(
@@ -62,7 +62,7 @@ def limited_clock(make: MakeGate = passing) -> Subject:
 
 
 def limited_game(make: MakeGate, limits: PolicySettings, claim: Claim) -> RunGame:
-    """Two clocks of a run; score: whether the second one goes on to the last price."""
+    """Two clocks of a run; score: 1 if the second clock goes on to the last price."""
     # Without a spread equal rows sell at one price: the sale that may go over the limit is the first.
     settings = ClockSettings(epsilon=_EPSILON, block=1, highest=1.0, lowest=-1.0, step=0.5, spread=0.0)
     task = make_task(2)
@@ -78,7 +78,7 @@ def limited_game(make: MakeGate, limits: PolicySettings, claim: Claim) -> RunGam
 
     return RunGame(
         claim,
-        "second price of a two-round run, as an owner is told: below that of rows half way",
+        "second price of a two-round run, from an owner's messages: below the price of rows half way",
         task,
         lambda second: {
             "holder": np.concatenate(

@@ -1,4 +1,4 @@
-"""Mechanisms with a fault planted in them. Every one must be caught by some layer of the audit."""
+"""Mechanisms with a planted fault. A layer of the audit must catch every fault."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from audit.attacks import auctions, cells, cells_run, clock, h2, joint, means, public
-from audit.attacks.consumers import landmarks, picks
-from audit.attacks.consumers import repeated_requests as asks
+from audit.attacks.consumers import landmarks, picks, repeated_requests
 from audit.attacks.curators import payouts, pooled
 from audit.attacks.finding import Layer, Subject
-from audit.attacks.owners import budgets_and_ledgers as books
-from audit.attacks.owners import coalitions, limits, timing
+from audit.attacks.owners import budgets_and_ledgers, coalitions, limits, timing
 from audit.planted_faults.parts.auction_faults import (
     AnswersEarly,
     FixedThreshold,
@@ -66,14 +64,21 @@ from fedkme.privacy.events import CURATOR
 from fedkme.privacy.noise import simulated
 
 FAULTS: Mapping[str, tuple[Layer, Callable[[], Subject]]] = {
-    "a budget that is looked at when the bytes have left": ("recount", lambda: books.budgets(unbudgeted)),
+    "a budget that is looked at when the bytes have left": (
+        "recount",
+        lambda: budgets_and_ledgers.budgets(unbudgeted),
+    ),
     "lines towards the curator left out by an owner": (
         "recount",
-        lambda: books.ledgers(lambda party, line: party != books.HOLDER or line.observer != CURATOR),
+        lambda: budgets_and_ledgers.ledgers(
+            lambda party, line: party != budgets_and_ledgers.HOLDER or line.observer != CURATOR
+        ),
     ),
     "lines about an owner left out by the curator": (
         "recount",
-        lambda: books.ledgers(lambda party, line: party != CURATOR or line.protected != books.HOLDER),
+        lambda: budgets_and_ledgers.ledgers(
+            lambda party, line: party != CURATOR or line.protected != budgets_and_ledgers.HOLDER
+        ),
     ),
     "Laplace scale half of what is claimed": ("sensitivity", lambda: h2.h2(make=HalfLaplace)),
     "T releases counted instead of 2 T": ("recount", half_counted),
@@ -157,13 +162,16 @@ FAULTS: Mapping[str, tuple[Layer, Callable[[], Subject]]] = {
     ),
     "Gaussian counts of D_v of which a row is in two cells": (
         "sensitivity",
-        lambda: asks.often(in_two_cells),
+        lambda: repeated_requests.often(in_two_cells),
     ),
     "Gaussian counts of D_v with 5 % too little noise": (
         "law",
-        lambda: asks.often(noise=GaussianNoise(0.95 * often_deviation())),
+        lambda: repeated_requests.often(noise=GaussianNoise(0.95 * often_deviation())),
     ),
-    "Gaussian counts of D_v of which two were drawn": ("recount", lambda: asks.often(counted_twice)),
+    "Gaussian counts of D_v of which two were drawn": (
+        "recount",
+        lambda: repeated_requests.often(counted_twice),
+    ),
     "scores of D_v by terms that are not cut": ("sensitivity", lambda: picks.picked(score=uncut_scores)),
     "directions picked at twice the epsilon": (
         "law",
@@ -194,4 +202,4 @@ FAULTS: Mapping[str, tuple[Layer, Callable[[], Subject]]] = {
     ),
     "the last bidder is not asked": ("sensitivity", lambda: auctions.ask_everyone(lambda noise: SkipsLast())),
 }
-"""The layer that must catch it, at least, and the audit of the faulty mechanism."""
+"""By fault: the layer that must catch the fault, and the audit of the faulty mechanism."""

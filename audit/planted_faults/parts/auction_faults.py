@@ -25,7 +25,7 @@ from owner.summary.bidder import Bidder
 
 
 class FaultyClock(Clock):
-    """A clock with its arithmetic open to faults; with none it is the real one."""
+    """A clock with parameters for faults in its arithmetic; by default it equals the real clock."""
 
     xi_share = 1.0
     coin_share = 1.0
@@ -71,7 +71,7 @@ class LeavesAtLimit(OwnerGate):
 
 
 class AnswersEarly(HistogramResponder):
-    """Herds where it has a row of the cells ordered, and else answers at once."""
+    """Herds if it has a row of the ordered cells, and otherwise answers at once."""
 
     def fill_order(self, round_number: int, order: FillOrder) -> Sequence[AnyRow]:
         _, _, counting = self._begun()

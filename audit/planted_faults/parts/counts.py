@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.attacks import cells, h2
-from audit.attacks.consumers import repeated_requests as asks
+from audit.attacks.consumers import repeated_requests
 from audit.attacks.curators import pooled
 from audit.attacks.finding import Claim, Subject
 from audit.attacks.owners import coalitions
@@ -62,12 +62,12 @@ class ScaledIntegers:
         self._factor = factor
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self._source.discrete_laplace(self._factor * scale, size)
-        return found
+        draw: NDArray[np.int64] = self._source.discrete_laplace(self._factor * scale, size)
+        return draw
 
     def gaussian(self, scale: float, size: int) -> FloatArray:
-        found: FloatArray = self._source.gaussian(self._factor * scale, size)
-        return found
+        draw: FloatArray = self._source.gaussian(self._factor * scale, size)
+        return draw
 
 
 class FirstIsExact:
@@ -77,14 +77,14 @@ class FirstIsExact:
         self._source = source
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self._source.discrete_laplace(scale, size)
-        found[0] = 0
-        return found
+        draw: NDArray[np.int64] = self._source.discrete_laplace(scale, size)
+        draw[0] = 0
+        return draw
 
     def gaussian(self, scale: float, size: int) -> FloatArray:
-        found: FloatArray = self._source.gaussian(scale, size)
-        found[0] = 0
-        return found
+        draw: FloatArray = self._source.gaussian(scale, size)
+        draw[0] = 0
+        return draw
 
 
 def responder_with(wrap: Callable[[Any], Any]) -> type[HistogramResponder]:
@@ -96,7 +96,7 @@ def responder_with(wrap: Callable[[Any], Any]) -> type[HistogramResponder]:
 
 
 class CountsAgain(HistogramResponder):
-    """A histogram as often as it is asked for."""
+    """Answers every request for a histogram anew."""
 
     def histogram(self, round_number: int) -> NDArray[np.int64]:
         self._counted = False
@@ -104,24 +104,24 @@ class CountsAgain(HistogramResponder):
 
 
 def in_two_cells(
-    found: NDArray[np.int64], size: int, how: CountNoise | None, noise: IntegerNoise
+    rows: NDArray[np.int64], size: int, how: CountNoise | None, noise: IntegerNoise
 ) -> NDArray[np.int64]:
     """Each row counts in its cell and in the next."""
-    return noisy_counts(np.concatenate([found, (found + 1) % size]), size, how, noise)
+    return noisy_counts(np.concatenate([rows, (rows + 1) % size]), size, how, noise)
 
 
 def often_deviation() -> float:
-    noise = costs_of_asks(PrivacyTarget(), asks.ASKS).noise
+    noise = costs_of_asks(PrivacyTarget(), repeated_requests.ASKS).noise
     assert isinstance(noise, GaussianNoise)
     return noise.deviation
 
 
 def counted_twice(
-    found: NDArray[np.int64], size: int, how: CountNoise | None, noise: IntegerNoise
+    rows: NDArray[np.int64], size: int, how: CountNoise | None, noise: IntegerNoise
 ) -> NDArray[np.int64]:
-    """A histogram that is drawn twice, of which the second leaves."""
-    noisy_counts(found, size, how, noise)
-    return noisy_counts(found, size, how, noise)
+    """Draw a histogram twice, and release the second."""
+    noisy_counts(rows, size, how, noise)
+    return noisy_counts(rows, size, how, noise)
 
 
 def doubled_steps(*arguments: Any) -> NDArray[np.int64]:
@@ -146,15 +146,14 @@ class WeakerCounts(TalliedNoise):
 
 def sketched_with(factor: float) -> Subject:
     def release(*arguments: Any) -> sketch.Sketch:
-        *said, noise = arguments
-        total, rows, dimension, classes, multiplier = said
+        total, rows, dimension, classes, multiplier, noise = arguments
         return sketch.release(total, rows, dimension, classes, multiplier, ScaledNoise(noise, factor))
 
     return cells.sketched(cells.SketchParts(release=release))
 
 
 def sketched_cheaply() -> Subject:
-    """Less noise in the sketch than the joint plan has for it."""
+    """Sketch with less noise than its joint plan says."""
 
     def release(*arguments: Any) -> sketch.Sketch:
         total, rows, dimension, classes, multiplier, noise = arguments
@@ -187,12 +186,12 @@ async def hasty_rounds(*args: Any) -> MarginalRelease:
 
 
 def planned_for_all(*args: Any, **given: Any) -> NoisePlan:
-    """Noise of n parties and not of n - D - T."""
+    """Plan noise for n honest parties in place of n - D - T."""
     return plan_noise(*args, **(given | {"dropouts": 0, "colluders": 0}))
 
 
 class OfOneLandmark(Landmarks):
-    """Counts what a row moves as the distance of one kernel function from its half."""
+    """Understates the change by a row, as if only one kernel function moved."""
 
     @property
     def sensitivity(self) -> float:
@@ -200,5 +199,5 @@ class OfOneLandmark(Landmarks):
 
 
 def unbudgeted(party: OwnerParty, make: type[RunManager]) -> RunManager:
-    """An owner that does not look at its budget before its bytes leave."""
+    """Open an owner that does not check its budget before its bytes leave."""
     return replace(party, policy=PolicySettings()).open(make=make)

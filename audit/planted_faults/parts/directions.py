@@ -17,14 +17,14 @@ from fedkme.exchange import Offer
 
 
 def uncut_scores(menu: Menu, book: CodeBook, rows: Rows) -> FloatArray:
-    """Distances of sums along directions, however far a row is."""
+    """Distances of sums along directions, without a cut for distant rows."""
     z = Projection(book.spec, book.schema)(rows) - book.arrays["origin"]
     far: FloatArray = np.abs((z @ menu.vectors / menu.widths / 2.0 - menu.levels).sum(axis=0))
     return far
 
 
 def whole_histogram(*args: Any) -> Offer:
-    """An offer whose histogram costs what D_v may cost, and picks cost beside it."""
+    """An offer whose histogram spends the whole budget of D_v, and whose picks cost more on top."""
     patch = pytest.MonkeyPatch()
     with patch.context() as planted:
         planted.setattr(

@@ -1,4 +1,4 @@
-"""A party with a quarter of its noise; arguments: its module, and the arguments of that."""
+"""Party with a quarter of its noise; arguments: the party's module and the module's arguments."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ CLAIM = Claim(1.0, 1e-5, "replace one row")
 
 
 def test_a_recount_of_no_events_fails() -> None:
-    # Issue 12, A8: it cost 0, which is not more than was claimed.
+    # It cost 0, which is not more than was claimed.
     found = recount(CLAIM, [], [PureDp])
     assert found.violated
     assert found.note == "no event of kind pure-dp"

@@ -1,4 +1,4 @@
-"""Issue 17, B: schedules of faults end well in every world, and a fault of ours would be found.
+"""Schedules of faults end well in every world, and a fault of ours would be found.
 
 `FEDKME_SCHEDULES` is how many a world has here; `fedkme sim chaos` plays any number.
 """
@@ -62,7 +62,7 @@ def once(world: int, party: str, step: int, kind: Kind) -> FaultSchedule:
 @pytest.mark.parametrize("party", ["curator", "north", "consumer-1"])
 @pytest.mark.parametrize("name", ["clock (any policy)", "cells (cells of a sketch)", "auto", "balog1 (any"])
 def test_a_fault_at_any_step_of_a_party_ends_well(name: str, party: str) -> None:
-    # Issue 4: "killed at any point and started again continues every open run to the identical summary,
+    # "killed at any point and started again continues every open run to the identical summary,
     # ledger and accesses"; issue 17: "disks full at each write": not a sample, but all steps. The kinds take
     # turns, unless more schedules are asked for.
     world = world_of("cells (auto)" if name == "auto" else name)
@@ -150,7 +150,7 @@ def test_a_release_that_was_opened_and_not_queued_is_not_waited_for_in_vain() ->
         assert judged(once(world, "curator", step, "kill")) == []
 
 
-def test_rows_of_an_owner_that_came_back_without_its_keys_are_no_cheating() -> None:
+def test_an_owner_that_came_back_without_its_keys_is_not_called_a_cheat() -> None:
     # Found by seed 289: `audit verify` took the rows that a dead owner had written down, and not sent, for a
     # curator that hides them, as the record says "sealed box" in place of "lost".
     world = world_of("ask-everyone-hashed (any policy)")

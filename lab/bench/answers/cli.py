@@ -18,7 +18,7 @@ from fedkme.verbs import AsJson, console, print_json
 
 COPIES = "copies"
 Releases = Annotated[int, typer.Option(min=1, help="Releases of each method and kind of tables.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of rows and noise.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of rows and noise.")]
 Methods = Annotated[str, typer.Option(help="Methods by comma; default: all.")]
 Kinds = Annotated[str, typer.Option(help="Kinds of tables by comma; default: all.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
@@ -48,7 +48,7 @@ def answers(
 
     names = _chosen(methods, [*METHODS, COPIES], "method")
     tables = _chosen(kinds, list(KINDS), "kind of tables")
-    lines = [each for each in _kept(out) if each["method"] not in names or each["kind"] not in tables]
+    lines = [line for line in _kept(out) if line["method"] not in names or line["kind"] not in tables]
     screen = console(for_people=not as_json)
     for name, kind in itertools.product(names, tables):
         if name == COPIES and kind != PEOPLE:
@@ -57,11 +57,11 @@ def answers(
         if name == COPIES:
             measure = partial(covered_by_copies, seed=seed)
         own: list[dict[str, Any]] = []
-        for done, tallies in in_parts(measure, range(releases), jobs):
-            screen.print(f"{name}, {kind}: {done} of {releases} releases")
+        for count, tallies in in_parts(measure, range(releases), jobs):
+            screen.print(f"{name}, {kind}: {count} of {releases} releases")
             about = {"method": name, "kind": kind}
             own = [
-                {**about, "question": question, "target": target, "releases": done, **tally.line()}
+                {**about, "question": question, "target": target, "releases": count, **tally.line()}
                 for (question, target), tally in tallies.items()
             ]
             if out is not None:
@@ -72,10 +72,10 @@ def answers(
         print_json(lines)
 
 
-def _chosen(named: str, known: list[str], what: str) -> list[str]:
-    chosen = [each.strip() for each in named.split(",")] if named else known
-    if strange := [each for each in chosen if each not in known]:
-        raise ConfigError(f"there is no {what} '{strange[0]}'", f"There are: {', '.join(known)}.")
+def _chosen(named: str, allowed: list[str], what: str) -> list[str]:
+    chosen = [name.strip() for name in named.split(",")] if named else allowed
+    if strange := [name for name in chosen if name not in allowed]:
+        raise ConfigError(f"there is no {what} '{strange[0]}'", f"There are: {', '.join(allowed)}.")
     return chosen
 
 
@@ -89,19 +89,20 @@ def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def summaries(lines: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Coverage of each method, a column, on each kind of tables, with that of the form covered least.
+    """Table of coverage: a column for each method, a row for each kind of tables.
 
-    Forms with fewer than LEAST intervals count in the first figure alone.
+    A cell has the coverage of all intervals, then the lowest coverage of a form of question. Forms with fewer
+    than LEAST intervals count only in the first figure.
 
     Args:
         lines: as `fedkme bench answers` writes them; numbers may be text.
     """
-    methods = list(dict.fromkeys(each["method"] for each in lines))
-    found = [("tables", *methods)]
-    for kind in dict.fromkeys(each["kind"] for each in lines):
+    methods = list(dict.fromkeys(line["method"] for line in lines))
+    table = [("tables", *methods)]
+    for kind in dict.fromkeys(line["kind"] for line in lines):
         cells = [_cell([e for e in lines if (e["method"], e["kind"]) == (m, kind)]) for m in methods]
-        found.append((kind, *cells))
-    return found
+        table.append((kind, *cells))
+    return table
 
 
 LEAST = 40
@@ -109,12 +110,12 @@ LEAST = 40
 
 def _cell(lines: Sequence[Mapping[str, Any]]) -> str:
     counts = [[sum(int(e[key]) for key in keys) for keys in _HELD] for e in lines]
-    held, total = (sum(each) for each in zip(*counts, strict=True)) if counts else (0, 0)
+    covered, total = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
     if not total:
         return "-"
     forms = [part / whole for part, whole in counts if whole >= LEAST]
     lowest = f", {min(forms):.0%}" if forms else ""
-    return f"{held / total:.1%}{lowest} of {total}"
+    return f"{covered / total:.1%}{lowest} of {total}"
 
 
 _HELD = (("held", "bounded_held"), ("tight", "bounded"))

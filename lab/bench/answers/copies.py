@@ -47,10 +47,13 @@ def covered_by_copies(releases: Iterable[int], seed: int) -> Tallies:
         files = method.finish(release, lambda *_: None).files
         copies = [_read(data) for name, data in files.items() if name.startswith("copy-")]
         for name, of in _MEANS.items():
-            found = combined([float(of(copy).mean()) for copy in copies])
+            interval = combined([float(of(copy).mean()) for copy in copies])
             tally = tallies[name, "population"]
-            tally.tight, tally.held = tally.tight + 1, tally.held + (found.low <= truths[name] <= found.high)
-            tally.widths.append(found.high - found.low)
+            tally.tight, tally.held = (
+                tally.tight + 1,
+                tally.held + (interval.low <= truths[name] <= interval.high),
+            )
+            tally.widths.append(interval.high - interval.low)
     return dict(tallies)
 
 

@@ -28,8 +28,8 @@ def torch_in(start: Layers, omega: NDArray[Any], goal: NDArray[Any], training: T
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
         optimiser, training.steps, 0.01 * training.learning_rate
     )
-    half, kept = training.steps // 2, {"dtype": torch.float32}
-    missed = partial(error, layers, torch.tensor(omega, **kept), torch.tensor(goal, **kept))
+    half, options = training.steps // 2, {"dtype": torch.float32}
+    missed = partial(error, layers, torch.tensor(omega, **options), torch.tensor(goal, **options))
     shape = (training.batch // 2, len(layers[0]["w"]) - 1)
     for number in range(training.steps):
         if number == half:

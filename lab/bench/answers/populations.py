@@ -199,19 +199,21 @@ def _real(rng: np.random.Generator, rows: int, epsilon: float) -> Population:
         keys.append({"name": plain, "kind": "numeric", "bounds": [0, most], "integer": whole})
     for name, plain in zip(names[2:], ("g", "ok"), strict=True):
         text = frame[name].astype(str)
-        kept = list(text.value_counts().index[:6])
-        columns.append(text.map({each: code for code, each in enumerate(kept)}).fillna(0).to_numpy(float))
-        codes = [f"{plain}{code}" for code in range(len(kept))]
+        levels = list(text.value_counts().index[:6])
+        columns.append(text.map({level: code for code, level in enumerate(levels)}).fillna(0).to_numpy(float))
+        codes = [f"{plain}{code}" for code in range(len(levels))]
         keys.append({"name": plain, "kind": "category", "categories": codes})
     schema = schema_from({"columns": keys})
     pool = Table(np.column_stack(columns))
     usual = float(np.median(columns[0]))
     rare, other = keys[2]["categories"][-1], keys[3]["categories"][-1]
-    asked = _forms(usual, float(np.median(columns[1])), rare).items()
-    told = {question.replace("ok = 'yes'", f"ok = '{other}'"): form for question, form in asked}
+    forms = _forms(usual, float(np.median(columns[1])), rare).items()
+    questions = {question.replace("ok = 'yes'", f"ok = '{other}'"): form for question, form in forms}
     if not keys[0]["integer"]:
-        told = {question: form for question, form in told.items() if f"x = {usual:g}" not in question}
-    return Population(schema, pool, told, rows, epsilon)
+        questions = {
+            question: form for question, form in questions.items() if f"x = {usual:g}" not in question
+        }
+    return Population(schema, pool, questions, rows, epsilon)
 
 
 KINDS: Mapping[str, Callable[[np.random.Generator, int, float], Population]] = {

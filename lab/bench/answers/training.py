@@ -46,7 +46,7 @@ def measure_releases(settings: BenchSettings) -> Result:
     blocks = np.array([[1e3 * step() for step in steps.values()] for _ in range(settings.blocks)])
     ms = dict(zip(steps, blocks.T, strict=True))
     row: dict[str, Cell] = {"rows of a step": training.batch, "backend": jax.default_backend()}
-    row |= {f"{what} CPU ms": float(np.median(each)) for what, each in ms.items()}
+    row |= {f"{what} CPU ms": float(np.median(times)) for what, times in ms.items()}
     others = list(steps)[1:]
     row |= {f"ours / {what}": float(np.median(ms["ours"] / ms[what])) for what in others}
     if "plain torch" not in steps:

@@ -61,9 +61,9 @@ def _rows(count: int) -> tuple[Rows, str]:
 def _ours(task: Selecting) -> Iterator[dict[str, Cell]]:
     names = {None: "fk.select", _SAMPLE * task.p: f"fk.select of {_SAMPLE} p"}
     for sample, name in names.items():
-        found, seconds = timed(partial(select_rows, task.rows, task.p, task.gamma, sample=sample))
-        line = task.judged(name, seconds, found.alike.indices)
-        yield line | {"weighted": task.mmd2(found.weighted.indices, found.weighted.weights)}
+        selection, seconds = timed(partial(select_rows, task.rows, task.p, task.gamma, sample=sample))
+        line = task.judged(name, seconds, selection.alike.indices)
+        yield line | {"weighted": task.mmd2(selection.weighted.indices, selection.weighted.weights)}
 
 
 def _written(task: Selecting) -> Iterator[dict[str, Cell]]:

@@ -54,16 +54,16 @@ def _herded(task: Selecting) -> IntArray:
 
     kernel = SquaredExponentialKernel(length_scale=float(1.0 / np.sqrt(2.0 * task.gamma)))
     solver = KernelHerding(coreset_size=task.p, kernel=kernel, block_size=1000)
-    found, _ = solver.reduce(Data(task.rows))
-    return np.asarray(found.indices.data).reshape(-1)
+    reduced, _ = solver.reduce(Data(task.rows))
+    return np.asarray(reduced.indices.data).reshape(-1)
 
 
 def _facilities(task: Selecting) -> IntArray:
     from apricot import FacilityLocationSelection
 
     gram = rbf(task.rows, task.rows, task.gamma)
-    found = FacilityLocationSelection(task.p, metric="precomputed", optimizer="lazy").fit(gram)
-    return np.asarray(found.ranking)
+    selection = FacilityLocationSelection(task.p, metric="precomputed", optimizer="lazy").fit(gram)
+    return np.asarray(selection.ranking)
 
 
 _PEERS: dict[str, Callable[[Selecting], IntArray]] = {

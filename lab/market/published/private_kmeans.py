@@ -70,10 +70,10 @@ def private_centres(
     noise = budget.gaussian(_FARTHEST) * (noise + np.triu(noise, 1).T)
     _, vectors = np.linalg.eigh(rows.T @ rows + noise)
     subspace = vectors[:, -min(count, d) :]
-    inside, known = rows @ subspace, server @ subspace
-    counts = np.bincount(nearest(inside, known), minlength=len(known))
-    mass = counts + rng.laplace(0.0, budget.laplace(), len(known))
-    starts = _weighted_kmeans(known, mass, count, rng)
+    inside, server_rows = rows @ subspace, server @ subspace
+    counts = np.bincount(nearest(inside, server_rows), minlength=len(server_rows))
+    mass = counts + rng.laplace(0.0, budget.laplace(), len(server_rows))
+    starts = _weighted_kmeans(server_rows, mass, count, rng)
     centres = _noisy_means(rows, nearest(inside, starts), len(starts), budget, rng)
     return _noisy_means(rows, nearest(rows, centres), len(centres), budget, rng)
 
@@ -81,19 +81,19 @@ def private_centres(
 def nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
     """Index of the nearest centre of each row, (m,); of equal ones the first."""
     squared = np.square(centres).sum(axis=1) - 2.0 * rows @ centres.T
-    found: IntArray = squared.argmin(axis=1).astype(np.int64)
-    return found
+    places: IntArray = squared.argmin(axis=1).astype(np.int64)
+    return places
 
 
 def _weighted_kmeans(rows: FloatArray, mass: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
     from sklearn.cluster import KMeans
 
-    kept = mass >= LEAST
-    if not kept.any():
-        kept = mass >= mass.max()
-    size = min(count, len(np.unique(rows[kept], axis=0)))
+    large = mass >= LEAST
+    if not large.any():
+        large = mass >= mass.max()
+    size = min(count, len(np.unique(rows[large], axis=0)))
     model = KMeans(size, n_init=1, random_state=int(rng.integers(2**31)))
-    fitted = model.fit(rows[kept], sample_weight=np.maximum(mass[kept], 1e-9))
+    fitted = model.fit(rows[large], sample_weight=np.maximum(mass[large], 1e-9))
     return np.asarray(fitted.cluster_centers_, dtype=np.float64)
 
 

@@ -47,5 +47,5 @@ def nonnegative_fit(gram: FloatArray, target: FloatArray) -> FloatArray:
     from scipy.optimize import nnls
 
     root = np.linalg.cholesky(gram + _RIDGE * np.eye(len(gram)))
-    found, _ = nnls(root.T, np.linalg.solve(root, target))
-    return np.asarray(found, dtype=np.float64)
+    weights, _ = nnls(root.T, np.linalg.solve(root, target))
+    return np.asarray(weights, dtype=np.float64)

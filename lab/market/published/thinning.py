@@ -28,14 +28,14 @@ def thin(gram: FloatArray, halvings: int, rng: np.random.Generator) -> IntArray:
         rng: of the walks.
     """
     rows = len(gram)
-    kept = np.arange(rows, dtype=np.int64)
+    half_rows = np.arange(rows, dtype=np.int64)
     for _ in range(halvings):
-        first, second = halve(gram[np.ix_(kept, kept)], rng)
-        halves = [kept[first], kept[second]]
-        kept = min(halves, key=lambda half: discrepancy(gram, half))
-    every = np.arange(len(kept), dtype=np.int64) * (rows // max(len(kept), 1))
-    start = min((kept, every), key=lambda part: discrepancy(gram, part))
-    return np.sort(swapped(gram, start)) if halvings else kept
+        first, second = halve(gram[np.ix_(half_rows, half_rows)], rng)
+        halves = [half_rows[first], half_rows[second]]
+        half_rows = min(halves, key=lambda half: discrepancy(gram, half))
+    every = np.arange(len(half_rows), dtype=np.int64) * (rows // max(len(half_rows), 1))
+    start = min((half_rows, every), key=lambda part: discrepancy(gram, part))
+    return np.sort(swapped(gram, start)) if halvings else half_rows
 
 
 def halve(gram: FloatArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -68,18 +68,18 @@ def discrepancy(gram: FloatArray, part: IntArray) -> float:
 
 def swapped(gram: FloatArray, part: IntArray) -> IntArray:
     """Exchange each row of a part, once, for the row with which the part is closest to all rows."""
-    kept, size = part.copy(), len(part)
+    swapped, size = part.copy(), len(part)
     everything = gram.mean(axis=1)
-    sums = gram[:, kept].sum(axis=1)
+    sums = gram[:, swapped].sum(axis=1)
     own = np.diagonal(gram)
     for place in range(size):
-        others = sums - gram[:, kept[place]]
+        others = sums - gram[:, swapped[place]]
         # size^2 times the discrepancy of the others with a row x, up to what x does not change
         cost = own + 2.0 * others - 2.0 * size * everything
-        taken = np.delete(kept, place)
+        taken = np.delete(swapped, place)
         cost[taken] = np.inf
         best = int(cost.argmin())
-        if cost[best] < cost[kept[place]]:
-            kept[place] = best
-        sums = others + gram[:, kept[place]]
-    return kept
+        if cost[best] < cost[swapped[place]]:
+            swapped[place] = best
+        sums = others + gram[:, swapped[place]]
+    return swapped

@@ -62,7 +62,7 @@ RATIOS = {
 
 @pytest.mark.parametrize("name", RATIOS)  # all but `ray`, which starts a cluster for minutes
 def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> None:
-    # Issue 2, "what it must reach": "report the ratio to a bare echo ... measured in the same run".
+    # "report the ratio to a bare echo ... measured in the same run".
     out = StringIO()
     (result,) = run_benchmarks([name], TINY, Console(file=out, width=80))
     assert result.name == name
@@ -82,7 +82,7 @@ def test_every_benchmark_measures_ratios_and_prints_them(name: Benchmark) -> Non
 
 
 def test_the_plain_training_is_ours() -> None:
-    # Issue 15, item 9: "training step against plain jax ... of the same loss".
+    # "training step against plain jax ... of the same loss".
     training = Training(steps=4, reports=2, batch=64, learning_rate=1e-4)  # too small to go back
     ours, plain = ours_in(training)[0].parameters, plain_in(training)[0]
     start = TableNetwork(synthetic_schema(14)).initial(jax.random.fold_in(jax.random.key(0), 0))

@@ -61,7 +61,7 @@ def test_the_figures_coordinates_and_noise_are_those_of_a_release(monkeypatch: p
 
 
 def test_points_of_a_file_are_those_of_figure_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 16, item 9: "`z` takes a file, so that the original draw gives the original number": the authors'
+    # "`z` takes a file, so that the original draw gives the original number": the authors'
     # code seeds numpy with 0 and draws 10^4 points.
     if not (DATA / "balog_mixture_D5.npz").is_file():
         pytest.skip("balog_mixture_D5.npz is not there: set FEDKME_DATA to the folder of the data sets")
@@ -80,7 +80,7 @@ def test_points_of_a_file_are_those_of_figure_2(tmp_path: Path, monkeypatch: pyt
 
 
 def test_figures_have_the_papers_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 5: "curves with the shape of Figures 1 and 2, at most the original code's distances"; small sizes.
+    # "curves with the shape of Figures 1 and 2, at most the original code's distances"; small sizes.
     if not (DATA / "balog_mixture_D2.npz").is_file():
         pytest.skip("balog_mixture_D2.npz is not there: set FEDKME_DATA to the folder of the data sets")
     monkeypatch.setenv("FEDKME_DATA", str(DATA))

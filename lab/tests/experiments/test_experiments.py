@@ -153,7 +153,7 @@ def test_images_are_spread_over_owners_and_come_back_as_images(tmp_path: Path) -
 
 
 def test_hard_labels_bound_average_precision() -> None:
-    # Issue 16, item 6: AP <= b + (1 - b) max(2 ROC - 1, 0), which the papers' pairs exceed at our rates.
+    # AP <= b + (1 - b) max(2 ROC - 1, 0), which the papers' pairs exceed at our rates.
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     generator = np.random.default_rng(0)
@@ -176,7 +176,7 @@ def test_hard_labels_bound_average_precision() -> None:
 
 @pytest.mark.parametrize("name", ["merf-mnist", "hermite-adult", "dphp-table2"])
 def test_dp_hp_stands_beside_its_sum_kernel(name: str) -> None:
-    # Issue 16, item 6: "the product kernel runs wherever a table says 'DP-HP'".
+    # "the product kernel runs wherever a table says 'DP-HP'".
     methods = {dict(piece)["method"] for piece in EXPERIMENTS[name]("usual", None, None).pieces}
     assert ("hermite" in methods) is ("hermite-sum" in methods) is (name != "merf-mnist")
     for each in scores.CHOICES.values():
@@ -186,7 +186,7 @@ def test_dp_hp_stands_beside_its_sum_kernel(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_verb_says_what_it_lacks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
-    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
+    # "whatever is incomplete exits with its number, on every verb".
     result = CliRunner().invoke(app, ["reproduce", name, "--quick", "--out", str(tmp_path / "out")])
     assert isinstance(result.exception, DataError | ConfigError), result.output
     assert "there is no" in str(result.exception)

@@ -15,8 +15,8 @@ from sim.cli import app
 def test_what_lacks_its_data_says_so_and_fails(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 5: "`fedkme sim reproduce balog-fig2 --quick` and `merf-adult --quick` work from a fresh clone".
-    # Issue 14, item 9: "whatever is incomplete exits with its number, on every verb".
+    # "`fedkme sim reproduce balog-fig2 --quick` and `merf-adult --quick` work from a fresh clone".
+    # "whatever is incomplete exits with its number, on every verb".
     monkeypatch.setenv("FEDKME_DATA", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["reproduce", name, "--quick", "--out", "out"])

@@ -71,7 +71,7 @@ def test_the_public_domain_of_adult_needs_no_rows() -> None:
 
 
 def test_marginals_stand_beside_the_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 16, items 6 and 9: every method measures the same; DP-HP and its sum kernel alone are two methods.
+    # Every method measures the same; DP-HP and its sum kernel alone are two methods.
     file = tmp_path / FILE
     file.parent.mkdir()
     np.savez(file, data=np.tile(codes(400, 0), (1, 2))[:, :5])

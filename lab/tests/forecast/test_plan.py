@@ -34,7 +34,7 @@ def value(plan: Recommendation, name: str) -> float:
 
 
 def test_a_plan_reads_no_row() -> None:
-    """Issue 6: from public facts only. The scenario with all rows replaced by zeros has the same plan."""
+    """From public facts only. The scenario with all rows replaced by zeros has the same plan."""
     settings = load_simulation("digits", ["scenario.copies=2"])
     scenario = build_scenario(settings.scenario, 0)
 
@@ -74,7 +74,7 @@ def test_constants_are_those_that_fit_what_was_measured(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ranges_hold_nine_of_ten_layouts_that_did_not_set_them(method: str) -> None:
-    """Issue 13, 14: leave a table of data out, with all layouts made of it; nine points of ten are inside."""
+    """Leave a table of data out, with all layouts made of it; nine points of ten are inside."""
     chosen = of(method)
     shares = held_out(chosen)
     assert set(shares) == MEASURED

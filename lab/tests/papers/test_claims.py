@@ -80,7 +80,7 @@ def test_a_claim_may_fail_by_noise_alone(low: float, errors: float, expected: bo
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_is_about_methods_with_a_title(name: str) -> None:
-    # Issue 13, item 11: the paper's numbers are data; each verdict says why ours may differ.
+    # The paper's numbers are data; each verdict says why ours may differ.
     figure = figure_of(name)
     assert figure.claims
     assert figure.reasons

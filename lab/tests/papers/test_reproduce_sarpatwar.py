@@ -17,7 +17,7 @@ from tests.sim.scenarios.allstate import write_allstate
 
 
 def test_figure_1_on_allstate(tmp_path: Path) -> None:
-    # Issue 13, item 11: curves as SVG and PNG, a tidy CSV, verdict.md; "on Allstate's train.csv by path".
+    # Curves as SVG and PNG, a tidy CSV, verdict.md; "on Allstate's train.csv by path".
     write_allstate(tmp_path / "train.csv", {"FL": 60, "CT": 80, "OH": 40})
     size = replace(QUICK["sarpatwar-fig1"], p=(8,), seeds=1, assignments=("seeds=30",))
     said: list[str] = []

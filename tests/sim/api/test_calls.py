@@ -28,7 +28,7 @@ def small_summary(out: Path, **changes: Any) -> fk.SummaryResult:
 
 
 def test_owners_as_frames_give_rows_with_names_and_categories(tmp_path: Path) -> None:
-    # Issue 14, item 1: three owners as frames, with missing values and categories.
+    # Three owners as frames, with missing values and categories.
     run = small_summary(tmp_path / "run", test=people(30, 11), downstream=True)
     assert list(run.rows.columns) == ["age", "pressure", "smoker", "ill"]
     assert len(run.rows) == 12
@@ -68,7 +68,7 @@ def test_owners_may_be_one_table_with_a_column_of_sites(tmp_path: Path) -> None:
         fk.summarize(one, people(40, 9), out=tmp_path / "none", **given)
 
 
-def test_a_folder_gives_what_the_call_gave(tmp_path: Path) -> None:
+def test_a_loaded_folder_equals_the_result_of_the_call(tmp_path: Path) -> None:
     run = small_summary(tmp_path / "run")
     again = fk.load(tmp_path / "run")
     assert isinstance(again, fk.SummaryResult)
@@ -79,7 +79,7 @@ def test_a_folder_gives_what_the_call_gave(tmp_path: Path) -> None:
 def test_real_rows_get_noise_from_the_operating_system_and_no_baselines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 14: "real noise for real data never from a seeded generator".
+    # "real noise for real data never from a seeded generator".
     opened: list[InProcessMarket] = []
 
     def seen(*given: Any) -> InProcessMarket:
@@ -105,12 +105,12 @@ def test_a_seed_repeats_a_simulation_bit_for_bit(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(first.rows, second.rows)
 
 
-async def test_a_running_loop_is_no_hindrance(tmp_path: Path) -> None:
+async def test_calls_work_within_a_running_loop(tmp_path: Path) -> None:
     # Today: "asyncio.run() cannot be called from a running event loop".
     assert len(small_summary(tmp_path / "run").rows) == 12
 
 
-def test_a_thread_is_no_hindrance(tmp_path: Path) -> None:
+def test_calls_work_in_a_thread(tmp_path: Path) -> None:
     # Today: "signal only works in main thread".
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.append(len(small_summary(tmp_path / "run").rows)))
@@ -189,8 +189,8 @@ def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small_summary(tmp_path / "run")
-    said = capfd.readouterr()
-    assert (said.out, said.err) == ("", "")
+    output = capfd.readouterr()
+    assert (output.out, output.err) == ("", "")
 
 
 def test_progress_is_one_bar(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -267,18 +267,32 @@ def test_dates_and_gaps_come_back_as_they_were_given(tmp_path: Path) -> None:
     }
     days = pd.date_range("2021-01-01", periods=60, freq="D")
     frame = pd.DataFrame({"seen": days, "stay": pd.array([None, 3, 5] * 20, dtype="Int64")})
-    asked: dict[str, Any] = {**SMALL, "schema": schema, "out": tmp_path / "run", "seed": 1, "baselines": []}
-    run = fk.summarize({"north": frame, "south": frame}, frame.head(20), 12, **asked)
+    arguments: dict[str, Any] = {
+        **SMALL,
+        "schema": schema,
+        "out": tmp_path / "run",
+        "seed": 1,
+        "baselines": [],
+    }
+    run = fk.summarize({"north": frame, "south": frame}, frame.head(20), 12, **arguments)
     assert list(run.rows.columns) == ["seen", "stay"]
     assert set(run.rows["seen"]) <= set(days)
     assert run.rows["stay"].isna().any()
     assert set(run.rows["stay"].dropna()) <= {3, 5}
 
 
-def test_a_file_may_say_how_it_is_read(tmp_path: Path) -> None:
+def test_a_file_may_have_settings_for_reading(tmp_path: Path) -> None:
     people(60, 1).to_csv(tmp_path / "south.csv", sep=";", index=False)
     south = {"path": tmp_path / "south.csv", "sep": ";"}
-    asked: dict[str, Any] = {**SMALL, "schema": SCHEMA, "out": tmp_path / "run", "seed": 1, "baselines": []}
-    assert len(fk.summarize({"north": people(60, 0), "south": south}, people(40, 9), 12, **asked).rows) == 12
+    arguments: dict[str, Any] = {
+        **SMALL,
+        "schema": SCHEMA,
+        "out": tmp_path / "run",
+        "seed": 1,
+        "baselines": [],
+    }
+    assert (
+        len(fk.summarize({"north": people(60, 0), "south": south}, people(40, 9), 12, **arguments).rows) == 12
+    )
     with pytest.raises(fk.FedkmeError, match="'sepp' is not a key"):
         fk.summarize({"south": {**south, "sepp": ","}}, people(40, 9), 12, schema=SCHEMA, progress=False)

@@ -25,13 +25,13 @@ def test_classes_are_told_apart_straight_from_the_release(shape: Any, tmp_path: 
     # Whoever is over 60 is ill, 43 of 70 ages are not: the larger class alone would be right .59 of the time.
     classifier = released("moments", tmp_path / "run").classifier(shape)
     fresh = people(400, 9)
-    said = classifier.predict(fresh)
-    assert (said == fresh["ill"]).mean() > 0.85
-    assert said.index.equals(fresh.index)
+    predicted = classifier.predict(fresh)
+    assert (predicted == fresh["ill"]).mean() > 0.85
+    assert predicted.index.equals(fresh.index)
     chances = classifier.predict_proba(fresh.drop(columns="ill"))
     assert list(chances.columns) == ["no", "yes"]
     assert chances.sum(axis=1).round(9).eq(1.0).all()
-    assert (chances.idxmax(axis=1) == said).all()
+    assert (chances.idxmax(axis=1) == predicted).all()
 
 
 IMAGES: dict[str, Any] = {
@@ -50,7 +50,7 @@ def test_a_classifier_that_sees_edges_comes_back_from_its_folder(
     digits = load_digits()
     frame = pd.DataFrame(digits.data, columns=[f"pixel{place}" for place in range(64)])
     frame["digit"] = digits.target.astype(str)
-    made = fk.release(
+    result = fk.release(
         {name: frame[first:1400:5] for first, name in enumerate(("a", "b", "c", "d", "e"))},
         method="moments",
         schema=IMAGES,
@@ -61,7 +61,7 @@ def test_a_classifier_that_sees_edges_comes_back_from_its_folder(
         progress=False,
         **settings,
     )
-    again = fk.load(made.folder)
+    again = fk.load(result.folder)
     assert isinstance(again, fk.ReleaseResult)
     fresh = frame[1400:]
     assert (again.classifier().predict(fresh) == fresh["digit"]).mean() > 0.7

@@ -64,16 +64,16 @@ def test_the_stub_has_the_names() -> None:
 def test_importing_fedkme_imports_nothing_else() -> None:
     loaded = "import sys, fedkme; print(*sorted(m for m in sys.modules if m.partition('.')[0] in %r))"
     ours = ("fedkme", "sim", "curator", "owner", "consumer", "numpy", "pandas", "pydantic", "grpc")
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", loaded % (ours,)], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    assert said.stdout.split() == ["fedkme"]
+    assert process.stdout.split() == ["fedkme"]
 
 
-def test_what_is_missing_is_said_with_its_extra() -> None:
+def test_a_missing_package_is_reported_with_its_extra() -> None:
     blocked = "import sys; sys.modules['pandas'] = None\nimport fedkme as fk\ntry:\n    fk.summarize\n"
     program = blocked + "except fk.FedkmeError as error:\n    print(error)\n"
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
     )
-    assert said.stdout.startswith("error 13 (missing package): the package pandas is not installed.")
+    assert process.stdout.startswith("error 13 (missing package): the package pandas is not installed.")

@@ -14,20 +14,20 @@ from tests.sim.api.frames import SCHEMA, people
 @pytest.mark.parametrize("schema", [SCHEMA, None])
 def test_rows_of_a_frame_are_the_callers_own(schema: dict[str, Any] | None) -> None:
     frame = people(120, 4).set_index(np.arange(1000, 1120))
-    found = fk.select(frame, 10, schema=schema)
-    for part in (found.rows, found.weighted):
+    selection = fk.select(frame, 10, schema=schema)
+    for part in (selection.rows, selection.weighted):
         assert len(part) == 10
         assert part.equals(frame.loc[part.index])
-    assert list(found.weights.index) == list(found.weighted.index)
-    assert found.weights.sum() == pytest.approx(1.0)
-    assert 0 < found.weighted_mmd2 < found.mmd2
+    assert list(selection.weights.index) == list(selection.weighted.index)
+    assert selection.weights.sum() == pytest.approx(1.0)
+    assert 0 < selection.weighted_mmd2 < selection.mmd2
 
 
 def test_rows_of_an_array() -> None:
     data = np.random.default_rng(0).normal(size=(200, 3))
-    found = fk.select(data, 5, gamma=0.5)
-    assert np.array_equal(found.rows.to_numpy(), data[found.rows.index])
-    assert found.gamma == 0.5
+    selection = fk.select(data, 5, gamma=0.5)
+    assert np.array_equal(selection.rows.to_numpy(), data[selection.rows.index])
+    assert selection.gamma == 0.5
 
 
 def test_too_many_rows_are_refused() -> None:

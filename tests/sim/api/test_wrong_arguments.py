@@ -66,12 +66,12 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_one_line_says_what_is_wrong(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    call, said = WRONG[name]
+    call, words = WRONG[name]
     if name != "a consumer of a schema":
         monkeypatch.chdir(tmp_path)
     with pytest.raises(fk.FedkmeError) as refused:
         call()
-    assert said in str(refused.value)
+    assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -66,9 +66,9 @@ class LocalMarket(SimulatedMarket):
     @override
     async def collect_stores(self) -> Mapping[str, Store]:
         await asyncio.gather(*(shard.settle() for shard in self.shards))
-        kept = [each for actor in self.actors for each in travelled(actor.shard.stores())]
+        stores = [content for actor in self.actors for content in travelled(actor.shard.stores())]
         ours = {CURATOR: self.curator, CONSUMER: self.consumer}
-        return {each.name: each.restored() for each in kept} | ours
+        return {content.name: content.restored() for content in stores} | ours
 
 
 class ShardedMarket:

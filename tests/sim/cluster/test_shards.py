@@ -54,16 +54,16 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 def summarize(market: SimulatedMarket, protocol: str) -> SummaryRecord:
     settings = SummarySettings.model_validate(PROTOCOLS[protocol])
-    asked, records = RequestSettings.model_validate({"p": 6}), KeptRecords()
+    request, records = RequestSettings.model_validate({"p": 6}), KeptRecords()
     pooling = SumSettings.model_validate({"security": {"dropouts": 1}}) if protocol == "cells" else None
-    asyncio.run(run_in_process(market, table(6, 8), settings, asked, records, pooling=pooling))
+    asyncio.run(run_in_process(market, table(6, 8), settings, request, records, pooling=pooling))
     assert records.summary is not None
     return records.summary
 
 
 def kept(stores: Mapping[str, Store]) -> dict[str, Any]:
     """Ledgers of every party."""
-    return {name: [each.line for each in store.ledger()] for name, store in stores.items()}
+    return {name: [entry.line for entry in store.ledger()] for name, store in stores.items()}
 
 
 def stores_of(market: SimulatedMarket) -> Mapping[str, Store]:
@@ -88,11 +88,11 @@ def every(nth: int) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_owners_in_shards_do_what_they_do_in_one_process(protocol: str) -> None:
-    # Issue 15, item 1: "the same summary, ledgers and accesses bit for bit as in process"; a call that broke
+def test_owners_in_shards_answer_as_in_one_process(protocol: str) -> None:
+    # "the same summary, ledgers and accesses bit for bit as in process"; a call that broke
     # off "may or may not have been executed", and is sent again: exactly once is ours.
-    here = open_market(SCHEMA, TABLES, SEEDS, 0)
-    expected = record_transcript(summarize(here, protocol)), kept(here.stores())
+    local = open_market(SCHEMA, TABLES, SEEDS, 0)
+    expected = record_transcript(summarize(local, protocol)), kept(local.stores())
     whole, broken = sharded(), sharded()
     for place, actor in enumerate(broken.actors):
         actor.after, actor.before = every(2 + place), every(5)
@@ -106,8 +106,8 @@ def test_owners_in_shards_do_what_they_do_in_one_process(protocol: str) -> None:
     assert calls[1] > 1.2 * calls[0]
 
 
-def test_what_owners_of_a_shard_are_asked_at_the_same_time_is_one_call() -> None:
-    # Issue 15, item 1: "directives batched per shard and exchange".
+def test_directives_to_a_shard_at_the_same_time_are_one_call() -> None:
+    # "directives batched per shard and exchange".
     market = sharded()
     record = summarize(market.market, "ask-everyone")
     assert len(record.rounds) >= 6
@@ -118,7 +118,7 @@ def test_what_owners_of_a_shard_are_asked_at_the_same_time_is_one_call() -> None
 
 @pytest.mark.parametrize("protocol", ["clock", "cells"])
 def test_owners_of_a_lost_actor_leave_the_run(protocol: str) -> None:
-    # Issue 15, item 1: "a lost actor makes its owners leave the run as a dead host does".
+    # "a lost actor makes its owners leave the run as a dead host does".
     market = sharded()
     lost, last = market.actors[1], 3 if protocol == "clock" else 8
 
@@ -166,20 +166,20 @@ async def _show(connection: Any) -> None:
     await connection.exchange(Directive("run-1/heads", 0, 1, ShowHead(0, "x")), Limits(), Traffic())
 
 
-def test_a_release_over_shards_is_that_of_one_process() -> None:
+def test_a_release_over_shards_equals_that_of_one_process() -> None:
     def released(market: SimulatedMarket) -> tuple[Mapping[str, bytes], Any]:
         records = KeptRecords()
         settings = '{"kind": "marginals", "epsilon": 1.0, "delta": 1e-5, "seed": 3}'
         asyncio.run(release_in_process(market, settings, SumSettings(), records))
         return records.files, records.release and records.release.status
 
-    here, market = open_market(SCHEMA, TABLES, SEEDS, 0), sharded()
-    assert released(market.market) == released(here)
-    assert kept(stores_of(market.market)) == kept(here.stores())
+    local, market = open_market(SCHEMA, TABLES, SEEDS, 0), sharded()
+    assert released(market.market) == released(local)
+    assert kept(stores_of(market.market)) == kept(local.stores())
 
 
 @given(st.integers(1, 400), st.integers(1, 150))
-def test_shards_are_even_and_as_large_as_was_said(count: int, least: int) -> None:
+def test_shards_are_even_and_as_large_as_the_settings_say(count: int, least: int) -> None:
     names = [f"{number:03}" for number in range(count)]
     shards = shards_of(names, least)
     assert [name for shard in shards for name in shard] == names
@@ -190,14 +190,14 @@ def test_shards_are_even_and_as_large_as_was_said(count: int, least: int) -> Non
 
 
 def test_an_actor_reads_the_files_of_its_own_owners_alone(tmp_path: Path) -> None:
-    # Issue 15, item 1: "rows loaded where the actor is (a path ... per owner, never through the driver)".
+    # "rows loaded where the actor is (a path ... per owner, never through the driver)".
     scenario = write_own_files(tmp_path, {"near": 8, "far": 9})
     settings = load_simulation(str(scenario))
     (tmp_path / "far.csv").write_text("nonsense")
     driver = build_scenario(settings.scenario, 0, at_once=False)
     assert list(driver.owners) == ["far", "near"]
-    found = travelled(rows_of_scenario(settings.scenario, 0, ["near"]))
-    assert {name: len(rows) for name, rows in found.items()} == {"near": 8}
+    tables = travelled(rows_of_scenario(settings.scenario, 0, ["near"]))
+    assert {name: len(rows) for name, rows in tables.items()} == {"near": 8}
     with pytest.raises(DataError, match="far"):
         build_scenario(settings.scenario, 0)
 

@@ -1,4 +1,4 @@
-"""Issue 15, item 1, on a real cluster: a Ray of two nodes on this machine, one of which is killed midway."""
+"""A Ray of two nodes on this machine, one of which is killed midway."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def why_not() -> str:
     if importlib.util.find_spec("ray") is None:
         return "ray is not installed"
     try:
-        made = subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True, text=True, check=False)
+        process = subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return "there is no unshare"
-    return made.stderr.strip() if made.returncode else ""
+    return process.stderr.strip() if process.returncode else ""
 
 
 def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
@@ -53,25 +53,25 @@ def test_two_nodes_one_of_which_dies(tmp_path: Path) -> None:
     ) as process:
         settings = settings_of(file, "protocol=cells")
         scenario = build_scenario(settings.scenario, settings.seed)
-        here = asyncio.run(summarize(market_of(scenario, settings.seed), scenario, settings))
+        local = asyncio.run(summarize(market_of(scenario, settings.seed), scenario, settings))
         run = sweep_runs(file)[0]
         alone = measure(run.settings)
         out, err = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 0, err[-4000:]
-    found = json.loads(out.splitlines()[-1])
+    outcome = json.loads(out.splitlines()[-1])
 
-    assert here["record"]["status"] == "complete"
-    assert found["whole"] == here
+    assert local["record"]["status"] == "complete"
+    assert outcome["whole"] == local
 
-    record, ledgers = found["cut"]["record"], found["cut"]["ledgers"]
+    record, ledgers = outcome["cut"]["record"], outcome["cut"]["ledgers"]
     gone = sorted(owner for _, owner, code in record["faults"] if code == OwnerLostError.code)
     assert gone in ([*OWNERS[:3]], [*OWNERS[3:]])
     assert len(record["faults"]) == 3
     assert record["status"] == "complete"
     assert sorted(ledgers) == sorted({*OWNERS, "curator", "consumer"} - set(gone))
-    assert "the ledgers of 3 owners are gone" in found["said"][-1]
+    assert "the ledgers of 3 owners are gone" in outcome["said"][-1]
 
-    codes = {key: (code, mmd2) for key, code, mmd2 in found["rows"]}
+    codes = {key: (code, mmd2) for key, code, mmd2 in outcome["rows"]}
     assert {code for code, _ in codes.values()} == {0}
     assert codes.keys() == {each.key for each in sweep_runs(file)}
     assert codes[run.key][1] == alone["mmd2.summary"]

@@ -59,10 +59,10 @@ async def summarize(
     await run_in_process(market, scenario.validation, *parts, records, hear)
     assert records.summary is not None
     stores: dict[str, Store] = dict(await market.collect_stores())
-    ledgers = {name: [kept.line for kept in store.ledger()] for name, store in stores.items()}
-    found = {"record": record_transcript(records.summary), "ledgers": ledgers}
-    said: dict[str, Any] = json.loads(json.dumps(found))
-    return said
+    ledgers = {name: [entry.line for entry in store.ledger()] for name, store in stores.items()}
+    outcome = {"record": record_transcript(records.summary), "ledgers": ledgers}
+    values: dict[str, Any] = json.loads(json.dumps(outcome))
+    return values
 
 
 def kill_node(node: Any) -> None:

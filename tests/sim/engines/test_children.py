@@ -9,10 +9,10 @@ import pytest
 from sim.engines.children import Child
 
 
-async def test_a_party_is_ours_whatever_lies_in_the_working_folder(
+async def test_a_file_in_the_working_folder_does_not_replace_a_party(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Issue 14, item 8: an owner.py in the working folder was executed in place of the owner.
+    # An owner.py in the working folder was executed in place of the owner.
     (tmp_path / "owner.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
     monkeypatch.chdir(tmp_path)
     child = await Child.start("a", ["owner", "join", "absent.toml"], tmp_path / "errors", lambda event: None)

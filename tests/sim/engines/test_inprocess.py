@@ -39,7 +39,7 @@ def record_of(folder: Path, engine: str, *assignments: str) -> tuple[Path, dict[
 
 @pytest.mark.processes
 def test_owners_refuse_a_run_in_one_process_as_over_the_wire(tmp_path: Path) -> None:
-    # Issue 11, item 3: consent can be simulated in one process; the others go on, and the lines are the same.
+    # Consent can be simulated in one process; the others go on, and the lines are the same.
     # The owners that are left have limits: each engine draws the same rows.
     policies = [f"policies.{owner}.{policy}" for owner, (policy, _) in REFUSALS.items()]
     policies += ["policies.owner-5.most_rows_per_run=70", "policies.owner-6.most_rows=80"]
@@ -133,15 +133,15 @@ def test_an_owner_that_begins_again_goes_on_from_its_journal(protocol: str, auct
     settings = SummarySettings.model_validate(
         {"protocol": protocol, "auction": {"kind": auction}, "cells": {"bits": 2, "code_book": "seeds"}}
     )
-    asked = RequestSettings.model_validate({"p": 6})
+    request = RequestSettings.model_validate({"p": 6})
 
     def transcript_of(market: InProcessMarket) -> dict[str, Any]:
         records = KeptRecords()
-        asyncio.run(run_in_process(market, table(6, 8), settings, asked, records))
+        asyncio.run(run_in_process(market, table(6, 8), settings, request, records))
         assert records.summary is not None
         assert records.summary.status == "complete"
         return record_transcript(records.summary) | {
-            "ledgers": [kept.line for kept in market.stores()["b"].ledger()]
+            "ledgers": [entry.line for entry in market.stores()["b"].ledger()]
         }
 
     tables, seeds = owners(9, 9, 9), table(12, 7)

@@ -119,7 +119,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("protocol", "policy"), cases())
-def test_a_limit_that_binds_in_one_world_alone_is_heard_by_nobody(protocol: str, policy: str) -> None:
+def test_no_party_hears_of_a_limit_that_binds_in_one_world_only(protocol: str, policy: str) -> None:
     limits = POLICIES[policy]
     world = World(None, protocol, limits)
     assert world.faults == []

@@ -59,7 +59,7 @@ async def waiting(template: Template, folder: Path) -> Child:
     return child
 
 
-async def test_each_fork_is_a_party_with_an_end_of_its_own_of_the_one_thread_there_is(
+async def test_each_fork_is_a_party_with_its_own_exit_status_and_one_thread(
     template: Template, tmp_path: Path
 ) -> None:
     heard: list[Event] = []
@@ -74,7 +74,7 @@ async def test_each_fork_is_a_party_with_an_end_of_its_own_of_the_one_thread_the
     assert threads_of(template.pid) == 1
 
 
-async def test_a_party_that_is_killed_has_the_signal_as_its_end(template: Template, tmp_path: Path) -> None:
+async def test_a_killed_party_reports_its_signal(template: Template, tmp_path: Path) -> None:
     child = await waiting(template, tmp_path)
     os.kill(child.pid, signal.SIGKILL)
     assert await child.ended() == -signal.SIGKILL
@@ -97,7 +97,7 @@ async def test_no_party_outlives_a_template_that_is_killed(tmp_path: Path) -> No
             await Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
 
 
-async def test_a_party_is_ours_whatever_lies_in_the_working_folder(
+async def test_a_file_in_the_working_folder_does_not_replace_a_party(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "owner.py").write_text("from pathlib import Path\nPath('executed').touch()\n")

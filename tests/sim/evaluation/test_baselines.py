@@ -64,14 +64,14 @@ def test_a_baseline_changes_its_own_rule_and_nothing_else() -> None:
 
 def test_every_baseline_costs_the_rows_that_its_rule_says() -> None:
     # Item 8: points accessed of every baseline. Exact-kernel greedy needs every row in one place.
-    found = results(TABLE, *get_args(Baseline))
-    assert list(found) == list(get_args(Baseline))
-    accessed = {name: result.points_accessed for name, result in found.items()}
+    by_name = results(TABLE, *get_args(Baseline))
+    assert list(by_name) == list(get_args(Baseline))
+    accessed = {name: result.points_accessed for name, result in by_name.items()}
     assert 3 * P >= accessed.pop("ask_everyone") > P
     # Uniform rows with weights: as many as the run accessed. All rows there are are 60.
     drawn = {"uniform_pruned": 2 * P, "uniform_5p_pruned": 60, "uniform_weighted": 3 * P}
     assert accessed == {"greedy": P, "winner_only": P, "uniform": P, "exact_greedy": 60} | drawn
-    error = {name: result.evaluation.mmd2 for name, result in found.items()}
+    error = {name: result.evaluation.mmd2 for name, result in by_name.items()}
     assert error["exact_greedy"] < error["greedy"] < error["uniform"]
     assert error["uniform_5p_pruned"] <= error["uniform_pruned"] < error["uniform"]
     assert error["uniform_weighted"] < error["uniform_pruned"]
@@ -83,7 +83,7 @@ def test_only_the_baselines_that_are_named_run() -> None:
 
 
 def test_quick_baselines_ask_nobody_in_every_round() -> None:
-    # Issue 15, item 5: "Baselines that would cost more than the run are ... skipped by `--baselines`."
+    # "Baselines that would cost more than the run are ... skipped by `--baselines`."
     names = get_args(Baseline)
     asking = [name for name in ("greedy", "winner_only", "ask_everyone", "uniform") if _asks(name)]
     whole = simulation(TABLE, *names)

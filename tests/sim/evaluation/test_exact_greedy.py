@@ -31,7 +31,7 @@ def brute_force(rows: FloatArray, validation: FloatArray, seeds: FloatArray, p: 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 6))
-def test_it_picks_what_brute_force_picks(seed: int, p: int, seed_rows: int) -> None:
+def test_greedy_picks_the_rows_of_brute_force(seed: int, p: int, seed_rows: int) -> None:
     # Each pick is argmax J(S + x), with the seed set counted in S and without one.
     random = np.random.default_rng(seed)
     rows, validation = random.normal(size=(15, 3)), random.normal(size=(6, 3)) + 0.5
@@ -57,6 +57,6 @@ def test_float32_rows_give_a_summary_as_good() -> None:
 
 
 def test_more_rows_than_there_are_is_an_error_before_any_pick() -> None:
-    # Issue 2, item 7: p may exceed the rows there are (a clear error).
+    # P may exceed the rows there are (a clear error).
     with pytest.raises(NotEnoughRowsError, match="4 rows was asked for and there are 3"):
         exact_kernel_greedy(np.zeros((3, 1)), np.zeros((1, 1)), None, 4, GAMMA)

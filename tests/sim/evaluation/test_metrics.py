@@ -93,17 +93,17 @@ def metrics_of(
     write_run(directory, record, records.facts)
     on_disk = json.loads((directory / "record.json").read_text())
     evaluation = asdict(EVALUATION) | FORMS if record.selected else None
-    found = baselines if record.selected else {}
+    results_by_name = baselines if record.selected else {}
     privacy = statements(read_ledgers([directory]), 1e-5)
     chosen = settings.chosen(on_disk)
-    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, found, TIMING, privacy)
+    metrics = assemble(chosen, on_disk, read_rounds(directory), evaluation, results_by_name, TIMING, privacy)
     write_metrics(directory, metrics)
     assert json.loads((directory / "metrics.json").read_text()) == metrics
     return metrics, record
 
 
 @pytest.mark.parametrize("protocol", ["algorithm3", "uniform"])
-def test_the_keys_are_those_of_the_design_and_ours(protocol: str, tmp_path: Path) -> None:
+def test_metrics_have_the_keys_of_the_design_and_ours(protocol: str, tmp_path: Path) -> None:
     # DESIGN.md, Command line: "`metrics.json` keys (stable)"; ours are explained in docs/metrics.md.
     metrics, _ = metrics_of(tmp_path, small_market(owners(9, 4), 4), protocol=protocol)
     assert metrics.keys() == STABLE | OURS
@@ -115,7 +115,7 @@ def test_the_keys_are_those_of_the_design_and_ours(protocol: str, tmp_path: Path
 
 @pytest.mark.parametrize("share", ["embedding", "rows"])
 def test_the_numbers_add_up(share: str, tmp_path: Path) -> None:
-    # Issue 2, item 8, and DESIGN.md, Words: rho = points accessed / (p + |D_v|).
+    # DESIGN.md, Words: rho = points accessed / (p + |D_v|).
     metrics, record = metrics_of(tmp_path, small_market(owners(9, 4), 4), share=share, preset="published")
     points, counts = metrics["points_accessed"], record.accessed_by_owner()
     sent = len(record.accesses)
@@ -157,7 +157,7 @@ def test_baselines_stand_beside_the_summary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["winner_only", "ask_everyone"])
 def test_two_baselines_that_select_the_same_rows_are_one(name: Baseline, tmp_path: Path) -> None:
-    # Issue 13, item 10: they always showed the same MMD^2; what they differ in is the rows accessed.
+    # They always showed the same MMD^2; what they differ in is the rows accessed.
     both: dict[Baseline, BaselineResult] = {
         "winner_only": BaselineResult(GREEDY, P),
         "ask_everyone": BaselineResult(GREEDY, 3 * P),
@@ -172,7 +172,7 @@ def test_two_baselines_that_select_the_same_rows_are_one(name: Baseline, tmp_pat
 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
-    # Issue 2, Bad input: it stops, keeping what it has; no key is missing and nothing is NaN.
+    # It stops, keeping what it has; no key is missing and nothing is NaN.
     market = small_market({"a": table(9, 1)}, 4)
     mortal = market.owners["a"].open(make=Mortal)
     assert isinstance(mortal, Mortal)
@@ -192,7 +192,7 @@ def test_a_run_cut_short_has_metrics_too(rounds: int, tmp_path: Path) -> None:
 
 @given(st.dictionaries(st.text(max_size=2), st.integers(0, 99), min_size=1))
 def test_payouts_are_shares_of_the_rows_sent(accessed: dict[str, int]) -> None:
-    # Issue 2, item 8: payouts to owners go by rows sent; nobody who sent nothing is paid.
+    # Payouts to owners go by rows sent; nobody who sent nothing is paid.
     paid = payouts(accessed)
     assert paid.keys() == accessed.keys()
     assert sum(paid.values()) == pytest.approx(1 if any(accessed.values()) else 0)

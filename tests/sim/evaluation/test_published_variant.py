@@ -16,8 +16,8 @@ PUBLISHED = {"preset": "published"}
 
 def of(protected: str, observer: str, table: dict[str, Any]) -> list[PrivacyStatement]:
     """Statements about one data set and one observer, at p = 100 and K = 2."""
-    found = published_variant(SummaryTable.model_validate({"p": 100, **table}), 2)
-    return [one for one in found if (one.protected, one.observer) == (protected, observer)]
+    claims = published_variant(SummaryTable.model_validate({"p": 100, **table}), 2)
+    return [one for one in claims if (one.protected, one.observer) == (protected, observer)]
 
 
 @pytest.mark.parametrize("table", [PUBLISHED, PUBLISHED | {"auction": {"kind": "winner-only"}}])
@@ -52,8 +52,8 @@ def test_no_other_auction_is_given_the_claim(kind: str) -> None:
 
 
 @pytest.mark.parametrize("table", [{}, {"auction": {"kind": "privauction"}, "preset": "sound"}])
-def test_a_run_that_is_not_of_the_paper_has_none_of_its_claims(table: dict[str, Any]) -> None:
-    # Issue 14, item 9: "lines only where a paper's variant runs".
+def test_a_run_outside_the_papers_variant_has_no_published_claims(table: dict[str, Any]) -> None:
+    # "lines only where a paper's variant runs".
     assert published_variant(SummaryTable.model_validate({"p": 100, **table}), 2) == []
 
 

@@ -47,7 +47,7 @@ def test_what_takes_long_says_so_until_it_is_over() -> None:
 
 
 def test_a_terminal_shows_something_before_anything_is_imported(tmp_path: Path) -> None:
-    # Issue 14, item 5: "Something is on the screen within half a second": before imports, whatever they take.
+    # "Something is on the screen within half a second": before imports, whatever they take.
     master, slave = pty.openpty()
     command = [sys.executable, "-c", START, "runs", str(tmp_path)]
     with (tmp_path / "out").open("w") as out:
@@ -71,12 +71,12 @@ def test_a_terminal_shows_something_before_anything_is_imported(tmp_path: Path) 
 def test_a_folder_that_has_a_run_is_offered_again(tmp_path: Path) -> None:
     # "`Is not empty` after a failure offers to go on".
     (tmp_path / "run.toml").write_text("")
-    with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` runs what it holds once more"):
+    with pytest.raises(Exception, match=r"fedkme sim run .*run\.toml` repeats its run in another folder"):
         make_run_directory(tmp_path, "x", ExitStack())
 
 
 def test_a_failed_run_leaves_its_folder_reusable(tmp_path: Path) -> None:
-    # Issue 16, item 10: "a failed or refused run leaves its folder reusable".
+    # "a failed or refused run leaves its folder reusable".
     out = tmp_path / "out"
     for code in (20, 20, 0):
         with ExitStack() as until:

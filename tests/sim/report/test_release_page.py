@@ -111,7 +111,7 @@ def page_of(directory: Path) -> str:
 
 
 def test_a_graded_release_says_so_first_on_page_and_terminal(tmp_path: Path) -> None:
-    # Issue 14, item 4: one sentence of verdict with colour and words, for releases as for summaries.
+    # One sentence of verdict with colour and words, for releases as for summaries.
     verdict = {"grade": "fair", "sentence": "as exact as <48%> of the rows", "advice": "Try more."}
     metrics = sample_metrics(verdict=verdict)
     page = page_of(sample_release(tmp_path, metrics))
@@ -357,7 +357,7 @@ def test_missing_values_are_compared_as_releases_see_them() -> None:
 
 
 def test_a_reader_is_warned_of_columns_that_are_far_off(tmp_path: Path) -> None:
-    # Issue 14, item 4: a sentence of verdict, date, version and the command that repeats it.
+    # A sentence of verdict, date, version and the command that repeats it.
     by_name = {"age": 0.02, "gain": 0.949, "loss": 0.3}
     evaluation = {"columns": {"mean": 0.4, "largest": 0.949, "by_name": by_name}}
     folder = sample_release(tmp_path, sample_metrics(evaluation=evaluation))

@@ -197,7 +197,7 @@ def test_two_methods_that_select_the_same_share_a_line_with_the_rows_that_each_a
 
 
 def test_the_verdict_is_the_first_line_of_the_page_and_the_last_of_the_terminal(tmp_path: Path) -> None:
-    # Issue 13, item 2: in words, at the end of every run, with what to try.
+    # In words, at the end of every run, with what to try.
     said = {"grade": "poor", "sentence": "it is twice as far", "advice": "Try cells."}
     first = text_of(sample_run(tmp_path, sample_metrics(verdict=said))).split("</h1>")[1]
     assert re.sub(r"<[^>]*>|\s+", " ", first).split()[0] == "Poor"
@@ -245,7 +245,7 @@ def test_a_partial_run_is_readable_and_says_why_it_ended(tmp_path: Path, status:
 
 
 def test_what_the_curator_alone_may_know_is_marked(tmp_path: Path) -> None:
-    # Issue 2, item 8: the value of each owner's rows is for the curator's eyes only.
+    # The value of each owner's rows is for the curator's eyes only.
     page = page_of(sample_run(tmp_path))
     block = page[page.index('<div class="restricted">') :]
     assert "0.61" in block

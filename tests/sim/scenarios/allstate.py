@@ -35,7 +35,7 @@ def write_allstate(path: Path, customers: Mapping[str, int]) -> dict[str, list[f
 
 
 def _row(rng: np.random.Generator, identity: int, state: str) -> dict[str, object]:
-    known = rng.random() < 0.7
+    seen = rng.random() < 0.7
     older = state == "CT"
     return {
         "customer_ID": identity,
@@ -48,13 +48,13 @@ def _row(rng: np.random.Generator, identity: int, state: str) -> dict[str, objec
         "group_size": rng.integers(1, 3),
         "homeowner": int(older),
         "car_age": rng.integers(20),
-        "car_value": "e" if known else "",
-        "risk_factor": rng.integers(1, 5) if known else "NA",
+        "car_value": "e" if seen else "",
+        "risk_factor": rng.integers(1, 5) if seen else "NA",
         "age_oldest": rng.integers(50, 75) if older else rng.integers(18, 50),
         "age_youngest": rng.integers(18, 40),
         "married_couple": rng.integers(2),
-        "C_previous": rng.integers(1, 5) if known else "NA",
-        "duration_previous": rng.integers(16) if known else "NA",
+        "C_previous": rng.integers(1, 5) if seen else "NA",
+        "duration_previous": rng.integers(16) if seen else "NA",
         **{option: rng.integers(2) for option in "ABEF"},
         **{option: rng.integers(1, 4) for option in "CDG"},
         "cost": 300 + identity,

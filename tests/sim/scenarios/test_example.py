@@ -51,7 +51,9 @@ def test_a_scenario_is_called_by_its_file(tmp_path: Path, file: str, said: str, 
     assert load_simulation("digits").title == "digits"
 
 
-def test_what_could_not_be_judged_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_could_not_be_judged_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The base installation ran the whole protocol, and ended with an error about scikit-learn.
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     settings = load_simulation(str(EXAMPLE), ())

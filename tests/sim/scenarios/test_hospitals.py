@@ -13,7 +13,7 @@ from tests.sim.scenarios.contents import classes, data, same, tables
 
 
 def test_hospitals() -> None:
-    # Issue 2, item 9: four real hospitals as owners, one of them also the target.
+    # Four real hospitals as owners, one of them also the target.
     path = data("heart_disease_4hospitals.parquet")
     scenario = build_scenario(Hospitals(path=path), seed=0)
     sizes = {name: len(owner) for name, owner in scenario.owners.items()}
@@ -54,7 +54,7 @@ def test_cholesterol_of_zero_is_missing() -> None:
 
 
 def test_a_hospital_file_without_its_columns(tmp_path: Path) -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy.
+    # One clear line with cause and remedy.
     header = "age,sex,cp,trestbps,chol,fbs,restecg,thalach,exang,oldpeak,slope,ca,thal,num"
     path = tmp_path / "heart.csv"
     path.write_text(f"{header}\n60,1,4,140,200,0,0,120,0,1.5,2,,7,3\n")

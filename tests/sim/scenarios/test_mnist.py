@@ -58,7 +58,7 @@ def test_mnist_layout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mnist.npz", "fashion_mnist.npz"])
 def test_mnist_itself(name: str) -> None:
-    # Issue 2, item 9: the same from an .npz path; 25 % of the test rows are D_v.
+    # The same from an .npz path; 25 % of the test rows are D_v.
     scenario = build_scenario(Mnist(path=data(name), rows=5000), seed=0)
     check_mnist(scenario, 5000)
     assert scenario.schema.width == 784
@@ -76,14 +76,14 @@ BAD_MNIST: dict[str, tuple[dict[str, NDArray[Any]], str]] = {
 
 @pytest.mark.parametrize("case", BAD_MNIST)
 def test_a_bad_mnist_file(tmp_path: Path, case: str) -> None:
-    # Issue 2, "Bad input": wrong shapes, values outside the schema.
+    # Wrong shapes, values outside the schema.
     arrays, message = BAD_MNIST[case]
     with pytest.raises(DataError, match=message):
         build_scenario(Mnist(path=small_mnist(tmp_path / "images.npz", **arrays)), seed=0)
 
 
 def test_a_missing_file_names_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Issue 2, "Bad input": cause and remedy. A path of the environment starts at the current folder.
+    # Cause and remedy. A path of the environment starts at the current folder.
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"--set scenario\.path=FILE\.$"):
         build_scenario(Mnist(path=Path("absent.npz")), 0, tmp_path)

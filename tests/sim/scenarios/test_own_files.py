@@ -41,7 +41,7 @@ def csv_config(**changes: Any) -> Csv:
 
 
 def test_own_files(folder: Path) -> None:
-    # Issue 2, item 9: a user's own files through a public schema with bounds and categories; one is empty.
+    # A user's own files through a public schema with bounds and categories; one is empty.
     scenario = build_scenario(csv_config(test="test.csv", seeds="public.npz"), 0, folder)
     assert {name: len(owner) for name, owner in scenario.owners.items()} == {"north": 2, "south": 0}
     assert list(scenario.owners) == ["north", "south"]
@@ -64,7 +64,7 @@ def test_what_own_files_may_leave_out(folder: Path) -> None:
 
 
 def test_owners_as_a_list(folder: Path) -> None:
-    # Issue 2, "Bad input": duplicate owner names.
+    # Duplicate owner names.
     owner = {"name": "north", "path": "north.csv"}
     assert list(build_scenario(csv_config(owners=[owner]), 0, folder).owners) == ["north"]
     with pytest.raises(ConfigError, match="two owners have the name 'north'"):
@@ -98,7 +98,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
 
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_bad_own_files(folder: Path, case: str) -> None:
-    # Issue 2, "Bad input": each ends in one clear line with cause and remedy, naming the party or the key.
+    # Each ends in one clear line with cause and remedy, naming the party or the key.
     spoil, error, message = BAD_FILES[case]
     spoil(folder)
     with pytest.raises(error, match=message):

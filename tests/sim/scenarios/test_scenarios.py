@@ -92,14 +92,14 @@ def test_a_scenario_depends_on_its_seed_only() -> None:
 
 
 def test_the_schema_does_not_depend_on_rows() -> None:
-    # Issue 2, item 9: scaling and one-hot come from the public schema only, never from private rows.
+    # Scaling and one-hot come from the public schema only, never from private rows.
     digests = {build_scenario(Digits(seeds=n, groups=((n,),)), seed=n).schema.digest() for n in range(3)}
     assert len(digests) == 1
 
 
 @pytest.mark.parametrize(("owners", "sizes"), [(1, 5), (3, 2), (5, 1), (12, 3), (125, 25)])
 def test_number_of_owners(owners: int, sizes: int) -> None:
-    # Issue 2, item 7: any number of owners, K may be 1; with more owners than groups a group is cut evenly.
+    # Any number of owners, K may be 1; with more owners than groups a group is cut evenly.
     labels = np.repeat(np.arange(10), 20)
     dealt = deal(labels, np.arange(200), DigitSplit(owners=owners), generator(0, "deal"))
     assert list(dealt) == sorted(dealt) == owner_names(owners)
@@ -119,7 +119,7 @@ def test_number_of_owners(owners: int, sizes: int) -> None:
 
 
 def test_owners_may_have_no_rows() -> None:
-    # Issue 2, item 7: owners may have different sizes.
+    # Owners may have different sizes.
     dealt = deal(
         np.zeros(2, int), np.arange(2), DigitSplit(groups=((0,), (1,)), owners=5), generator(0, "deal")
     )
@@ -167,13 +167,13 @@ BAD_SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", BAD_SETTINGS)
 def test_wrong_settings_are_refused(case: str) -> None:
-    # Issue 2, "Bad input": unknown keys in a TOML file end in one clear line with cause and remedy.
+    # Unknown keys in a TOML file end in one clear line with cause and remedy.
     with pytest.raises(ConfigError, match=r"file\.toml"):
         validate(File, {"scenario": BAD_SETTINGS[case]}, "file.toml")
 
 
 def test_more_seeds_than_rows() -> None:
-    # Issue 2, "Bad input": one clear line with cause and remedy.
+    # One clear line with cause and remedy.
     with pytest.raises(ConfigError, match=r"scenario\.seeds asks for 5000 rows"):
         build_scenario(Digits(seeds=5000), seed=0)
     assert draw(np.arange(4), 4, "rows", generator(0, "draw")).tolist() == [0, 1, 2, 3]
@@ -194,7 +194,7 @@ def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["digits", "mnist", "hospitals", "csv"])
 def test_shipped_files_are_valid(name: str) -> None:
-    # Issue 2, item 9: scenarios are TOML, validated.
+    # Scenarios are TOML, validated.
     file = validate(File, load_toml(find_scenario(name)), name)
     assert file.scenario.kind == name
     assert file.summary is not None

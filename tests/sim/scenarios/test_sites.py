@@ -47,7 +47,7 @@ def ages(scenario: Scenario) -> dict[str, list[float]]:
 
 
 def test_each_value_of_the_column_is_an_owner(folder: Path) -> None:
-    # Issue 13, item 11: "a table with a column of sites becomes owners".
+    # "a table with a column of sites becomes owners".
     scenario = built(folder)
     assert ages(scenario) == {"d-v": [1], "koeln": [60], "koln-sud": [80, 81], "koln-sud-2": [50, 70]}
     labels = scenario.owners["koln-sud-2"].labels
@@ -79,7 +79,7 @@ def test_the_column_may_be_one_of_the_schema(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("site", ["curator", "D_v", "-", "", "é" * 99, "x" * 99, "東京", "a/../b"])
-def test_names_are_ones_that_a_party_can_have(site: str) -> None:
+def test_owner_names_are_valid_names_of_parties(site: str) -> None:
     names = list(owner_names_of([site, f"{site} "]).values())
     assert len(set(names)) == 2
     assert not any(fault_of_name(name, "owner") for name in names)

@@ -48,7 +48,7 @@ def test_a_seed_that_would_be_overruled_is_refused(changes: dict[str, Any]) -> N
 
 
 def test_every_combination_under_every_seed() -> None:
-    # Issue 13, item 12: `--grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5`.
+    # `--grid owners=5,20,50 p=50,100 protocol=cells,uniform --seeds 0:5`.
     found = runs(grid={"owners": (5, 20), "p": (50, 100), "protocol": ("cells", "uniform")}, seeds=(0, 1))
     assert len(found) == len({run.key for run in found}) == 16
     assert [run.seed for run in found] == [0] * 8 + [1] * 8  # a whole grid under one seed comes first
@@ -73,7 +73,7 @@ def test_a_combination_that_is_there_twice_is_run_once() -> None:
 def test_the_key_is_that_of_the_resolved_configuration_and_the_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Issue 13, item 12: "key: digest of the resolved configuration".
+    # "key: digest of the resolved configuration".
     (run,) = runs()
     assert runs(assignments=("p=100",))[0].key == run.key  # what the scenario says anyway
     assert runs(assignments=("p=99",))[0].key != run.key
