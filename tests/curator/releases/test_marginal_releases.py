@@ -116,9 +116,9 @@ def test_measuring_says_how_far_it_is_and_ends_where_nobody_waits(method: str, m
 def test_a_fit_says_how_far_it_is_and_ends_where_nobody_waits() -> None:
     measured = released("rounds").measurements
     whole, part = Impatient(0), Impatient(3)
-    fit(SIZES, measured, ROWS, 500, told=whole.share)
+    fit(SIZES, measured, ROWS, 500, report=whole.share)
     with pytest.raises(CancelledRunError):
-        fit(SIZES, measured, ROWS, 500, told=part.share)
+        fit(SIZES, measured, ROWS, 500, report=part.share)
     assert part.heard == whole.heard[:3]
     assert whole.heard == sorted(whole.heard)
     assert len(whole.heard) > 3
