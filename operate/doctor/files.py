@@ -275,7 +275,7 @@ def _data(settings: OwnerSettings | ConsumerSettings, store: Store) -> Finding:
     files = DataFiles(store)
     comparison = files.compare(units, used - files.apart(units.data))
     if comparison.shared:
-        line = "the file changed; some rows are those that budgets were spent on: budgets continue"
+        line = "rows changed, and some are those that budgets were spent on: budgets continue"
     elif comparison.unknown:
         line = "the rows cannot be compared with those that budgets were spent on: budgets continue"
     elif comparison.apart:
