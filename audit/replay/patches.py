@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
+import numpy as np
+
 from audit.replay.observed import acting
 from audit.replay.recorder import Recorder, visible
-from audit.replay.tracked import RecordedNoise, Site
+from audit.replay.tracked import Drawn, RecordedNoise, Site
 from consumer.summary.party import ConsumerParty
 from curator.releases.marginals import budget
 from curator.releases.marginals.budget import BudgetFilter
@@ -23,11 +25,12 @@ from curator.runs.preparation import Preparation
 from curator.runs.release_run import ReleaseRun
 from curator.summary.auctions.base import RankAuction
 from curator.summary.auctions.clock import Clock
-from fedkme.cells import directions
+from fedkme.cells import directions, histogram
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.privacy.means import ExactMean
 from fedkme.privacy.mwem import Mwem
 from fedkme.privacy.settings import ExactSettings
+from fedkme.secagg import noise as secagg_noise
 from fedkme.wire.summaries import offer_to_messages
 
 AUCTION: Site = (CURATOR, "auction")
@@ -54,6 +57,7 @@ def watching(recorder: Recorder, finish: bool = True) -> Iterator[None]:
         (ExactMean, "release", lambda release: _exact(recorder, release)),
         (BudgetFilter, "select", lambda select: _selection(recorder, select)),
         *((place, "choose", lambda choose: _logits(recorder, choose)) for place in (budget, directions)),
+        *((place, "whole", _rounded) for place in (histogram, secagg_noise)),
         (directions, "choose_one", lambda choose_one: _pick(recorder, choose_one)),
         (Preparation, "open_summary", lambda open_summary: _request(recorder, open_summary)),
         (Preparation, "accept", lambda accept: _offer(recorder, accept)),
@@ -205,6 +209,19 @@ def _logits(recorder: Recorder, choose: Callable[..., int]) -> Callable[..., int
         return choose(logits, coin, noise)
 
     return chosen
+
+
+def _rounded(whole: Callable[..., Any]) -> Callable[..., Any]:
+    """Let rounded noise carry the request of the noise."""
+
+    def rounded(values: Any) -> Any:
+        result = whole(np.asarray(values))
+        if isinstance(values, Drawn):
+            result = result.view(Drawn)
+            result.draw, result.released = values.draw, values.released
+        return result
+
+    return rounded
 
 
 def _pick(recorder: Recorder, choose_one: Callable[..., int]) -> Callable[..., int]:
