@@ -204,7 +204,7 @@ def changed(**changes: Any) -> pb.Directive:
             ProtocolError,
             "cannot have this count",
         ),
-        (changed(heard=[declared(protected=NAME)]), ProtocolError, "what is not about owners"),
+        (changed(heard=[declared(protected=NAME)]), ProtocolError, "that is not about owners"),
         (changed(heard=["[" * 4000]), ProtocolError, "cannot be read"),
         (changed(planned=["{}"] * 33), ProtocolError, "plans too many events"),
     ],

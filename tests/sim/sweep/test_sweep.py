@@ -122,7 +122,7 @@ def test_a_process_that_cannot_be_started_costs_its_run_alone(
     monkeypatch.setattr(processes, "_start", full)
     rows = sweep(settings(tmp_path, grid={"p": (4, 6)})).rows
     assert [(row["code"], row["cause"]) for row in rows] == [
-        (40, f"the run was lost: no process could be started for it: {os.strerror(errno.EAGAIN)}")
+        (40, f"the run was lost: no process could be started for the task: {os.strerror(errno.EAGAIN)}")
     ] * 2
 
 
