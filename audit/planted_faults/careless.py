@@ -296,8 +296,8 @@ def _largest_event(before: Any, self: Any, events: Any, delta: float) -> Any:
     )
 
 
-def _without_selection(before: Any, self: Any, scores: Any, weights: Any, cost: float, noise: Any) -> Any:
-    return before(self, 4.0 * scores, weights, cost, noise)
+def _without_selection(before: Any, self: Any, errors: Any, constants: Any, *rest: Any) -> Any:
+    return before(self, 4.0 * errors, 4.0 * constants, *rest)
 
 
 def _whole_parts(before: Any, self: Any, *arguments: Any) -> None:

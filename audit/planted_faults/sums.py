@@ -46,9 +46,11 @@ def _exact_masses(before: Any, pooled: Any, sigma: float, noise: Any) -> Any:
     return pooled.count.astype(np.float64)
 
 
-def _greedy(before: Any, self: Any, scores: Any, weights: Any, cost: float, noise: Any) -> int:
+def _greedy(
+    before: Any, self: Any, errors: Any, constants: Any, weights: Any, cost: float, noise: Any
+) -> int:
     self._pay(cost)
-    return int(np.argmax(scores))
+    return int(np.argmax(weights * (errors - constants)))
 
 
 def _first_key_again(patch: Patch) -> None:

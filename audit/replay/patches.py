@@ -193,10 +193,11 @@ def _exact(recorder: Recorder, release: Callable[..., Any]) -> Callable[..., Any
 
 
 def _selection(recorder: Recorder, select: Callable[..., int]) -> Callable[..., int]:
-    def selected(self: Any, scores: Any, weights: Any, cost: float, noise: Any) -> int:
-        return recorder.choose(
-            noise.site, "selection", scores, lambda: select(self, scores, weights, cost, noise), cost=cost
-        )
+    def selected(self: Any, errors: Any, constants: Any, weights: Any, cost: float, noise: Any) -> int:
+        def choose() -> int:
+            return select(self, errors, constants, weights, cost, noise)
+
+        return recorder.choose(noise.site, "selection", weights * (errors - constants), choose, cost=cost)
 
     return selected
 
