@@ -28,7 +28,10 @@ from fedkme.privacy.events import CURATOR
 
 _OURS = ("consumer", "curator", "fedkme", "owner", "sim")
 _ROOT = Path(__file__).resolve().parents[2]
-_PLACES = tuple(f"{_ROOT / name}{os.sep}" for name in ("consumer", "curator", "fedkme", "owner", "tests"))
+_PLACES = tuple(
+    f"{_ROOT / name}{os.sep}"
+    for name in ("consumer", "curator", "fedkme", "owner", "tests", "audit/planted_faults")
+)
 _TOOLS = tuple(f"{_ROOT / name}{os.sep}" for name in ("sim",))
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}|[0-9]{9,}")
@@ -36,6 +39,7 @@ _DRAWN = re.compile(r"(?<=tmp)[a-z0-9_]{8}|[a-z0-9_]{8}(?=\.|$)|[0-9a-f]{16,}|[0
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _CHANGED = ("rename", "remove", "utime", "truncate", "link", "symlink", "mkdir", "chmod")
 _CHANGES = tuple(f"os.{name}" for name in _CHANGED)
+_COMPILED = f"{os.sep}__pycache__"
 
 ACTING: ContextVar[str] = ContextVar("acting", default=CURATOR)
 """The party whose code runs."""
@@ -201,6 +205,8 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
     hear = _listener
     if hear is None or not (event == "open" or event in _CHANGES) or not _is_ours(2):
         return
+    if any(_COMPILED in os.fsdecode(each) for each in arguments if isinstance(each, str | bytes)):
+        return  # the interpreter compiles what a first run imports
     if event == "open":
         path, mode, flags = arguments
         if isinstance(path, str | bytes) and ((flags or 0) & _WRITES or set(mode or "r") & set("wax+")):

@@ -40,7 +40,7 @@ def test_intervals_hold_as_often_as_they_say_and_shorter_ones_do_not(method: str
 
 def test_the_table_of_coverage_is_that_of_its_file() -> None:
     # "Every number in docs comes from a file that a command wrote."
-    file = ROOT / "sim" / "bench" / "answers" / "measured.csv"
+    file = ROOT / "lab" / "bench" / "answers" / "measured.csv"
     with file.open(encoding="utf-8") as text:
         lines = list(csv.DictReader(text))
     page = (ROOT / "docs" / "answers.md").read_text(encoding="utf-8")
