@@ -52,7 +52,7 @@ audit: venv
 	rm -rf build/audit  # of an earlier state of the code
 	$(BIN)/fedkme audit attack all --quick --jobs 2 --out build/audit
 	$(BIN)/fedkme audit replay all --quick
-	$(BIN)/python -m audit.planted_faults
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m audit.planted_faults
 
 # The makers' shelf: tests of benchmarks, experiments and forecasts.
 lab: venv
