@@ -77,6 +77,6 @@ FAULTS: Mapping[str, PlantedFault] = {
         ("cells", _DIES), around(RunJournal, "answer", _any_answer)
     ),
     "noisy answers that a release forgets": PlantedFault(
-        ("marginals", f"{_DIES} between questions"), around(ReleaseRun, "_kept", _forgotten)
+        ("marginals", f"{_DIES} between questions"), around(ReleaseRun, "_stored_release", _forgotten)
     ),
 }
