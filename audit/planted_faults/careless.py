@@ -488,7 +488,6 @@ FAULTS: Mapping[str, PlantedFault] = {
         around(curator.releases.joint, "release_counts", _noise_in_one_class),
         ("corner", "last of a class", "tie", "decider"),
         says="left the first class as it was, as an index was off by one",
-        attack="pooled-sums",
     ),
     "another delta than the settings'": PlantedFault(
         ("moments", _GROUP),
@@ -581,7 +580,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         says="took the published cost of a selection",
     ),
     "an accountant that forgets composition": PlantedFault(
-        ("moments", "any policy"),
+        None,
         around(Sound, "epsilon", _largest_event),
         says="took the least of the events where all add up",
         test="tests/fedkme/privacy/accountants/test_matrix.py::test_the_matrix_composes_what_each_observer_saw",
@@ -592,7 +591,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         says="forgot that a replaced row moves a score in both directions",
     ),
     "edges beside pixels at full weight": PlantedFault(
-        ("moments", "edges of images"),
+        None,
         around(ShellMoments, "__init__", _whole_parts),
         ("corner", "random", "decider", "last of a class"),
         says="multiplied by the root of the parts where it is divided by",
