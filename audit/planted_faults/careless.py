@@ -40,7 +40,6 @@ from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.plan import OwnerNoise
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.features.fourier import RandomFourier
-from fedkme.moments.features import ShellMoments
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Clock as ClockEvent
 from fedkme.privacy.events import MwemCall, PureDp
@@ -298,11 +297,6 @@ def _largest_event(before: Any, self: Any, events: Any, delta: float) -> Any:
 
 def _without_selection(before: Any, self: Any, errors: Any, constants: Any, *rest: Any) -> Any:
     return before(self, 4.0 * errors, 4.0 * constants, *rest)
-
-
-def _whole_parts(before: Any, self: Any, *arguments: Any) -> None:
-    before(self, *arguments)
-    self.weight = len(self.parts) ** 0.5
 
 
 # Retries, caches, ledgers.
@@ -589,12 +583,6 @@ FAULTS: Mapping[str, PlantedFault] = {
         ("marginals", "any policy"),
         around(BudgetFilter, "select", _without_selection),
         says="forgot that a replaced row moves a score in both directions",
-    ),
-    "edges beside pixels at full weight": PlantedFault(
-        None,
-        around(ShellMoments, "__init__", _whole_parts),
-        ("corner", "random", "decider", "last of a class"),
-        says="multiplied by the root of the parts where it is divided by",
     ),
     "a retry that draws again": PlantedFault(
         _CELLS,
