@@ -75,7 +75,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
                     "digits",
                     *words,
                     "--out",
-                    place,
+                    str(place),
                 ]
                 environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
                 done = subprocess.run(
