@@ -15,15 +15,17 @@ import pytest
 from fedkme.extensions import AUCTIONS, FEATURE_MAPS, MECHANISMS, RELEASES
 from tests.places import ROOT, tree
 
-PACKAGES = ("fedkme", "curator", "owner", "consumer", "sim", "tests", "tools")
-FOLDERS = (*PACKAGES, "protos", "docs", "lab", "examples", "deploy")
+PACKAGES = ("fedkme", "curator", "owner", "consumer", "sim", "operate", "audit", "lab", "tests", "tools")
+FOLDERS = (*PACKAGES, "protos", "docs", "examples", "deploy")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 NO_CODE = {
     **{str(group): "group of entry points" for group in (AUCTIONS, FEATURE_MAPS, MECHANISMS, RELEASES)},
     "fedkme.v1": "package of messages",
     "fedkme.bench.Echo": "service of a benchmark",
     "fedkme.ledger": "origin of a signed head",
+    "fedkme.replay": "logger of a replay",
     "fedkme.schema_version": "table of a store",
+    **dict.fromkeys(("lab.last", "lab.release", "lab.summary"), "variable of an example"),
     "curator.published": "end of a key of measurements",
     "curator.sound": "end of a key of measurements",
     "sim.folder": "variable of an example",

@@ -13,7 +13,7 @@ import pytest
 
 from tests.places import ROOT, tree
 
-PACKAGES = ("consumer", "curator", "fedkme", "owner", "sim", "tests", "tools")
+PACKAGES = ("audit", "consumer", "curator", "fedkme", "lab", "operate", "owner", "sim", "tests", "tools")
 GENERATED = ROOT / "fedkme" / "wire" / "v1"
 
 OPENINGS = """

@@ -192,7 +192,7 @@ class SummaryGame:
         return np.asarray((ratios / histogram_noise(_EPSILON).scale)[bits == second])
 
     def noise(self, effort: Effort, trials: int) -> IntArray:
-        """What the histograms have beyond the exact counts, (parties, requests x places)."""
+        """Noise of the histograms: counts less the exact counts, (parties, requests x places)."""
         random = next(Experiment.streams(effort))[1]
         counts, bits = self._play(effort.trials(trials), random)
         exact = np.stack([~bits, bits], axis=-1).reshape(counts.shape)

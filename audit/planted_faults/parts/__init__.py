@@ -202,4 +202,4 @@ FAULTS: Mapping[str, tuple[Layer, Callable[[], Subject]]] = {
     ),
     "the last bidder is not asked": ("sensitivity", lambda: auctions.ask_everyone(lambda noise: SkipsLast())),
 }
-"""By fault: the layer that must catch the fault, and the audit of the faulty mechanism."""
+"""Layer that must catch each fault, and the audit of the faulty mechanism."""

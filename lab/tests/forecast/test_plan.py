@@ -34,7 +34,7 @@ def value(plan: Recommendation, name: str) -> float:
 
 
 def test_a_plan_reads_no_row() -> None:
-    """From public facts only. The scenario with all rows replaced by zeros has the same plan."""
+    """Plans use public facts only: the scenario with all rows replaced by zeros has the same plan."""
     settings = load_simulation("digits", ["scenario.copies=2"])
     scenario = build_scenario(settings.scenario, 0)
 
