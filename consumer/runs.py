@@ -136,7 +136,7 @@ async def _with_stub(
 ) -> None:
     settings.check_address(settings.curator)
     identity = own_identity(settings.identity, reporter)
-    async with await dial(settings.curator, identity, settings.connect_s) as channel:
+    async with await dial(settings.curator, identity, settings.connect_s, settings.proxy) as channel:
         with explained(settings.curator):
             await ask(summaries_pb2_grpc.SummariesStub(channel))
 

@@ -86,4 +86,6 @@ class CuratorSettings(ServicePartySettings):
     def _one_name_one_party(self) -> Self:
         if twice := set(self.owners) & set(self.consumers):
             raise ValueError(f"'{min(twice)}' is both an owner and a consumer, which ledgers would mix up")
+        if self.proxy is not None:
+            raise ValueError("'proxy' is for owners and consumers: a curator calls nobody")
         return self

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -24,6 +25,7 @@ Role = Literal["owner", "curator", "consumer"]
 LogFormat = Literal["text", "json"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PORT = re.compile(r"[0-9]{1,5}")
 _RUN_LETTERS = 128
 _OWN_WORDS: dict[Role, str] = {"curator": CURATOR, "consumer": CONSUMER}
 
@@ -55,6 +57,17 @@ def _checked(role: Role) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _checked_proxy(url: str) -> str:
+    parts = urlsplit(url)
+    try:
+        named = parts.scheme == "http" and bool(parts.hostname) and parts.port is not None
+    except ValueError:  # the port is no number
+        named = False
+    if not named or parts.path.strip("/") or parts.query:
+        raise ValueError("a proxy is http://HOST:PORT")  # the value may hold a password
+    return url.rstrip("/")
+
+
 OwnerName = Annotated[str, _checked("owner")]
 CuratorName = Annotated[str, _checked("curator")]
 ConsumerName = Annotated[str, _checked("consumer")]
@@ -73,6 +86,9 @@ class PartySettings(Settings):
     """Time to wait for the other parties."""
     away_s: float | None = Field(None, ge=0)
     """Time without a connection after which to give up, once there was one; none: never."""
+    proxy: Annotated[str, AfterValidator(_checked_proxy)] | None = None
+    """http://[USER:PASSWORD@]HOST:PORT that leads to the curator (CONNECT); none: directly, whatever the
+    environment names. Loopback is always reached directly."""
     log: LogFormat = "text"
     """Format of log lines: `text`, or `json` with one object a line."""
     log_file: Path | None = None
@@ -85,9 +101,7 @@ class PartySettings(Settings):
             ConfigError: the address is malformed; plaintext or seeded randomness is used off loopback; or not
                 exactly one of identity and plaintext is given.
         """
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
-            raise ConfigError(f"{address!r} is not host:port", "Write for example curator.example.org:7700.")
+        host = host_of(address)
         if self.identity is None and not self.plaintext:
             raise ConfigError("there is neither 'identity' nor 'plaintext'", "Name the identity's folder.")
         if self.identity is not None and self.plaintext:
@@ -139,12 +153,48 @@ class ServicePartySettings(StoredPartySettings):
     """Let `metrics` be off loopback: whoever reaches it reads names of parties and what they spent."""
 
 
+def canonical(address: str) -> str:
+    """Spell host:port in one way: an IP address as certificates and gRPC do, a name in small letters.
+
+    >>> canonical("[0:0:0:0:0:0:0:1]:7700"), canonical("LocalHost.:7700")
+    ('[::1]:7700', 'localhost:7700')
+
+    Raises:
+        ConfigError: the address is not host:port.
+    """
+    host, _, port = address.strip().rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or (":" in bare and bare == host) or not _PORT.fullmatch(port) or int(port) > 65535:
+        remedy = "Write for example curator.example.org:7700, or [2001:db8::1]:7700 for an IPv6 address."
+        raise ConfigError(f"{address[:80]!r} is not host:port", remedy)
+    number = _ip(bare)
+    if number is None:
+        return f"{bare.lower().removesuffix('.')}:{port}"
+    return f"[{number}]:{port}" if number.version == 6 else f"{number}:{port}"
+
+
+def host_of(address: str) -> str:
+    """Host of host:port in its canonical form, without brackets.
+
+    Raises:
+        ConfigError: the address is not host:port.
+    """
+    return canonical(address).rpartition(":")[0].strip("[]")
+
+
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is; an IPv4 address in IPv6 form becomes IPv4. None for a name."""
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(number, "ipv4_mapped", None) or number
+
+
 def is_loopback(host: str) -> bool:
     """Check whether the host of an address is this machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    number = _ip(host.strip("[]"))
+    return host.lower().removesuffix(".") == "localhost" if number is None else number.is_loopback
 
 
 def noise_for(simulation_seed: int | None, party: str) -> NoiseFor:

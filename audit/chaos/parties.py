@@ -40,7 +40,7 @@ from fedkme.directives import (
     Rows,
     WordVector,
 )
-from fedkme.errors import ConnectionFailedError, ProtocolError
+from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import NoiseFor, noise_for
 from fedkme.protocol import Bid, Closing
@@ -248,7 +248,7 @@ class _Patience(Absence):
         self._most = self._first
 
     @override
-    async def wait(self, error: ConnectionFailedError) -> None:
+    async def wait(self, error: FedkmeError) -> None:
         self._most = min(LAST_RETRY_S, 2.0 * self._most)
         await pause(self._chance, self._most)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.ops.supervision import StatusReporter
+from fedkme.party import canonical, host_of, is_loopback
 from fedkme.pki.certificates import expiry
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.wire.channel import CLIENT_OPTIONS
@@ -18,26 +22,62 @@ from fedkme.wire.tls import Identity
 
 LOOK_AGAIN_S = 0.5
 """Time to wait for a connection before asking gRPC again why there is none."""
-HANG_UPS = 4
-"""Number of hang-ups in a row during the handshake after which to give up: the curator will not accept."""
+FORGET_AFTER = 8
+"""Attempts without an explained failure after which an earlier explanation no longer counts."""
+PROXY_VARIABLES = (
+    "grpc_proxy",
+    "https_proxy",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+)
+"""Environment variables that name a proxy; none is used."""
+
+Notice = Callable[[FedkmeError], None]
+"""Callback for the likely cause of a failed attempt to connect."""
 
 _SAME_AUTHORITY = "Use certificates of one authority on both sides, and none that has expired."
+_NOT_SPOKEN = (
+    IdentityError,
+    "does not speak TLS",
+    "Give it an identity, or set 'plaintext' on both sides; what lies between must pass TLS on unread.",
+)
 _OTHER_HOST = (
+    IdentityError,
     "has a certificate for other host names",
     "Call it by a name in its certificate, or issue one that has this name.",
 )
-_REFUSALS = {
-    "WRONG_VERSION_NUMBER": ("does not speak TLS", "Give it an identity, or set 'plaintext' on both sides."),
+_CAUSES: dict[str, tuple[type[FedkmeError], str, str]] = {
+    "WRONG_VERSION_NUMBER": _NOT_SPOKEN,
     "Hostname Verification": _OTHER_HOST,
     "not in peer certificate": _OTHER_HOST,  # the same in grpcio 1.72
-    "expired": ("has a certificate that has expired", "Issue a new one."),
+    "expired": (IdentityError, "has a certificate that has expired", "Issue a new one."),
     "unsupported certificate purpose": (
+        IdentityError,
         "shows a certificate that is not a curator's",
         "Issue one with --role curator; if you expected one, somebody else answers there.",
     ),
-    "Tls handshake failed": ("has no certificate of this party's authority", _SAME_AUTHORITY),
+    "CERTIFICATE_VERIFY_FAILED": (
+        IdentityError,
+        "has no certificate of this party's authority",
+        _SAME_AUTHORITY,
+    ),
+    "Tls handshake failed": (
+        ConnectionFailedError,
+        "sends bytes that are no handshake of TLS: something between changes them",
+        "Look for what lies between the hosts: a forwarder, a proxy, a firewall that inspects TLS.",
+    ),
+    "Handshake read failed": (
+        ConnectionFailedError,
+        "accepts connections and closes them at once: a forwarder or load balancer with nobody behind it?",
+        "Start the curator, or correct where that forwards to.",
+    ),
 }
-"""Fault of the curator and remedy, by gRPC's words for a handshake that can never succeed."""
+"""Kind of error, likely cause and remedy by gRPC's words for a failed attempt; the first that fits counts."""
+_HUNG_UP = ("Socket closed", "recvmsg", "Connection reset")
+"""gRPC's words for a connection that the other side closed after the handshake."""
 
 
 class OwnIdentity:
@@ -70,61 +110,118 @@ def own_identity(path: Path | None, reporter: StatusReporter) -> OwnIdentity | N
     return None if path is None else OwnIdentity(path, reporter)
 
 
-async def dial(address: str, identity: Identity | OwnIdentity | None, connect_s: float) -> grpc.aio.Channel:
+async def dial(
+    address: str,
+    identity: Identity | OwnIdentity | None,
+    connect_s: float,
+    proxy: str | None = None,
+    notice: Notice | None = None,
+) -> grpc.aio.Channel:
     """Open a channel to the curator at host:port within `connect_s`; without an identity, in plaintext.
 
+    A failed handshake may pass by itself (a curator that restarts behind a forwarder, a proxy that says 503),
+    so every failure is tried again until the time is up; the last likely cause is then the error.
+
+    Args:
+        address: host:port.
+        identity: this party's identity.
+        connect_s: seconds to try.
+        proxy: http://HOST:PORT to go through; never for loopback. Proxies of the environment are not used.
+        notice: called with the likely cause of a failed attempt.
+
     Raises:
-        ConnectionFailedError: no curator answered in time, or the other side hangs up.
-        IdentityError: the curator's certificate is not acceptable.
+        ConfigError: the address is not host:port.
+        ConnectionFailedError: no curator answered in time.
+        IdentityError: until the end, one side did not accept the other's certificate.
     """
     if isinstance(identity, OwnIdentity):
         identity = identity.current()
+    target = canonical(address)
+    options = [*CLIENT_OPTIONS, *_proxy_options(target, proxy)]
     if identity is None:
-        channel = grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS)
+        channel = grpc.aio.insecure_channel(target, options=options)
     else:
-        channel = grpc.aio.secure_channel(address, identity.channel_credentials(), options=CLIENT_OPTIONS)
+        channel = grpc.aio.secure_channel(target, identity.channel_credentials(), options=options)
+    attempts = _Attempts(address, identity is not None, notice or _ignore)
     try:
         async with asyncio.timeout(connect_s):
-            await _connected(channel, address, identity)
+            await _connected(channel, attempts)
     except TimeoutError:
         await channel.close()
-        raise ConnectionFailedError(
-            f"no curator answered at {address} within {connect_s:g} s",
-            "Check the address, that the curator runs and that no firewall is between.",
-        ) from None
-    except FedkmeError:
+        raise attempts.cause or _no_answer(address, connect_s, proxy) from None
+    except BaseException:
         await channel.close()
         raise
     return channel
 
 
-async def _connected(channel: grpc.aio.Channel, address: str, identity: Identity | None) -> None:
+def _ignore(cause: FedkmeError) -> None:
+    """Tell nobody."""
+
+
+def _proxy_options(target: str, proxy: str | None) -> list[tuple[str, Any]]:
+    if proxy is None or is_loopback(host_of(target)):
+        return [("grpc.enable_http_proxy", 0)]
+    return [("grpc.http_proxy", proxy)]
+
+
+def _no_answer(address: str, connect_s: float, proxy: str | None) -> ConnectionFailedError:
+    remedy = "Check the address, that the curator runs and that no firewall is between."
+    if proxy is not None:
+        remedy = "Check the address, that the curator runs, and that the 'proxy' of the settings reaches it."
+    else:
+        remedy += unused_proxy()
+    return ConnectionFailedError(f"no curator answered at {address} within {connect_s:g} s", remedy)
+
+
+def unused_proxy() -> str:
+    """Sentence about a proxy of the environment, which is not used; "" if the environment names none."""
+    variable = next((name for name in PROXY_VARIABLES if os.environ.get(name)), None)
+    if variable is None:
+        return ""
+    return f" {variable} is set and not used: if only a proxy leads there, name it as 'proxy'."
+
+
+class _Attempts:
+    """Likely cause of the last failed attempts to connect."""
+
+    def __init__(self, address: str, tls: bool, notice: Notice) -> None:
+        self._address, self._tls, self._notice = address, tls, notice
+        self._unexplained = 0
+        self.cause: FedkmeError | None = None
+
+    def failed(self, details: str) -> None:
+        """Explain a failed attempt by gRPC's words for it."""
+        cause = self._explained(details)
+        # a name of two addresses: the other one's "Connection refused" explains less
+        self._unexplained = 0 if cause else self._unexplained + 1
+        if cause is not None or self._unexplained >= FORGET_AFTER:
+            self.cause = cause
+        if cause is not None:
+            self._notice(cause)
+
+    def _explained(self, details: str) -> FedkmeError | None:
+        curator = f"the curator at {self._address}"
+        for words, (kind, what, remedy) in _CAUSES.items():
+            if words in details:
+                return kind(f"{curator} {what}", remedy)
+        if "Failed to connect" in details or not any(words in details for words in _HUNG_UP):
+            return None
+        if self._tls:  # TLS verifies the client last, and the curator gives no reason
+            what = f"{curator} hangs up: it does not accept this party's certificate"
+            return IdentityError(what, _SAME_AUTHORITY)
+        what = f"{curator} hangs up on this party, which does not use TLS"
+        return ConnectionFailedError(what, "Give this party an 'identity', or set 'plaintext' on both sides.")
+
+
+async def _connected(channel: grpc.aio.Channel, attempts: _Attempts) -> None:
     """Wait until the curator takes the call, also if the curator is not up yet."""
-    hang_ups = 0
     while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
         if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            details = await _last_error(channel)
-            for words, (what, remedy) in _REFUSALS.items():
-                if words in details:
-                    raise IdentityError(f"the curator at {address} {what}", remedy)
-            hang_ups = hang_ups + 1 if "Socket closed" in details else 0
-            if hang_ups == HANG_UPS:
-                raise _hung_up(address, identity)
+            attempts.failed(await _last_error(channel))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_AGAIN_S):
                 await channel.wait_for_state_change(state)
-
-
-def _hung_up(address: str, identity: Identity | None) -> FedkmeError:
-    """Likely cause of a hang-up; the curator gives none, since TLS verifies the client last."""
-    if identity is None:
-        return ConnectionFailedError(
-            f"the curator at {address} hangs up on this party, which does not use TLS",
-            "Give this party an 'identity', or set 'plaintext' on both sides.",
-        )
-    return IdentityError(
-        f"the curator at {address} hangs up: it does not accept this party's certificate", _SAME_AUTHORITY
-    )
 
 
 async def _last_error(channel: grpc.aio.Channel) -> str:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import grpc.aio
 
-from fedkme.errors import ConnectionFailedError
+from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import PartySettings
 from fedkme.wire.channel import explained
@@ -44,6 +44,7 @@ class Absence:
         self._reached = self._been_there = False
         self._attempts = 0
         self._since = 0.0
+        self._line = ""
 
     @property
     def dial_s(self) -> float:
@@ -66,13 +67,19 @@ class Absence:
         if self._attempts:
             seconds = round(time.monotonic() - self._since, 3)
             self._reporter.say("back", attempts=self._attempts, seconds=seconds)
-        self._been_there, self._attempts = True, 0
+        self._been_there, self._attempts, self._line = True, 0, ""
 
-    async def wait(self, error: ConnectionFailedError) -> None:
+    def notice(self, cause: FedkmeError) -> None:
+        """Report the likely cause of an absence, once for each cause."""
+        if cause.cause != self._line:
+            self._line = cause.cause
+            self._reporter.say("away", code=cause.code, cause=cause.cause, remedy=cause.remedy)
+
+    async def wait(self, error: FedkmeError) -> None:
         """Wait before the next attempt.
 
         Raises:
-            ConnectionFailedError: no curator ever took the call (the address may be wrong), or the absence
+            FedkmeError: the error: no curator ever took the call (the address may be wrong), or the absence
                 lasted too long.
         """
         if not (self._been_there or self._reached):
@@ -80,7 +87,7 @@ class Absence:
         now = time.monotonic()
         if not self._attempts:
             self._since = now
-            self._reporter.say("away", code=error.code, cause=error.cause, remedy=error.remedy)
+            self.notice(error)
         if now >= self._end:
             raise error
         pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2**self._attempts)
@@ -111,7 +118,12 @@ class CuratorCalls:
         """
         while True:
             try:
-                async with await self.dial() as channel:
+                channel = await self.dial()
+            except (ConnectionFailedError, IdentityError) as error:  # of the handshake, which may pass
+                await self.absence.wait(error)
+                continue
+            try:
+                async with channel:
                     self.absence.reached()
                     with explained(self.address):
                         return await call(channel)
@@ -124,4 +136,8 @@ def curator_calls(
 ) -> CuratorCalls:
     """Make the calls to the curator at host:port, with the time limits of the settings."""
     absence = Absence(reporter, settings.away_s, settings.connect_s)
-    return CuratorCalls(address, lambda: dial(address, identity, absence.dial_s), absence)
+
+    def call() -> Awaitable[grpc.aio.Channel]:
+        return dial(address, identity, absence.dial_s, settings.proxy, absence.notice)
+
+    return CuratorCalls(address, call, absence)

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import grpc
 import grpc.aio
@@ -20,13 +21,13 @@ from curator.health import CLOCK, REFUSED, RELEASE, VERSIONS
 from curator.settings import CuratorSettings
 from fedkme import __version__
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
-from fedkme.party import PartySettings
+from fedkme.party import PartySettings, canonical, host_of, is_loopback
 from fedkme.pki.certificates import alternative_names, expiry, hosts_of, now, role_of
 from fedkme.pki.identity import Identity, expiry_warning
 from fedkme.pki.revocation import Revocation
 from fedkme.wire import codecs
 from fedkme.wire.channel import explain_rpc_error
-from fedkme.wire.dial import dial
+from fedkme.wire.dial import dial, unused_proxy
 from fedkme.wire.v1.types_pb2 import VersionRange
 from operate.doctor.findings import Finding, failure, run_check
 from owner.settings import OwnerSettings
@@ -78,11 +79,14 @@ def _own_port(settings: CuratorSettings) -> Iterator[Finding]:
 
 
 def _steps_to_curator(settings: PartySettings, address: str) -> Iterator[Finding]:
-    host, _, port = address.rpartition(":")
+    through = None if settings.proxy is None or is_loopback(host_of(address)) else settings.proxy
+    hop = address if through is None else urlsplit(through).netloc.rpartition("@")[2]
+    what = "curator" if through is None else "proxy"
+    host, _, port = canonical(hop).rpartition(":")
     try:
         entries = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
     except OSError as error:
-        remedy = "Correct the name in 'curator', or the DNS of this host."
+        remedy = f"Correct the name in '{what}', or the DNS of this host."
         yield Finding("fail", "dns", f"{host} has no address: {error.strerror}", remedy, 34)
         return
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
@@ -90,24 +94,26 @@ def _steps_to_curator(settings: PartySettings, address: str) -> Iterator[Finding
     try:
         socket.create_connection((host.strip("[]"), int(port)), STEP_S).close()
     except OSError as error:
-        line = f"no process accepts connections at {address}: {error.strerror or 'no answer in time'}"
-        remedy = "Check the port, that the curator runs, and that no firewall is between."
+        line = f"no process accepts connections at {hop}: {error.strerror or 'no answer in time'}"
+        remedy = f"Check the port, that the {what} runs, and that no firewall is between."
+        if through is None:
+            remedy += unused_proxy()
         yield Finding("fail", "port", line, remedy, ConnectionFailedError.code)
         return
-    yield Finding("ok", "port", f"{address} accepts connections")
+    yield Finding("ok", "port", f"{hop} accepts connections")
     try:
         identity = None if settings.identity is None else Identity.load(settings.identity)
     except FedkmeError:
         yield Finding("warn", "tls", "not tried: this party has no readable certificate")
         return
-    yield from asyncio.run(_ask_health(address, identity))
+    yield from asyncio.run(_ask_health(address, identity, through))
 
 
-async def _ask_health(address: str, identity: Identity | None) -> list[Finding]:
+async def _ask_health(address: str, identity: Identity | None, proxy: str | None) -> list[Finding]:
     """Dial as the party would, and ask the health service, which learns nothing about this party."""
     check = "tls" if identity is not None else "connection"
     try:
-        channel = await dial(address, identity, STEP_S)
+        channel = await dial(address, identity, STEP_S, proxy)
     except FedkmeError as error:
         return [failure(check, error)]
     how = "accepts this party's certificate, and shows one for this name" if identity else "answers"

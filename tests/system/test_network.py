@@ -1,0 +1,262 @@
+"""What lies between hosts: forwarders that close, reset, cut, garble or answer HTTP, and proxies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError
+from fedkme.party import canonical, is_loopback
+from fedkme.pki.identity import Identity
+from fedkme.wire.dial import PROXY_VARIABLES, dial
+from fedkme.wire.tls import LOOPBACK, Authority, Role
+from tests.parties import WAIT_S
+from tests.system.market import Ear, market
+
+Behaviour = Literal["pass", "close", "reset", "wait", "cut", "garble", "http"]
+FAULTS: tuple[Behaviour, ...] = ("close", "reset", "wait", "cut", "garble", "http")
+OURS = Authority()
+HTTP_503 = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass
+class Forwarder:
+    """A TCP forwarder in front of a port, as docker-proxy, ssh -L or a load balancer is."""
+
+    target: int
+    behaviour: Behaviour = "pass"
+    port: int = 0
+    requests: list[bytes] = field(default_factory=list)
+    connections: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.release()
+        self._open.add(writer)
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        except OSError:
+            pass
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        match self.behaviour:
+            case "close":
+                return
+            case "reset":
+                at_once = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+                writer.transport.abort()
+            case "wait":
+                await reader.read(1)
+                await writer.wait_closed()
+            case "http":
+                await reader.read(1)
+                writer.write(HTTP_503)
+                await writer.drain()
+            case "pass" | "cut" | "garble":
+                await self._forward(reader, writer, self.target)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+        behind, forth = await asyncio.open_connection("127.0.0.1", port)
+        self._open.add(forth)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(reader, forth, "pass"))
+                group.create_task(self._pump(behind, writer, self.behaviour))
+        finally:
+            self._open.discard(forth)
+            forth.close()
+
+    async def _pump(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, behaviour: Behaviour
+    ) -> None:
+        passed = 0
+        while data := await source.read(4096):
+            if behaviour == "cut" and passed > 100:
+                break
+            if behaviour == "garble" and passed <= 60 < passed + len(data):
+                place = 60 - passed
+                data = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+            passed += len(data)
+            sink.write(data)
+            await sink.drain()
+        sink.close()
+
+    def hang_up(self) -> None:
+        """Close all connections, as a forwarder that is started again does."""
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    async def end(self) -> None:
+        """Close all connections, and wait until nothing serves them."""
+        self.hang_up()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class Proxy(Forwarder):
+    """An HTTP proxy that knows CONNECT alone."""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        self.requests.append(request.split(b"\r\n")[0])
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await writer.drain()
+        await self._forward(reader, writer, self.target)
+
+
+@contextlib.asynccontextmanager
+async def forwarding(forwarder: Forwarder) -> AsyncIterator[Forwarder]:
+    server = await asyncio.start_server(forwarder.serve, "127.0.0.1", 0)
+    forwarder.port = server.sockets[0].getsockname()[1]
+    try:
+        yield forwarder
+    finally:
+        server.close()
+        await forwarder.end()
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bundles of a curator, an owner and a consumer."""
+    folder = tmp_path_factory.mktemp("bundles")
+    OURS.issue("curator", [*LOOPBACK, "curator.example.org"], Role.CURATOR).save_bundle(
+        folder / "curator.pem"
+    )
+    OURS.issue("a", role=Role.OWNER).save_bundle(folder / "a.pem")
+    OURS.issue("hospital-x", role=Role.CONSUMER).save_bundle(folder / "x.pem")
+    return folder
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_whoever_was_accepted_outlives_what_a_forwarder_does(
+    tmp_path: Path, bundles: Path, fault: Behaviour
+) -> None:
+    # A curator that was away for two seconds behind a forwarder ended every owner for good, with a false
+    # error 33: the forwarder takes the call and closes it.
+    ear = Ear()
+    async with (
+        market(tmp_path, ["a"], identity=bundles / "curator.pem") as at,
+        forwarding(Forwarder(port_of(at.address))) as forwarder,
+    ):
+        between = f"127.0.0.1:{forwarder.port}"
+        owner = at.owner("a", ear=ear, curator=between, identity=bundles / "a.pem", connect_s=1.5)
+        await ear.heard("joined")
+        forwarder.behaviour = fault
+        forwarder.hang_up()
+        await ear.heard("away")
+        forwarder.connections = asyncio.Semaphore(0)
+        async with asyncio.timeout(WAIT_S):
+            for _ in range(2 if fault == "wait" else 6):  # `wait` holds each attempt for connect_s
+                await forwarder.connections.acquire()
+        assert not owner.done()
+        forwarder.behaviour = "pass"
+        forwarder.hang_up()
+        await ear.heard("back")
+        at.consumer(name="hospital-x", curator=between, identity=bundles / "x.pem")
+        await at.tasks[-1]
+        assert not owner.done()
+    assert (tmp_path / "consumer" / "summary.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("close", "closes them at once"),
+        ("wait", "no curator answered"),
+        ("garble", "something between changes them"),
+        ("http", "does not speak TLS"),
+    ],
+)
+async def test_before_it_was_accepted_a_party_says_what_it_met(
+    tmp_path: Path, bundles: Path, fault: Behaviour, words: str
+) -> None:
+    async with (
+        market(tmp_path, identity=bundles / "curator.pem") as at,
+        forwarding(Forwarder(port_of(at.address), fault)) as forwarder,
+    ):
+        with pytest.raises(FedkmeError, match=words):
+            await dial(f"127.0.0.1:{forwarder.port}", Identity.load(bundles / "a.pem"), 1.5)
+
+
+@pytest.mark.parametrize("variable", PROXY_VARIABLES)
+async def test_loopback_never_goes_through_a_proxy(
+    tmp_path: Path, bundles: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    async with market(tmp_path) as at:
+        await (await dial(at.address, None, WAIT_S)).close()
+        await (await dial(at.address, None, WAIT_S, proxy="http://127.0.0.1:9")).close()
+
+
+async def test_a_deployment_goes_through_the_proxy_of_its_settings(tmp_path: Path, bundles: Path) -> None:
+    async with (
+        market(tmp_path, ["a"], identity=bundles / "curator.pem") as at,
+        forwarding(Proxy(port_of(at.address))) as proxy,
+    ):
+        far: dict[str, Any] = {
+            "curator": "curator.example.org:7700",
+            "proxy": f"http://127.0.0.1:{proxy.port}",
+        }
+        at.owner("a", identity=bundles / "a.pem", **far)
+        await at.consumer(name="hospital-x", identity=bundles / "x.pem", **far)
+    assert (tmp_path / "consumer" / "summary.npz").exists()
+    assert set(proxy.requests) == {b"CONNECT curator.example.org:7700 HTTP/1.1"}
+
+
+async def test_error_34_names_the_variable_that_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://user:secret@127.0.0.1:9")
+    with pytest.raises(ConnectionFailedError) as caught:
+        await dial("192.0.2.1:7700", None, 0.1)
+    assert "https_proxy is set and not used" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+SPELLINGS = ("[::1]:7", "[0:0:0:0:0:0:0:1]:7", "[0000::0001]:7", "[0:0::1]:7", "[::1]:07")
+
+
+@pytest.mark.parametrize("address", SPELLINGS)
+def test_all_spellings_of_an_address_are_one(address: str) -> None:
+    assert canonical(address).partition("]")[0] == "[::1"
+    assert is_loopback(address.rpartition(":")[0])
+
+
+@pytest.mark.parametrize(
+    "address", ["", ":7700", "::1:7700", "host", "host:", "host:x", "host:99999", "host:٣"]
+)
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(ConfigError, match="is not host:port"):
+        canonical(address)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.8.8.8",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+    ],
+)
+def test_loopback_in_all_spellings(host: str) -> None:
+    assert is_loopback(host)
