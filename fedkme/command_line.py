@@ -6,11 +6,16 @@ This module imports neither typer nor a role: `main` handles ctrl-C while those 
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from fedkme.errors import FedkmeError, InterruptedRunError, missing_extra
+from typing_extensions import Buffer, override
+
+from fedkme.errors import FedkmeError, InterruptedRunError, StoreError, missing_extra
 
 if TYPE_CHECKING:
     import typer
@@ -23,8 +28,77 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
 
     An expected failure prints one line, and its code is the exit status.
     """
-    with explained():
+    with standard_streams(), explained():
         app(args=list(arguments), prog_name=name)
+
+
+@contextlib.contextmanager
+def standard_streams() -> Iterator[None]:
+    """Let a command end its work although its output cannot be written; the end says so.
+
+    A closed descriptor would be given to the next file that is opened, such as a store, and libraries would
+    write their messages into it: it leads nowhere instead.
+
+    Raises:
+        SystemExit: what the block wrote to standard output is lost, in full or in part.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+    with _open("stderr", 2), _open("stdout", 1) as output:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            if output.reason:
+                _end(
+                    StoreError(
+                        f"the output cannot be written: {output.reason}", "Free room, and give it again."
+                    )
+                )
+
+
+class _Stream(io.FileIO):
+    """A standard stream whose failed writes are remembered, and end no work that is under way."""
+
+    reason = ""
+
+    @override
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # nobody reads on: the command may end
+                raise
+            self.reason = error.strerror or "unknown reason"
+            return memoryview(data).nbytes
+
+
+@contextlib.contextmanager
+def _open(name: str, number: int) -> Iterator[_Stream]:
+    """Put a `_Stream` in the place of a standard stream."""
+    before, raw = getattr(sys, name), _Stream(number, "w", closefd=False)
+    if before not in (None, getattr(sys, f"__{name}__")):
+        yield raw  # a test's or a notebook's own stream stays
+        return
+    text = io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=getattr(before, "encoding", "utf-8"),
+        errors="backslashreplace",
+        line_buffering=number == 2 or raw.isatty(),
+    )
+    setattr(sys, name, text)
+    try:
+        yield raw
+    finally:
+        setattr(sys, name, before)
+        with contextlib.suppress(BrokenPipeError):
+            text.flush()
+        with contextlib.suppress(BrokenPipeError):
+            text.detach()
 
 
 @contextlib.contextmanager

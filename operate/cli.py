@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fedkme import __version__
-from fedkme.command_line import explained, run_app
+from fedkme.command_line import explained, run_app, standard_streams
 
 if TYPE_CHECKING:
     import typer  # imported late, when `main` can answer ctrl-C: typer takes most of the time of imports
@@ -64,6 +64,11 @@ _HELP = (
 
 def main() -> None:
     """Entry point of `fedkme`."""
+    with standard_streams():
+        _main()
+
+
+def _main() -> None:
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if _COMPLETE in os.environ:
         from operate.completion import complete

@@ -1,4 +1,4 @@
-"""What lies between hosts: forwarders that close, reset, cut, garble or answer HTTP, and proxies."""
+"""Forwarders that close, reset, cut, garble or answer HTTP between hosts, and proxies."""
 
 from __future__ import annotations
 
