@@ -20,13 +20,13 @@ from curator.runs.context import RecordFolder, RunContext
 from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
 from fedkme.durable import make_folder, replace
-from fedkme.errors import ConfigError, FedkmeError, on_disk
+from fedkme.errors import ConfigError, FedkmeError, StoreError, on_disk
 from fedkme.heads.export import ledger_text
 from fedkme.heads.files import write_heads
 from fedkme.ledgers.archiving import archive_finished
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.spans import with_time_left
-from fedkme.ops.supervision import StatusReporter
+from fedkme.ops.supervision import StatusReporter, while_stored
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store, open_store
@@ -61,7 +61,7 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
         make_folder(settings.directory)
     place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
     with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
-        await _serve(settings, store, reporter)
+        await while_stored(store, str(place), _serve(settings, store, reporter))
 
 
 async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReporter) -> None:
@@ -122,8 +122,11 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
                 await members.end()
                 await server.stop(GRACE_S)
         except (asyncio.CancelledError, FedkmeError) as error:
-            await party.suspend()  # runs stay open, and owners come back
-            await server.stop(None)
+            await health.serving(False)
+            try:
+                await party.suspend()  # runs stay open, and owners come back
+            finally:
+                await server.stop(None)
             if isinstance(error, FedkmeError):
                 raise
         finally:
@@ -219,9 +222,9 @@ async def _drain(calls: ConsumerAdmission, runs: RunQueue, drain_s: float, repor
 
 def _export(store: Store, path: Path) -> None:
     """Write the ledger as a file of lines, with the heads next to it, for people and other parties."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, StoreError):
         replace(path, ledger_text(store, path.parent))
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(ConfigError, StoreError):
         write_heads(store, path)
 
 

@@ -16,7 +16,7 @@ from fedkme.directives import Answer, Directive, Dismiss
 from fedkme.errors import ApprovalError, ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.archiver import Archiver
-from fedkme.ops.supervision import StatusReporter, to_the_end
+from fedkme.ops.supervision import StatusReporter, to_the_end, while_stored
 from fedkme.ops.threads import AdaptiveThreads
 from fedkme.pki.revocation import Revocation
 from fedkme.store import Store, open_store
@@ -172,7 +172,8 @@ async def join(
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)
-            await _serve(settings, calls, runs, timed_store, reporter, metrics, new_journal)
+            serving = _serve(settings, calls, runs, timed_store, reporter, metrics, new_journal)
+            await while_stored(store, settings.journal, serving)
         reporter.say("left", rows_sent=runs.rows_sent)
 
 

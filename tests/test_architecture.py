@@ -100,6 +100,7 @@ READS_MESSAGES = {
 }
 """Modules that know the messages of protos/, with their part; those without a dot are of fedkme/wire/."""
 WRITES_FILES = {
+    "fedkme.command_line": "the null device in the place of a closed standard stream",
     "fedkme.durable": "each file that is written whole: synced, then named, then its folder synced",
     "fedkme.ops.logs": "appends log lines, which nothing is made of again",
     "fedkme.privacy.ledger": "appends lines, each synced before what it tells of leaves",

@@ -28,6 +28,8 @@ from fedkme.ops.logs import Log, unforeseen
 from fedkme.ops.threads import under_way
 from fedkme.party import LogFormat
 from fedkme.privacy.presets import warn_of_large
+from fedkme.store import Store
+from fedkme.store.opening import is_on_server
 
 Result = TypeVar("Result")
 
@@ -39,6 +41,10 @@ _MOST_HEAPS = -8
 """M_ARENA_MAX of glibc's malloc.h."""
 ENDS_S = 3.0
 """Time that a stopping party has to finish its current work; the rest of 5 s is for closing."""
+
+
+STORE_CHECK_S = 5.0
+"""Time between two looks whether a store on a server can still be reached."""
 
 
 class StatusReporter:
@@ -190,6 +196,43 @@ async def to_the_end(work: Awaitable[Result], within_s: float = ENDS_S) -> Resul
             task.cancelled() or task.exception()  # mark the exception as retrieved
         else:
             task.cancel()
+
+
+async def while_stored(store: Store, place: str, work: Awaitable[Result]) -> Result:
+    """Do a party's work as long as its store on a server can be reached.
+
+    A server that restarts takes the party's right to write with it, and the process's memory may be ahead of
+    the store: the process ends, and its supervisor starts it again from the store.
+
+    Raises:
+        StoreError: the store was lost; the work was cancelled.
+    """
+    if not is_on_server(place):
+        return await work
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(_until_lost(store))
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,))
+            watching.result()  # raises the loss, whatever the work made of it
+        return await working
+    except asyncio.CancelledError:
+        working.cancel()
+        return await working
+    finally:
+        watching.cancel()
+
+
+async def _until_lost(store: Store) -> None:
+    """Read from the store every few seconds until that fails.
+
+    Raises:
+        StoreError: the store was lost.
+    """
+    while True:
+        await asyncio.sleep(STORE_CHECK_S)
+        await asyncio.to_thread(store.get, "")
 
 
 class RunnableSettings(Protocol):

@@ -109,6 +109,11 @@ class Market:
         self.address = listening.result()["address"]
         return True
 
+    async def serving(self) -> None:
+        """Wait for the curator's end."""
+        assert self._serving is not None
+        await self._serving
+
     async def stop(self) -> None:
         """Cancel the curator's task, as a signal does, and wait for its end."""
         if self._serving is not None:
