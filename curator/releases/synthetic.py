@@ -23,7 +23,8 @@ from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
 from fedkme.privacy.events.groups import for_group
-from fedkme.tables.columns import GAP, GAPS, date_of
+from fedkme.tables.cells import date_of
+from fedkme.tables.columns import GAP, GAPS
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
 from fedkme.tables.text import csv_text

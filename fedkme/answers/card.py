@@ -15,7 +15,7 @@ from fedkme.answers.answer import Answer, ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.functions import columns_of, names_of
 from fedkme.answers.quantities import Unit
-from fedkme.tables.columns import date_of
+from fedkme.tables.cells import date_of
 from fedkme.tables.schema import Schema
 
 MOST = 10

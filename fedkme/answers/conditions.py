@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Callable, Mapping
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ import numpy as np
 from fedkme.answers.functions import AnyColumn, Cuts, Function, Values, columns_of, equal, names_of
 from fedkme.answers.grammar import Both, Column, ColumnTest, Condition, Either, Not, OneOf, Value, wrong
 from fedkme.arrays import FloatArray
-from fedkme.tables.columns import GAPS, NO_GAP, Category, Numeric, days_of
+from fedkme.tables.cells import day_of
+from fedkme.tables.columns import GAPS, NO_GAP, Category, Numeric
 from fedkme.tables.schema import Schema
 
 _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -142,12 +142,11 @@ class Conditions:
 def _number(column: Numeric, reference: Column, sign: str, value: Value, place: int) -> float:
     if column.kind == "date":
         try:
-            day = date.fromisoformat(str(value))
+            return day_of(str(value))
         except ValueError:
             raise wrong(
                 place, f"'{reference.name}' is a date", "Write it between single quotes: '2024-12-31'."
             ) from None
-        return float(str(days_of(day)))
     if isinstance(value, str):
         low, high = column.limits
         raise wrong(place, f"'{reference.name}' is a number", f"Give one between {low:g} and {high:g}.")

@@ -11,7 +11,7 @@ from fedkme.answers.conditions import Conditions
 from fedkme.answers.functions import ONE, Function, combined, equal, inside, none_of, number
 from fedkme.answers.grammar import ParsedQuestion, wrong
 from fedkme.errors import QuestionError
-from fedkme.tables.columns import date_of
+from fedkme.tables.cells import date_of
 from fedkme.tables.schema import Numeric, Schema
 
 Unit = Literal["number", "date"]

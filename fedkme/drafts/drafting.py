@@ -20,7 +20,7 @@ import numpy as np
 from fedkme.drafts.dialect import codes_for_nothing, detect_file, form_of_dates, words_for_nothing
 from fedkme.drafts.samples import ColumnSample, columns_of
 from fedkme.errors import DataError, FedkmeWarning
-from fedkme.tables.columns import date_of, days_of
+from fedkme.tables.cells import date_of, day_of, days_of
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
 from fedkme.tables.schema import Schema, schema_from
@@ -294,8 +294,8 @@ def _date(
     name: str, counts: Iterable[str], form: str, na: tuple[str, ...], nullable: Mapping[str, Any]
 ) -> DraftColumn:
     iso = form == "%Y-%m-%d"
-    days = [days_of(text) if iso else days_of(datetime.strptime(text, form).date()) for text in counts]
-    years = sorted(int(date_of(float(str(day)))[:4]) for day in days)
+    days = [day_of(text) if iso else days_of(datetime.strptime(text, form).date()) for text in counts]
+    years = sorted(int(date_of(day)[:4]) for day in days)
     bounds = [f"{years[0]}-01-01", f"{years[-1]}-12-31"]
     spec = {"kind": "date", "name": name, "bounds": bounds, **nullable}
     return DraftColumn(name, spec, "", na, "" if iso else form)

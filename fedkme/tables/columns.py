@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
@@ -16,21 +16,19 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis
+from fedkme.tables.cells import DateForm, date_of, day_of, days_of
 
-Fault = tuple[
-    str, str, Any
-]  # description, remedy, and a bool array of the block's shape that marks the cells
-Swallowed = tuple[str, Any]  # description of replaced cells, and a bool array that marks them
+Fault = tuple[str, str, Any]
+"""Description, remedy, and a bool array of the block's shape that marks the cells."""
+Swallowed = tuple[str, Any]
+"""Description of replaced cells, and a bool array that marks them."""
 CLIPPED = "outside the bounds, moved to the nearest"
 """Description of cells that `clip` moved."""
 
 GAP, NO_GAP, GAPS = "yes", "no", ("no", "yes")
 """Categories of the column that marks the gaps of a nullable number."""
-FILL_GAPS = (
-    "Remove these rows, or give the column 'nullable = true' or a public 'missing' value in the schema."
-)
+FILL_GAPS = "Remove these rows, or give the schema's column 'nullable = true' or a public 'missing' value."
 """Remedy for empty cells of a column that may have none."""
-EPOCH = date(1970, 1, 1)
 
 
 def _plain_name(name: str) -> str:
@@ -42,18 +40,11 @@ def _plain_name(name: str) -> str:
 Name = Annotated[str, AfterValidator(_plain_name)]
 
 
-def days_of(value: object) -> object:
+def _days(value: object) -> object:
     """Days from 1970-01-01 to a date or ISO 8601 text; any other value is returned unchanged."""
-    try:
-        day = date.fromisoformat(value[:10]) if isinstance(value, str) else value
-    except ValueError:
-        raise ValueError(f"{str(value)[:20]!r} is no date; write it as 2024-12-31") from None
-    return float(day.toordinal() - EPOCH.toordinal()) if isinstance(day, date) else value
-
-
-def date_of(days: float) -> str:
-    """ISO 8601 date at a number of days after 1970-01-01."""
-    return (EPOCH + timedelta(days=round(days))).isoformat()
+    if isinstance(value, str):
+        return day_of(value)
+    return days_of(value) if isinstance(value, date) else value
 
 
 def _unchanged(value: object) -> object:
@@ -98,6 +89,10 @@ class Numeric(Settings):
     nullable: bool = False
     """Empty cells are told apart: a category NAME_missing of no and yes stands beside the column, which has
     `missing`, by default the middle of the bounds, in its gaps."""
+    na: tuple[str, ...] = ()
+    """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
+    format: DateForm | None = None
+    """Form of dates in files that do not write 2024-12-31, such as "%d.%m.%Y" (Python's strptime)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -108,10 +103,13 @@ class Numeric(Settings):
         if filled.get("kind") == "date":
             for key in ("bounds", "missing_codes", "cuts", "atoms"):
                 if isinstance(given := filled.get(key), list | tuple):
-                    filled[key] = tuple(map(days_of, given))
-            filled |= {"missing": days_of(filled.get("missing")), "integer": True}
+                    filled[key] = tuple(map(_days, given))
+            filled |= {"missing": _days(filled.get("missing")), "integer": True}
         if filled.get("nullable") is True and filled.get("missing") is None:
-            filled["missing"] = _middle(filled.get("bounds"), bool(filled.get("integer")))
+            match filled.get("bounds"):
+                case [int() | float() as low, int() | float() as high]:
+                    middle = (low + high) / 2
+                    filled["missing"] = math.floor(middle) if filled.get("integer") else middle
         return filled
 
     @field_serializer("bounds", "missing", "missing_codes", "cuts", "atoms")
@@ -134,6 +132,11 @@ class Numeric(Settings):
         if self.count > 1 and (self.nullable or self.atoms or self.kind == "date"):
             cause = f"column '{self.name}' is a block: a date, a nullable number or one with atoms stands"
             raise ValueError(f"{cause} by itself")
+        if self.format is not None and self.kind != "date":
+            raise ValueError(f"column '{self.name}' has a 'format' and is no date")
+        if self.format is not None and self.format.startswith("%Y-%d"):
+            cause = f"'format' of column '{self.name}' is read after year-month-day, which looks alike"
+            raise ValueError(f"{cause}: give it to the files")
         if self.integer and self.decimals:
             raise ValueError(f"column '{self.name}' is 'integer' and has 'decimals'")
         if len(set(self.atoms)) < len(self.atoms):
@@ -257,14 +260,9 @@ class Numeric(Settings):
         return outside & (self.levels_of(values) == 0) if self.atoms else outside
 
 
-def _middle(bounds: Any, whole: bool) -> Any:
-    """Default public value for the gaps of a column: the middle of its bounds, if they are two numbers."""
-    if not (isinstance(bounds, list | tuple) and len(bounds) == 2):
-        return None
-    low, high = bounds
-    if not (isinstance(low, int | float) and isinstance(high, int | float)):
-        return None
-    return math.floor((low + high) / 2) if whole else (low + high) / 2
+def _check_words(na: Iterable[str], names: Sequence[str], whose: str) -> None:
+    if both := [word for word in na if word in names]:
+        raise ValueError(f"'na' of {whose} has {both[0]!r}, which is one of its names")
 
 
 class Category(Settings):
@@ -280,18 +278,25 @@ class Category(Settings):
     with more than its `unknown` of them is refused; none: refuse all."""
     nullable: bool = False
     """Empty cells are a category of their own, "missing", unless `missing` says which."""
+    other: bool = False
+    """Names that are not in the list, however many, are a category of their own, "other"."""
+    na: tuple[str, ...] = ()
+    """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
     gaps_of: Name | None = None
     """Nullable number whose empty cells this column marks; written out for each when a schema is read."""
 
     @model_validator(mode="before")
     @classmethod
     def _spelled_out(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or values.get("nullable") is not True or values.get("missing"):
+        if not isinstance(values, Mapping) or not isinstance(values.get("categories"), list | tuple):
             return values
-        listed = values.get("categories")
-        if not isinstance(listed, list | tuple) or "missing" in listed:
-            return values
-        return {**values, "missing": "missing", "categories": (*listed, "missing")}
+        filled = {**values, "categories": (*values["categories"],)}
+        gaps = filled.get("nullable") is True and not filled.get("missing")
+        if gaps and "missing" not in filled["categories"]:
+            filled |= {"missing": "missing", "categories": (*filled["categories"], "missing")}
+        if filled.get("other") is True and "other" not in filled["categories"]:
+            filled["categories"] = (*filled["categories"], "other")
+        return filled
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -301,6 +306,9 @@ class Category(Settings):
             raise ValueError(f"'missing' of column '{self.name}' is not one of its categories")
         if self.nullable and self.missing is None:
             raise ValueError(f"column '{self.name}' is nullable: name with 'missing' which category a gap is")
+        if self.other and self.missing == "other":
+            raise ValueError(f"'missing' of column '{self.name}' is its 'other': name another")
+        _check_words(self.na, self.categories, f"column '{self.name}'")
         if self.gaps_of is not None and self.categories != GAPS:
             raise ValueError(f"column '{self.name}' marks gaps: its categories are {list(GAPS)}")
         return self
@@ -366,6 +374,10 @@ class Label(Settings):
     """Names that a cell may have."""
     positive_above: FiniteFloat | None = None
     """Threshold of two classes whose file holds a number: the second class is every number above it."""
+    na: tuple[str, ...] = ()
+    """Cells that mean an empty one in any party's file, such as "NA" or "?"."""
+    drop_unlabelled: bool = False
+    """Rows without a label are left out and counted; otherwise a file that has any is refused."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -373,6 +385,7 @@ class Label(Settings):
             raise ValueError("the label lists a class twice")
         if self.positive_above is not None and len(self.classes) != 2:
             raise ValueError("'positive_above' needs exactly two classes")
+        _check_words(self.na, self.classes, "the label")
         return self
 
 

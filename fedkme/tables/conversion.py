@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric, days_of
+from fedkme.tables.cells import day_of, days_of
+from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
 from fedkme.tables.csv_rows import Cells
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import FaultyCells, Schema
@@ -29,13 +30,17 @@ NOBODY = "Fill the empty cells: a row of nobody could be anybody's."
 MOST_MISSING = 12
 """Missing columns that an error names."""
 
+UNLABELLED = "rows without a label, left out"
+"""Description of rows that `drop_unlabelled` leaves out."""
 NOT_LISTED = "a name not in the schema"
 """Beginning of the description of cells that are neither empty nor in a list."""
 MOST_CLIPPED, LEAST_ROWS = 0.9, 10
 """Share of a column's cells that `clip` may move, and the rows from which this limit holds."""
 _UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
 _WHOLE = re.compile(r"(-?[0-9]+)\.0*")
-_REMOVE = "Remove these rows."
+_REMOVE = (
+    "Set 'drop_unlabelled = true', beside the file's path or in the schema's [label], to leave them out."
+)
 _CORRECT = "Correct these rows; leave a cell empty where the value is missing."
 
 
@@ -222,10 +227,28 @@ def texts(cells: Cells) -> Sequence[str]:
     return ["" if cell != cell else str(cell) for cell in cells.tolist()]
 
 
-def _schema_words(cells: Cells, name: str, file: DataFile) -> Cells:
-    """Cells of a column with the file's own words replaced by the schema's."""
+def labelled_rows(
+    columns: dict[str, Cells], schema: Schema, file: DataFile
+) -> tuple[dict[str, Cells], NDArray[np.int64] | slice]:
+    """Leave out rows without a label where file or schema say so; with the places of the rows that stay."""
+    label = schema.label
+    if label is None or label.name not in columns or not (file.drop_unlabelled or label.drop_unlabelled):
+        return columns, slice(None)
+    words = texts(_schema_words(columns[label.name], label.name, file, label.na))
+    if "" not in words:
+        return columns, slice(None)
+    places = np.array([row for row, word in enumerate(words) if word], dtype=np.int64)
+    return {name: _taken(cells, places) for name, cells in columns.items()}, places
+
+
+def _taken(cells: Cells, places: NDArray[np.int64]) -> Cells:
+    return cells[places] if isinstance(cells, np.ndarray) else [cells[place] for place in places.tolist()]
+
+
+def _schema_words(cells: Cells, name: str, file: DataFile, na: Iterable[str]) -> Cells:
+    """Cells of a column with the file's own words, and the schema's for nothing, replaced."""
     own = file.column(name)
-    words = {**dict.fromkeys([*file.na, *own.na], ""), **own.map}
+    words = {**dict.fromkeys([*na, *file.na, *own.na], ""), **own.map}
     if not words:
         return cells
     return [words.get(text, text) for text in texts(cells)]
@@ -242,16 +265,16 @@ def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings
 def _numbers(
     cells: Cells, name: str, file: DataFile, spec: Numeric | Label, findings: _Findings
 ) -> NDArray[Any]:
-    cells = _schema_words(cells, name, file)
-    dates = isinstance(spec, Numeric) and spec.kind == "date"
-    if isinstance(cells, np.ndarray) and not dates:
+    cells = _schema_words(cells, name, file, spec.na)
+    date = spec if isinstance(spec, Numeric) and spec.kind == "date" else None
+    if isinstance(cells, np.ndarray) and date is None:
         return cells.astype(np.uint8) if cells.dtype == np.bool_ else cells
     words = texts(cells)
-    read = _date_reader(file.column(name).format) if dates else file.number_reader()
+    read = _date_reader(file.column(name).format, date.format) if date else file.number_reader()
     try:
         return np.fromiter(map(read, words), np.float64, len(words))
     except (ValueError, OverflowError):
-        return _numbers_with_faults(words, name, read, "a date" if dates else "a number", findings)
+        return _numbers_with_faults(words, name, read, "a date" if date else "a number", findings)
 
 
 def _numbers_with_faults(
@@ -267,15 +290,23 @@ def _numbers_with_faults(
     return numbers
 
 
-def _date_reader(form: str | None) -> Callable[[str], float]:
+def _date_reader(own: str | None, public: str | None) -> Callable[[str], float]:
+    """Reader of dates in the file's own form, else in ISO 8601, else in the schema's form."""
+
+    def day(cell: str) -> float:
+        for form in forms:
+            try:
+                return days_of(datetime.strptime(cell, form).date()) if form else day_of(cell)
+            except ValueError:
+                continue
+        raise ValueError
+
+    forms = [form for form in (own, "", public) if form is not None]
     days_by_text: dict[str, float] = {"": float("nan")}
 
     def read(cell: str) -> float:
         if cell not in days_by_text:
-            day = cell if form is None else datetime.strptime(cell, form).date()
-            days = days_of(day)
-            assert isinstance(days, float)
-            days_by_text[cell] = days
+            days_by_text[cell] = day(cell)
         return days_by_text[cell]
 
     return read
@@ -293,21 +324,27 @@ def _categories(
     positions = _Places({"": -1, **index})
     if isinstance(cells, np.ndarray) and cells.dtype == np.bool_ and not {"True", "False"} & index.keys():
         cells = cells.astype(np.uint8)  # booleans of the file are 0 and 1 in the schema
-    places = [positions[cell] for cell in texts(_schema_words(cells, spec.name, file))]
+    places = [positions[cell] for cell in texts(_schema_words(cells, spec.name, file, spec.na))]
     empty = [row for row, place in enumerate(places) if place == -1] if -1 in places else []
     strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []
     names = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
-    if default is None:
+    if spec.other:
+        if strange:
+            findings.swallowed[spec.name, f"{NOT_LISTED}, taken as 'other'"] += len(strange)
+    elif default is None:
         remedy = f"{names}, correct the rows, extend the schema, or list the column under its 'ignore'."
         findings.add(spec.name, NOT_LISTED, remedy, strange)
-        findings.add(spec.name, "an empty cell", gaps, empty)
     else:
         what = f"{NOT_LISTED}, taken as '{spec.missing}'"
         remedy = f"{names}, with 'na' that it means an empty one, or allow more with 'unknown'."
         findings.add(spec.name, what, remedy, strange, harmless=True)
-        if empty and not spec.nullable:
-            findings.swallowed[spec.name, "empty, taken as the public 'missing'"] += len(empty)
+    if default is None:
+        findings.add(spec.name, "an empty cell", gaps, empty)
+    elif empty and not spec.nullable:
+        findings.swallowed[spec.name, "empty, taken as the public 'missing'"] += len(empty)
     indices = np.array(places, dtype=np.int64)
+    if spec.other:
+        indices[strange] = index["other"]
     indices[indices < 0] = default or 0
     return indices.astype(np.min_scalar_type(len(spec.categories)))
 
@@ -335,7 +372,7 @@ def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:
 
 def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> NDArray[np.int64]:
     if label.positive_above is None:
-        spec = Category(name=label.name, categories=label.classes)
+        spec = Category(name=label.name, categories=label.classes, na=label.na)
         return _categories(cells, spec, file, findings, _REMOVE).astype(np.int64)
     numbers = _numbers(cells, label.name, file, label, findings)
     wrong = {row for fault in findings.faults if fault.column == label.name for row in fault.rows}

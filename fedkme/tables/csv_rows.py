@@ -1,4 +1,4 @@
-"""Reading of a .csv file in parts: rows as text, each with the line on which it begins.
+"""Reading of a file of text (.csv, .tsv, .txt) in parts: rows, each with the line on which it begins.
 
 The csv module reads the file; docs/decisions/019 says why pyarrow does not.
 """
@@ -6,15 +6,23 @@ The csv module reads the file; docs/decisions/019 says why pyarrow does not.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+import gzip
+import io
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, TypeVar, cast
 
 from numpy.typing import NDArray
 
 from fedkme.errors import DataError
 from fedkme.tables.data_file import DataFile
 
+T = TypeVar("T")
 Cells = NDArray[Any] | Sequence[str]
 """Column of a file: numbers with NaN for empty cells, or texts with "" for empty cells."""
 
@@ -38,60 +46,117 @@ class Part:
 
 
 def read_parts(file: DataFile, party: str) -> Iterator[Part]:
-    """Yield the rows of a .csv in parts, at least one part.
+    """Yield the rows of a file of text in parts, at least one part.
 
     Empty lines, and empty cells beyond the header's, are ignored.
 
     Raises:
         DataError: the header is missing or names a column twice, or the text is not CSV or not in the file's
-            encoding. The error names the line, never a cell.
+            encoding, or a compressed file is cut. The error names the line, never a cell.
         OSError: the file cannot be read.
     """
-    encoding = "utf-8-sig" if file.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else file.encoding
-    with file.path.open(newline="", encoding=encoding) as text:
-        reader = csv.reader(text, delimiter=file.sep, strict=True)
-        begun = 1
-        try:
-            header = _header(next(reader, []), file, party)
+    try:
+        with open_text(file.path, file.encoding) as text:
+            above = sum(1 for _ in islice(text, file.skip))
+            numbered = _numbered(text, above, file, party)
+            if file.skip_end:
+                numbered = _without_end(numbered, file.skip_end)
+            header = column_names(next(numbered, ([], 0))[0], party, str(file.path))
             rows: list[list[str]] = []
             lines: list[int] = []
             ragged: list[int] = []
-            begun, width = reader.line_num + 1, len(header)
-            for row in reader:
+            width = len(header)
+            for row, line in numbered:
                 if len(row) > width and _blank(row[width:]):
                     row = row[:width]
                 if len(row) == width:
                     rows.append(row)
-                    lines.append(begun)
-                elif row:
-                    ragged.append(begun)
-                begun = reader.line_num + 1
+                    lines.append(line)
+                else:
+                    ragged.append(line)
                 if len(rows) == PART_ROWS:
                     yield Part(_columns(rows, header), lines, ragged)
                     rows, lines, ragged = [], [], []
             yield Part(_columns(rows, header), lines, ragged)
-        except csv.Error:
-            raise DataError(
-                f"{party}: {file.path} is not a CSV file, from line {begun} on",
-                "A cell that holds a quote or the separator stands in double quotes, a quote in it twice.",
-            ) from None
-        except UnicodeError:
-            line = _undecodable(file)
-            raise DataError(
-                f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}",
-                'Say which it is, encoding = "latin-1" or "cp1252", beside the file\'s path.',
-            ) from None
+    except UnicodeError:
+        line = _undecodable(file)
+        raise DataError(
+            f"{party}: {file.path} is not a CSV file in {file.encoding.upper()}, line {line}",
+            'Say which it is, encoding = "latin-1" or "cp1252", beside the file\'s path.',
+        ) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(
+            f"{party}: {file.path} is compressed by gzip, and cut or damaged", "Compress it again."
+        ) from None
 
 
-def _header(names: Sequence[str], file: DataFile, party: str) -> list[str]:
+def _numbered(text: TextIO, above: int, file: DataFile, party: str) -> Iterator[tuple[list[str], int]]:
+    """Rows that are not empty, each with the number of the line on which it begins."""
+    reader = csv.reader(text, delimiter=file.sep, skipinitialspace=file.sep == " ", strict=True)
+    line = above + 1
+    try:
+        for row in reader:
+            if row:
+                yield row, line
+            line = above + reader.line_num + 1
+    except csv.Error as error:
+        cause = f"{party}: {file.path} is not a CSV file, from line {line} on"
+        if "limit" in str(error):
+            cause += f": a cell has more than {csv.field_size_limit():,} letters"
+        raise DataError(
+            cause, "A cell that holds a quote or the separator stands in double quotes, a quote in it twice."
+        ) from None
+
+
+def _without_end(rows: Iterator[T], count: int) -> Iterator[T]:
+    last = deque(islice(rows, count))
+    for row in rows:
+        last.append(row)
+        yield last.popleft()
+
+
+@contextmanager
+def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
+    """Open a file of text, compressed by gzip or not, whatever its name says; line ends stay as they are.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        encoding = "utf-8-sig"
+    with open_bytes(path) as content:
+        yield io.TextIOWrapper(content, encoding, newline="")
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a file of text for its bytes, without the compression by gzip.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        packed = file.peek(2).startswith(b"\x1f\x8b")
+        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+
+
+def column_names(names: Iterable[str], party: str, source: str) -> list[str]:
+    """Names of a table's columns; one without a name is "column", several are "column 3" by their places.
+
+    Raises:
+        DataError: there are none, or two are alike; names the party and the source.
+    """
     header = [name.strip() for name in names]
     while header and not header[-1]:
         header.pop()  # the line ends in separators
-    if not header or len(set(header)) < len(header):
-        twice = sorted({name for name in header if header.count(name) > 1})
-        which = f", '{twice[0]}'" if twice and twice[0] else ""
-        where = party if party == str(file.path) else f"{party}: {file.path}"
-        cause = f"{where} names a column twice{which}" if header else f"{where} has no header"
+    nameless = header.count("") + header.count("column")
+    header = [
+        name or (f"column {place}" if nameless > 1 else "column") for place, name in enumerate(header, 1)
+    ]
+    twice = sorted(name for name, times in Counter(header).items() if times > 1)
+    if twice or not header:
+        where = party if party == source else f"{party}: {source}"
+        cause = f"{where} names a column twice, '{twice[0]}'" if header else f"{where} has no header"
         raise DataError(cause, "Make the first line the names of the columns, each once.")
     return header
 
@@ -107,7 +172,7 @@ def _columns(rows: Sequence[Sequence[str]], header: Sequence[str]) -> dict[str, 
 
 def _undecodable(file: DataFile) -> int:
     """Number of the first line that is not in the file's encoding; 1 if no single line is faulty."""
-    with file.path.open("rb") as lines:
+    with open_bytes(file.path) as lines:
         for number, line in enumerate(lines, 1):
             try:
                 line.decode(file.encoding)

@@ -5,24 +5,29 @@ The settings are private: each party has its own, in its configuration, and no o
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
+from fedkme.tables.cells import DateForm
 
 _MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
 """Signs between thousands by their names: spaces of three widths, apostrophes of two forms."""
+_CARRIERS: Mapping[str, Literal["text", "parquet", "npz"]] = {
+    **{f".{name}{packed}": "text" for name in ("csv", "tsv", "txt") for packed in ("", ".gz")},
+    ".parquet": "parquet",
+    ".npz": "npz",
+}
 
 
 def _known_encoding(name: str) -> str:
     try:
-        codecs.lookup(name)
-    except LookupError:
+        "".encode(name)
+    except (LookupError, ValueError):
         raise ValueError(f"{name!r} is no encoding; usual are utf-8, latin-1 and cp1252") from None
     return name
 
@@ -38,17 +43,22 @@ class FileColumn(Settings):
     """Cells of the file, and the category, class or number that each stands for: Y = "yes"."""
     na: tuple[str, ...] = ()
     """Cells that mean an empty one, besides those of the whole file."""
-    format: str | None = None
-    """Form of dates, such as "%d.%m.%Y" (Python's strptime); none: 2024-12-31, with or without a time."""
+    format: DateForm | None = None
+    """Form of dates, such as "%d.%m.%Y" (Python's strptime); none: 2024-12-31, with or without a time, or the
+    schema's form."""
 
 
 class DataFile(Settings):
-    """A file of rows, and how to read it; an .npz needs the path alone."""
+    """A file of rows (.csv, .tsv or .txt, plain or .gz; .parquet; .npz), and how to read it."""
 
     path: Path
     """The file."""
     sep: str = Field(",", min_length=1, max_length=1)
-    """Character between the cells of a line of a .csv: "," or ";" or "\\t"."""
+    """Character between the cells of a line: "," or ";" or "\\t"; " ": one or more. A .tsv has tabs."""
+    skip: int = Field(0, ge=0)
+    """Lines above the header, such as a title."""
+    skip_end: int = Field(0, ge=0)
+    """Rows at the end that are none, such as totals."""
     decimal: Literal[".", ","] = "."
     """Sign before the decimals of a number."""
     thousands: Literal["", ",", ".", " ", "'"] = ""
@@ -66,6 +76,16 @@ class DataFile(Settings):
     """Columns that are not used, by the file's own names; the schema's `ignore` has those of all files."""
     columns: dict[str, FileColumn] = Field({})
     """Columns of the schema that the file says otherwise, by the schema's name."""
+    drop_unlabelled: bool = False
+    """Rows without a label are left out and counted, as with the schema's `drop_unlabelled`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_suffix(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or "sep" in values:
+            return values
+        tabs = str(values.get("path")).lower().endswith((".tsv", ".tsv.gz"))
+        return {**values, "sep": "\t"} if tabs else values
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -77,6 +97,12 @@ class DataFile(Settings):
         if twice := {source for source in sources if sources.count(source) > 1}:
             raise ValueError(f"two columns are 'from' {min(twice)!r}")
         return self
+
+    @property
+    def carrier(self) -> Literal["text", "parquet", "npz", "other"]:
+        """Kind of the file, by its name: lines of text may be compressed by gzip."""
+        name = self.path.name.lower()
+        return next((kind for suffix, kind in _CARRIERS.items() if name.endswith(suffix)), "other")
 
     def column(self, name: str) -> FileColumn:
         """Settings of a column of the schema."""

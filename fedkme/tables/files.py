@@ -10,7 +10,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,13 @@ from fedkme.errors import DataError, MissingDependencyError
 from fedkme.tables.conversion import (
     NOBODY,
     PLAIN,
+    UNLABELLED,
     Converted,
     allowed_names,
     check_names,
     convert,
     joined_parts,
+    labelled_rows,
     named,
     needed_names,
     texts,
@@ -106,27 +108,40 @@ def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = Fa
         MissingDependencyError: a .parquet file without pyarrow.
     """
     file = as_file(source)
-    if file.path.suffix == ".npz":
+    if file.carrier == "npz":
         return _examined_arrays(file.path, schema, party, of_persons)
-    parts: list[Converted] = []
+    return _examined(read_parts_of(file, party), schema, file, party, of_persons)
+
+
+def _examined(
+    parts: Iterable[Part], schema: Schema, file: DataFile, party: str, of_persons: bool
+) -> Examined:
+    """Convert the parts of a file, and collect every fault of its cells."""
+    converted: list[Converted] = []
     lines: list[NDArray[np.int64]] = []
     ragged: list[int] = []
     persons: list[str] = []
-    for part in read_parts_of(file, party):
+    rows = 0
+    for part in parts:
         columns = named(part.columns, schema, file, party)
-        if not parts:
+        if not converted:
             needed = needed_names(schema, of_persons=of_persons)
             check_names(columns, needed, [*allowed_names(schema), *file.ignore], "column", party)
-        parts.append(convert(columns, schema, file, of_persons=of_persons))
-        lines.append(np.asarray(part.lines, dtype=np.int64))
+        columns, places = labelled_rows(columns, schema, file)
+        converted.append(convert(columns, schema, file, of_persons=of_persons))
+        lines.append(np.asarray(part.lines, dtype=np.int64)[places])
         ragged += part.ragged
+        rows += len(part.lines)
         persons += _persons(columns, schema) if of_persons else []
-    unit = "line" if file.path.suffix == ".csv" else "row"
-    joined = joined_parts(parts, schema, file.unknown)
+    joined = joined_parts(converted, schema, file.unknown)
+    if (dropped := rows - len(joined.table)) and schema.label:
+        joined.swallowed[schema.label.name, UNLABELLED] += dropped
     if of_persons and not joined.faults:
         joined = replace(joined, table=_bounded(joined.table, schema, persons, party))
-    places = np.concatenate(lines)
-    return Examined(joined.table, unit, places, ragged, joined.faults, joined.swallowed, persons)
+    unit = "line" if file.carrier == "text" else "row"
+    return Examined(
+        joined.table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed, persons
+    )
 
 
 def table_from_columns(
@@ -149,17 +164,10 @@ def table_from_columns(
     Raises:
         DataError: a missing or undescribed column, or a cell that does not fit.
     """
-    own = named(columns, schema, file, party)
-    check_names(
-        own,
-        needed_names(schema, of_persons=of_persons),
-        [*allowed_names(schema), *file.ignore],
-        "column",
-        party,
-    )
-    converted = joined_parts([convert(own, schema, file, of_persons=of_persons)], schema, file.unknown)
-    _refuse(converted.faults, party, "row", np.arange(1, len(converted.table) + 1))
-    return _bounded(converted.table, schema, _persons(own, schema), party) if of_persons else converted.table
+    rows = range(1, len(next(iter(columns.values()), ())) + 1)
+    examined = _examined([Part(columns, rows, [])], schema, file, party, of_persons)
+    _refuse(examined.faults, party, examined.unit, examined.lines)
+    return examined.table
 
 
 def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -> Examined:
@@ -278,11 +286,11 @@ def read_parts_of(file: DataFile, party: str) -> Iterator[Part]:
         DataError: see `read_columns`.
         MissingDependencyError: a .parquet file without pyarrow.
     """
-    if file.path.suffix not in (".csv", ".parquet"):
-        cause = f"{party}: {file.path} is neither a .npz, a .csv nor a .parquet file"
+    if file.carrier not in ("text", "parquet"):
+        cause = f"{party}: {file.path} is neither a .csv, .tsv, .txt, .parquet nor .npz file"
         raise DataError(cause, "Convert it to one of them.")
     try:
-        if file.path.suffix == ".csv":
+        if file.carrier == "text":
             yield from read_parts(file, party)
         else:
             columns = _read_parquet(file.path, party)

@@ -37,8 +37,12 @@ _LATER: dict[str, Any] = {
     "scale": "linear",
     "cuts": [],
     "atoms": [],
+    "other": False,
 }
 """Keys that later releases added, with defaults: a default is left out of the digest, so old digests stay."""
+
+_WRITTEN = ("na", "format", "drop_unlabelled")
+"""Keys of columns and the label that say how files write cells; no digest has them."""
 
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]
 
@@ -127,7 +131,10 @@ class Schema(Settings):
         return self.label.classes if self.label else ()
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON, for two parties to compare; without `ignore`, which may differ."""
+        """SHA-256 of the canonical JSON, for two parties to compare.
+
+        `ignore` and the keys that say how files write cells are left out: they may differ.
+        """
         return self._digest
 
     @cached_property
@@ -139,6 +146,9 @@ class Schema(Settings):
         for column in domain["columns"]:
             for key in [key for key, silent in _LATER.items() if column.get(key, ...) == silent]:
                 del column[key]
+        for part in (*domain["columns"], domain["label"] or {}):
+            for key in _WRITTEN:
+                part.pop(key, None)
         canonical = json.dumps(domain, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

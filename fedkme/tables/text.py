@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.tables.columns import GAP, GAPS, Category, Numeric, date_of
+from fedkme.tables.cells import date_of
+from fedkme.tables.columns import GAP, GAPS, Category, Numeric
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
 

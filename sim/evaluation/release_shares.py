@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.tables.columns import Numeric, date_of
+from fedkme.tables.cells import date_of
+from fedkme.tables.columns import Numeric
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 
