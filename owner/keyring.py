@@ -16,7 +16,7 @@ from fedkme.pki.identity import Identity
 from fedkme.sealed.group import Gift, GroupSecret, SecretTaker
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, taken_at_their_word
 from fedkme.sealed.rows import HashedRow, seal_empty, seal_rows, without_hashes
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 
 MOST_OFFERS_OPEN = 64
 """Runs whose keys still wait for a gift; beyond this many the oldest are forgotten."""

@@ -17,7 +17,7 @@ from audit.replay.recorder import Recorder
 from fedkme.directives import Rows
 from fedkme.privacy.events import CONSUMER, CURATOR, OWNERS, is_validation
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from owner.settings import PolicySettings
 
 OTHER_NOISE = 10_000

@@ -15,9 +15,8 @@ from fedkme.pki.identity import Identity
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow, HashedRow, mismatched
 from fedkme.sealed.secret_fourier import SecretFourier
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from fedkme.wire import codecs
 
 

@@ -18,8 +18,8 @@ from fedkme.sealed.group import Gift, GroupSecret, SecretGiver
 from fedkme.sealed.offers import KeyOffer, OfferCheck, PartyKeys, certified, taken_at_their_word
 from fedkme.sealed.rows import HashedRow, open_rows
 from fedkme.sealed.secret_fourier import SecretFourier
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Row
 from fedkme.wire.codecs import secret_draw_of
 
 

@@ -41,8 +41,8 @@ from fedkme.protocol import CellTerms, Closing, Fill, Invitation
 from fedkme.protocols import variant
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Row
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,8 +21,7 @@ from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue, kind_of
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, ProtocolError
 from fedkme.exchange import Offer, Plan, RoundProgress
-from fedkme.tables.row import Row
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from fedkme.wire import codecs, summaries
 from fedkme.wire.heads import HEAD
 from fedkme.wire.rows import any_rows_to_wire

@@ -45,7 +45,7 @@ from fedkme.privacy.summary_disclosures import (
 )
 from fedkme.protocol import Broadcast
 from fedkme.sealed.rows import AnyRow, HashedRow
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 
 _PROGRESS = ExactStatistic("points accessed, round by round")
 _UNDECLARED = ExactStatistic("a mean of h1 whose protection the consumer did not declare")

@@ -18,9 +18,8 @@ from fedkme.privacy.events import CONSUMER
 from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed.group import Gift
 from fedkme.sealed.rows import AnyRow, HashedRow
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

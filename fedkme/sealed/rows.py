@@ -23,8 +23,8 @@ from fedkme.features.fourier import FourierFeatures
 from fedkme.sealed.boxes import BoxKey, box_bytes, seal, shut
 from fedkme.sealed.group import GroupSecret
 from fedkme.secagg.keys import framed
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Row
 
 _HEAD = struct.Struct(">?qI")  # whether there is a label, the label, the count of numbers
 _PAD = 256

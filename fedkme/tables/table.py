@@ -1,4 +1,4 @@
-"""Rows of one party, as arrays."""
+"""Rows of one party, as arrays; a row in the clear that left its owner."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ class Table:
     def take(self, rows: NDArray[Any]) -> Table:
         """The rows at an array of indices, or where a mask is true; a copy."""
         return Table(self.values[rows], None if self.labels is None else self.labels[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """A row that left its owner.
+
+    Attributes:
+        token: the owner's name for the row.
+        values: columns of the schema, (c,) float64.
+        label: class index; None without labels.
+    """
+
+    token: int
+    values: NDArray[np.float64]
+    label: int | None
 
 
 def joined(tables: Sequence[Table]) -> Table:

@@ -26,7 +26,7 @@ from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, c
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
 from fedkme.protocol import Fill
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from fedkme.wire.channel import CHUNK_BYTES, MOST_BYTES
 from fedkme.wire.fields import Field, FieldCodec, ValueT, json_of, number
 from fedkme.wire.v1 import types_pb2

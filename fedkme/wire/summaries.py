@@ -11,7 +11,7 @@ from fedkme.directives import one_line
 from fedkme.errors import ProtocolError
 from fedkme.exchange import Offer, Outcome, Plan, RoundProgress, SummaryChoice, SummaryRequest
 from fedkme.features.hashes import REFERENCE_HASHES
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from fedkme.wire import codecs
 from fedkme.wire.fields import Field, FieldCodec, number, numbers
 from fedkme.wire.rows import hashes_from_wire, hashes_to_wire

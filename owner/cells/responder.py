@@ -17,9 +17,8 @@ from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import CellTerms, Closing, Invitation
 from fedkme.protocols import is_sealed, names
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from owner.cells.answer_schedule import Pace, measured
 from owner.cells.fill import FillRule, drawn_rows, fill_order
 from owner.consent.gate import OwnerGate

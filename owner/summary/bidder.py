@@ -17,9 +17,8 @@ from fedkme.protocols import is_blind, is_hashed, is_sealed
 from fedkme.sealed.group import check_same
 from fedkme.sealed.rows import AnyRow
 from fedkme.sealed.secret_fourier import SecretFourier
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from owner.consent.gate import OwnerGate
 from owner.keyring import KeyRing, Sealer, lost_keys
 

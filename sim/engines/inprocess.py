@@ -36,9 +36,8 @@ from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store
 from fedkme.store.memory import MemoryStore
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from owner.settings import PolicySettings

@@ -29,7 +29,7 @@ from fedkme.errors import (
     StoreError,
 )
 from fedkme.protocol import AuctionTerms, Invitation
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2

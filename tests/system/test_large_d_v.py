@@ -23,8 +23,7 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CURATOR
 from fedkme.store import RunRow, Store, open_store
 from fedkme.tables.files import save_table
-from fedkme.tables.row import Row
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from fedkme.wire import codecs
 from fedkme.wire.journals import run_document_from_bytes, run_document_to_bytes
 from fedkme.wire.v1 import summaries_pb2 as pb

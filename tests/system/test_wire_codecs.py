@@ -15,7 +15,7 @@ from fedkme.arrays import WIDTHS
 from fedkme.errors import FedkmeError, ProtocolError
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT
 from fedkme.features.fourier import FourierSpec, Kind
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from fedkme.wire import codecs
 from fedkme.wire.channel import CHUNK_BYTES
 from fedkme.wire.rows import any_rows_from_wire

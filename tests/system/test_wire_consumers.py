@@ -20,8 +20,8 @@ from fedkme.errors import (
     ProtocolVersionError,
     SchemaError,
 )
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Numeric, Schema
+from fedkme.tables.table import Row
 from fedkme.wire import codecs
 from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error
 from fedkme.wire.v1 import summaries_pb2 as pb

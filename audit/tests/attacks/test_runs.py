@@ -21,7 +21,7 @@ from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.means import GaussianMean
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from owner.runs import RunManager
 from owner.summary.bidder import Bidder
 

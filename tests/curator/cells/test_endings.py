@@ -22,7 +22,7 @@ from fedkme.errors import OwnerLostError
 from fedkme.party import noise_for
 from fedkme.protocol import Closing
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from owner.cells.responder import HistogramResponder
 from owner.consent.gate import OwnerGate
 from owner.runs import RunManager

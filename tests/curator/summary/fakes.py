@@ -25,9 +25,8 @@ from fedkme.privacy.noise import SimulatedNoise
 from fedkme.privacy.settings import AnyMean, ExactSettings
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Closing, Invitation
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Label, Numeric, Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from sim.engines.inprocess import InProcessMarket, open_market

@@ -29,7 +29,7 @@ from fedkme.privacy.means import Cost
 from fedkme.privacy.noise import simulated
 from fedkme.protocol import Broadcast
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from owner.summary.bidder import Bidder
 from tests.curator.summary.fakes import (
     DirectPort,

@@ -14,7 +14,7 @@ from curator.summary.settings import SummarySettings
 from curator.summary.uniform import shares
 from fedkme.errors import NotEnoughRowsError
 from fedkme.sealed.rows import AnyRow
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from tests.curator.summary.fakes import Forger, Listener, Mortal, Tardy, bidder, make_task, owners, ports, run
 from tests.record_transcripts import record_transcript
 

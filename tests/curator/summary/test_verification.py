@@ -16,7 +16,7 @@ from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.task import verify
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.protocol import Bid, Broadcast
-from fedkme.tables.row import Row
+from fedkme.tables.table import Row
 from tests.curator.summary.fakes import (
     Forger,
     Mortal,

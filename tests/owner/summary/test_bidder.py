@@ -22,9 +22,8 @@ from fedkme.features.fourier import FourierSpec
 from fedkme.party import noise_for
 from fedkme.privacy.ledger import Ledger, file_writer
 from fedkme.protocol import AuctionTerms, Bid, Broadcast, Invitation
-from fedkme.tables.row import Row
 from fedkme.tables.schema import Numeric, Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Row, Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 from tests.curator.summary.fakes import SCHEMA, bidder, invitation, make_task, table
