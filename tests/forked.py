@@ -19,6 +19,7 @@ import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
+from typing import IO
 
 from sim.engines.template import AVAILABLE, ENVIRONMENT
 
@@ -29,6 +30,9 @@ _TESTS = {"PYTHONPATH": str(Path(__file__).parents[1])}
 
 class Forked:
     """A party that was forked; in what tests do with it, it is like `subprocess.Popen`."""
+
+    stdout: IO[str] | None = None
+    stderr: IO[str] | None = None
 
     def __init__(self, pid: int, ended: Future[int]) -> None:
         self.pid = pid
@@ -74,11 +78,12 @@ class _Template:
         self._forking = threading.Lock()
         threading.Thread(target=self._hear, daemon=True).start()
 
-    def fork(self, command: list[str], stderr: int) -> Forked:
+    def fork(self, command: list[str], stderr: int, stdout: int | None = None) -> Forked:
         nothing = os.open(os.devnull, os.O_RDWR)
         with self._forking:
             message = json.dumps([command[0], command]).encode()
-            socket.send_fds(self._socket, [message], [nothing, nothing, stderr])
+            given = [nothing, nothing if stdout is None else stdout, stderr]
+            socket.send_fds(self._socket, [message], given)
             os.close(nothing)
             return self._began.get()
 
@@ -108,3 +113,16 @@ def party(command: list[str], stderr: int, preloaded: str = "") -> Forked | subp
         return _template(preloaded).fork(command, stderr)
     nothing = subprocess.DEVNULL
     return subprocess.Popen([sys.executable, "-m", *command], stdin=nothing, stdout=nothing, stderr=stderr)
+
+
+def piped(command: list[str]) -> Forked | subprocess.Popen[str]:
+    """Start `python -m COMMAND` with its output in pipes."""
+    if not AVAILABLE:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([sys.executable, "-m", *command], stdout=pipe, stderr=pipe, text=True)
+    (out, their_out), (err, their_err) = os.pipe(), os.pipe()
+    process = _template("").fork(command, their_err, their_out)
+    process.stdout, process.stderr = os.fdopen(out), os.fdopen(err)
+    for number in (their_out, their_err):
+        os.close(number)
+    return process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from sim.engines import processes
 from sim.engines.children import Child
 from sim.engines.template import Template
 from tests.parties import WAIT_S
-from tests.system.launches import Start, start
+from tests.system.launches import Process, Start, start
 
 
 class SharedTemplate(Template):
@@ -56,15 +55,16 @@ def parties(monkeypatch: pytest.MonkeyPatch) -> dict[str, Child]:
 @pytest.fixture
 def begin() -> Iterator[Start]:
     """Starts `python -m MODULE ...`."""
-    processes: list[subprocess.Popen[str]] = []
+    processes: list[Process] = []
 
-    def remember(
-        module: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
-    ) -> subprocess.Popen[str]:
-        processes.append(start(module, *arguments, cwd=cwd, **environment))
+    def remember(module: str, *arguments: str | Path, **environment: str) -> Process:
+        processes.append(start(module, *arguments, **environment))
         return processes[-1]
 
     yield remember
     for process in processes:
         process.kill()
-        process.communicate(timeout=WAIT_S)
+        process.wait(WAIT_S)
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()

@@ -17,6 +17,7 @@ from sim.config import load_simulation
 from sim.evaluation.metrics import Metrics
 from sim.progress import Follower
 from sim.run import simulate
+from tests import forked
 from tests.parties import MIXED, WAIT_S
 
 SMALL = ("p=12", "baselines=[]", "downstream=false", "protocol=algorithm3")
@@ -160,21 +161,22 @@ def wait_until_gone(pid: int) -> bool:
         os.close(handle)
 
 
+Process = subprocess.Popen[str] | forked.Forked
+ROLES = ("curator", "owner", "consumer")
+
+
 class Start(Protocol):
     """Starts `python -m MODULE ...` with its output in pipes."""
 
-    def __call__(
-        self, module: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
-    ) -> subprocess.Popen[str]: ...
+    def __call__(self, module: str, *arguments: str | Path, **environment: str) -> Process: ...
 
 
-def start(
-    module: str, *arguments: str | Path, cwd: Path | None = None, **environment: str
-) -> subprocess.Popen[str]:
-    """`python -m MODULE ...` with its output in pipes."""
+def start(module: str, *arguments: str | Path, **environment: str) -> Process:
+    """`python -m MODULE ...` with its output in pipes; a role in the suite's environment is forked."""
+    if module in ROLES and not environment:
+        return forked.piped([module, *map(str, arguments)])
     return subprocess.Popen(
         [sys.executable, "-m", module, *map(str, arguments)],
-        cwd=cwd,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -183,7 +185,7 @@ def start(
     )
 
 
-def line_with(process: subprocess.Popen[str], text: str) -> str:
+def line_with(process: Process, text: str) -> str:
     """Read the process's standard error until a line holds a text; the line."""
     assert process.stderr is not None
     for line in process.stderr:
@@ -192,7 +194,7 @@ def line_with(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(f"the process ended without saying {text!r}")
 
 
-def end_of(process: subprocess.Popen[str]) -> tuple[int, str, list[str]]:
+def end_of(process: Process) -> tuple[int, str, list[str]]:
     """Exit status, standard output, and the lines of standard error that nobody has read.
 
     `communicate` would pass over what `line_with` has in its buffer, and may begin in the middle of a line.

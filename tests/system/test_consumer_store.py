@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,8 @@ from fedkme.wire import codecs
 from fedkme.wire.journals import request_document_from_bytes
 from fedkme.wire.v1 import owners_pb2
 from tests.hostile.labs import Hostile, lab, plan
-from tests.places import ROOT
-from tests.system.launches import Start, read_json
+from tests.system.launches import read_json
 from tests.system.market import SCHEMA, Ear, market, rows
-from tests.system.test_verbs import Deployment, only_run
 
 NOISY = GaussianSettings(epsilon=0.7)
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -187,43 +186,44 @@ async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
     assert earlier == [not written] * 3
 
 
-def test_a_summary_that_cannot_be_judged_is_there_and_is_judged_later(begin: Start, tmp_path: Path) -> None:
+CLASSED = Schema(columns=SCHEMA.columns, label=Label(name="y", classes=("no", "yes")))
+
+
+async def test_a_summary_that_cannot_be_judged_is_there_and_is_judged_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # (d): the rows came, judging failed, and the same command made a new run. The log says nothing of mmd2.
-    (tmp_path / "without" / "sklearn").mkdir(parents=True)
-    (tmp_path / "without" / "sklearn" / "__init__.py").write_text("raise ImportError")
-    at = Deployment(begin, tmp_path / "site", {"north": 40, "south": 30}, tls=False, settings="runs = 1\n")
-    at.consume(p=12, downstream=True, PYTHONPATH=f"{tmp_path / 'without'}:{ROOT}")
-    status, lines = at.end("consumer")
-    assert status == NotJudgedError.code
-    assert lines[-1].startswith("error 27 (not judged): ")
-    assert "pip install 'fedkme[sim]'" in lines[-1]
-    out = at.folder / "out"
+    save_table(tmp_path / "test.npz", rows(9, 3, CLASSED))
+    asking: dict[str, Any] = {"target": NOISY, "downstream": True, "test": tmp_path / "test.npz"}
+    async with market(tmp_path, ["a"], CLASSED) as at:
+        at.owner("a", 40)
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "sklearn.svm", None)
+            with pytest.raises(NotJudgedError, match=r"pip install 'fedkme\[sim\]'"):
+                await at.consumer(12, **asking)
+    out = tmp_path / "consumer"
     assert len(read_arrays(out / "summary.npz", "test")["x"]) == 12
-    assert at.end("curator")[0] == 0
-    at.consume(p=12, downstream=True)  # nobody is there to be asked
-    status, lines = at.end("consumer")
-    assert status == 0, lines
-    assert any("judged" in line for line in lines)
-    assert not any("mmd2" in line.lower() or "mmd^2" in line.lower() for line in lines)
-    (verdict,) = [line for line in lines if line.startswith("consumer: verdict ")]
-    assert re.search(r" grade=(good|(fair|poor) advice=)", verdict)
-    assert not re.search(r"\d\.\d", verdict)
+    ear = Ear()
+    await at.consumer(12, ear=ear, **asking)  # the curator has gone: nobody is asked
+    assert [event for event, _ in ear.said][-2:] == ["judged", "verdict"]
+    verdict = ear.said[-1][1]
+    assert verdict.keys() == {"run", "round", "grade", "advice"}
+    assert verdict["grade"] in ("good", "fair", "poor")
+    assert not re.search(r"\d\.\d|mmd", str(verdict))
     assert len(read_arrays(out / "weighted.npz", "test")["w"]) <= 12
     assert len(read_arrays(out / "repeats.npz", "test")["x"]) == 12
     assert set(read_json(out / "evaluation.json")["downstream"]) == {"linear_svm", "mlp_32"}
-    assert draws(at.folder) == 1
-    only_run(at.folder)
+    assert draws(tmp_path) == len([*(tmp_path / "runs").glob("run-*")]) == 1
 
 
 async def test_what_could_not_be_judged_is_not_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without scikit-learn the consumer paid for rows first and heard of the package afterwards.
-    schema = Schema(columns=SCHEMA.columns, label=Label(name="y", classes=("no", "yes")))
-    save_table(tmp_path / "test.npz", rows(5, 3, schema))
+    save_table(tmp_path / "test.npz", rows(5, 3, CLASSED))
     with monkeypatch.context() as patch:
         patch.setattr(importlib.util, "find_spec", lambda name: None)
-        async with market(tmp_path, ["a"], schema) as at:
+        async with market(tmp_path, ["a"], CLASSED) as at:
             with pytest.raises(MissingDependencyError, match=r"fedkme\[sim\]"):
                 await at.consumer(target=NOISY, downstream=True, test=tmp_path / "test.npz")
     assert draws(tmp_path) == 0
