@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from typer.testing import CliRunner
 from audit.attacks import public, subjects
 from audit.attacks.finding import CheckResult, Claim, Effort, Subject
 from audit.planted_faults.parts.mean_faults import AwayFromZero
-from fedkme.errors import AuditError, ConfigError
+from fedkme.errors import AuditError, ConfigError, DataError, PartyFailedError
 from operate.audit_cli import app
+from sim.jobs.tasks import LostTask
+from sim.sweep.table import FILE, read_rows, write_rows
 
 
 def attack(*arguments: str) -> Any:
@@ -53,15 +56,47 @@ def test_a_fault_ends_with_the_audits_number(monkeypatch: pytest.MonkeyPatch) ->
     assert "UNEXPECTED" in result.output
 
 
-def test_repetitions_are_counted() -> None:
-    # "Correct mechanisms must pass 100 of 100 repetitions": a command that says so.
-    result = attack("ask-everyone", "--scale", "0.02", "--repeat", "5", "--seed", "7", "--json")
-    assert result.exit_code == 0
-    assert "ask-everyone: 5 of 5 repetitions passed" in result.output
+REPEATED = ("ask-everyone", "--scale", "0.02", "--repeat", "3", "--seed", "7", "--json")
+
+
+def repeated(*more: str) -> Any:
+    return attack(*REPEATED, *more)
+
+
+def found_by(result: Any) -> Any:
+    assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert (found["scale"], found["seed"], found["passed"]) == (0.02, 7, True)
-    (mechanism,) = found["mechanisms"]
-    assert (mechanism["repetitions"], mechanism["expected"], mechanism["unexpected"]) == (5, 5, [])
+    for mechanism in found["mechanisms"]:
+        mechanism.pop("seconds")
+    return found
+
+
+def test_repetitions_of_an_audit_are_tasks_that_resume(tmp_path: Path) -> None:
+    # Issue 15, item 1: audit repetitions "on the same key and resume rules" as sweeps.
+    place = ("--jobs", "1", "--out", str(tmp_path))
+    first = repeated(*place)
+    assert "ask-everyone: 3 of 3 repetitions passed" in first.output
+    assert found_by(first) == found_by(repeated())
+    file = tmp_path / FILE
+    rows = read_rows(file)
+    assert sorted(row["seed"] for row in rows) == [7, 8, 9]
+    write_rows(file, rows[:2])  # it died before it wrote the third
+    again = repeated(*place)
+    assert "3 runs, 2 of them there already" in again.stderr
+    assert found_by(again) == found_by(first)
+    file.write_text("mine\n")
+    assert isinstance(repeated(*place).exception, DataError)
+
+
+def test_a_repetition_that_is_lost_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*arguments: Any) -> Any:
+        yield 0, LostTask("its process was killed by SIGKILL")
+
+    monkeypatch.setattr("sim.sweep.run.carry_out", lost)
+    result = repeated("--repeat", "1", "--out", str(tmp_path))
+    assert isinstance(result.exception, PartyFailedError)
+    assert "ask-everyone, seed 7: the run was lost: its process was killed" in result.exception.cause
+    assert "status" not in read_rows(tmp_path / FILE)[0]  # the next call does it again
 
 
 def test_one_repetition_that_fails_is_named_and_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

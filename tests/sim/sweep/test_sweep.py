@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
-import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,12 @@ from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, DataError
 from sim.cli import app
-from sim.config import plain
 from sim.jobs import processes
 from sim.jobs.processes import Worker
-from sim.jobs.tasks import LostTask, Task, task_of
+from sim.jobs.tasks import Task, perform
 from sim.progress import TableStep
-from sim.sweep.grid import SweepRun, SweepSettings, runs_of
-from sim.sweep.measure import flattened, measure, measure_plain
+from sim.sweep.grid import SweepSettings, runs_of
+from sim.sweep.measure import flattened, measure
 from sim.sweep.run import PAGE, SweepResult, sweep
 from sim.sweep.statistics import mean_over
 from sim.sweep.table import FILE, read_rows, write_rows
@@ -37,10 +38,31 @@ def settings(out: Path, **changes: Any) -> SweepSettings:
     return SweepSettings.model_validate(values | {"grid": {"owners": (2, 3), "p": (4, 6)}} | changes)
 
 
+class LocalWorker(Worker):
+    """Performs tasks in this process, which has imported what they need."""
+
+    def perform(self, task: Task) -> Any:
+        function, argument = json.loads(json.dumps([task.function, task.argument]))
+        return json.loads(json.dumps(perform(function, argument)))
+
+
+@contextmanager
+def local_worker() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "Worker", LocalWorker)
+        yield
+
+
+def sweep_here(settings: SweepSettings, show: Callable[[TableStep], None] = lambda step: None) -> SweepResult:
+    """A sweep whose runs are made here, one after another."""
+    with local_worker():
+        return sweep(settings.model_copy(update={"jobs": 1}), show)
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
     """Four combinations, two of them of more rows than there are, under two seeds."""
-    return sweep(settings(tmp_path_factory.mktemp("sweep"), grid=GRID, seeds=(0, 1)))
+    return sweep_here(settings(tmp_path_factory.mktemp("sweep"), grid=GRID, seeds=(0, 1)))
 
 
 GRID = {"owners": (2, 3), "p": (4, TOO_MANY)}
@@ -76,7 +98,7 @@ def test_a_second_call_runs_what_is_missing(swept: SweepResult, tmp_path: Path) 
     shutil.copy(swept.table, tmp_path)
     steps: list[TableStep] = []
     grown = settings(tmp_path, grid=GRID | {"p": (4, 6)}, seeds=(0, 1))
-    result = sweep(grown, steps.append)
+    result = sweep_here(grown, steps.append)
     assert (steps[0].before, steps[0].total) == (4, 8)
     assert ["p=6 " in step.line for step in steps[1:]] == [True] * 4
     assert [step.done for step in steps] == [4, 5, 6, 7, 8]
@@ -104,11 +126,11 @@ def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sweep(settings(tmp_path, jobs=1), interrupt)
+        sweep_here(settings(tmp_path), interrupt)
     assert len(read_rows(tmp_path / FILE)) == 1
     assert "1 of 4 runs" in (tmp_path / PAGE).read_text(encoding="utf-8")
     steps: list[TableStep] = []
-    assert len(sweep(settings(tmp_path, jobs=1), steps.append).rows) == 4
+    assert len(sweep_here(settings(tmp_path), steps.append).rows) == 4
     assert len(steps) == 4
 
 
@@ -124,22 +146,6 @@ def test_a_process_that_cannot_be_started_costs_its_run_alone(
     assert [(row["code"], row["cause"]) for row in rows] == [
         (40, f"the run was lost: no process could be started for the task: {os.strerror(errno.EAGAIN)}")
     ] * 2
-
-
-def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
-    def task(run: SweepRun) -> Task:
-        return task_of(run.words(), measure_plain, plain(run.settings))
-
-    run, another, *_ = runs_of(settings(tmp_path))
-    worker = Worker()
-    try:
-        assert worker.perform(task(run))["code"] == 0
-        assert worker.pid is not None
-        os.kill(worker.pid, signal.SIGKILL)
-        assert worker.perform(task(another)) == LostTask("its process was killed by SIGKILL")
-        assert worker.perform(task(another))["code"] == 0
-    finally:
-        worker.stop()
 
 
 def test_two_sweeps_do_not_write_one_table(tmp_path: Path) -> None:
@@ -206,6 +212,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "run 2/2: p=4 protocol=" in result.output
     assert f"table: {tmp_path / 'new' / FILE} (2 runs)" in result.output
-    failing = CliRunner().invoke(app, [*words[:3], f"p={TOO_MANY}", "--out", str(tmp_path / "few"), *fixed])
+    with local_worker():
+        few = ["--out", str(tmp_path / "few")]
+        failing = CliRunner().invoke(app, [*words[:3], f"p={TOO_MANY}", *few, *fixed])
     assert failing.exit_code == 20
     assert "1 of 1 runs: error 20" in failing.output
