@@ -81,20 +81,6 @@ def test_whatever_the_settings_a_run_verifies(tmp_path: Path, case: str) -> None
     assert all(row.figure.method for row in matrix(read_ledgers([directory]).disclosures(), Sound(), 1e-5))
 
 
-@pytest.mark.parametrize("case", ["sound", "published", "gamma and rows"])
-def test_engines_write_the_same_ledgers(tmp_path: Path, case: str) -> None:
-    # DESIGN, decision 1: bitwise the same ledger on each engine, of every party.
-    runs = [
-        launch(tmp_path / engine, f"engine={engine}", "scenario.owners=2", *CASES[case])[0]
-        for engine in ("processes", "inprocess")
-    ]
-    assert ledgers(runs[0]) == ledgers(runs[1])
-    assert len(ledgers(runs[0])) == 4
-    for path in ledgers(runs[0]):
-        assert (runs[0] / path).read_bytes() == (runs[1] / path).read_bytes()
-    assert not faults(runs[0])
-
-
 def test_the_command_says_ok(whole: Path) -> None:
     done = RUNNER.invoke(app, ["verify", str(whole)])
     assert done.exit_code == 0

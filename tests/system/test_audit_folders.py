@@ -6,11 +6,8 @@ Issue 33, items 5 and 6. Each case runs the verb on a folder that an engine left
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,9 +24,7 @@ from operate.dossier.cli import app as dossier
 from operate.payout_cli import app as payout
 from sim.cli import report_app as report
 from sim.engines.run_folder import AUTHORITY
-from tests.places import ROOT
-from tests.sim.cluster.test_two_nodes import IN_A_NAMESPACE, why_not
-from tests.system.launches import SMALL, launch
+from tests.system.launches import launch
 from tests.system.release_market import release, scenario
 from tests.system.test_audit import rewrite
 
@@ -41,7 +36,6 @@ HONEST = {
     "the published variant": ("engine=inprocess", "preset=published"),
     "uniform": ("engine=inprocess", "protocol=uniform"),
     "allows payouts": ("engine=processes", "payouts=0.3"),
-    "on a cluster": ("engine=ray",),
 }
 
 
@@ -57,31 +51,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     root = tmp_path_factory.mktemp("folders")
 
     def make(case: str) -> Path:
-        if case == "on a cluster" and (why := why_not()):
-            pytest.skip(f"skipped: no Ray cluster can be made here: {why}")
         place = root / case.replace(" ", "-")
         if not place.exists():
             if case == "a release":
                 (root / "scenario").mkdir()
                 release(scenario(root / "scenario"), "marginals", "processes", place)
-            elif case == "on a cluster":  # in an interpreter of its own: Ray forks, and JAX has threads
-                words = [f"--set={each}" for each in (*SMALL, *HONEST[case])]
-                command = [
-                    *IN_A_NAMESPACE,
-                    sys.executable,
-                    "-m",
-                    "sim",
-                    "run",
-                    "digits",
-                    *words,
-                    "--out",
-                    str(place),
-                ]
-                environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
-                done = subprocess.run(
-                    command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-                )
-                assert done.returncode == 0, done.stderr[-4000:]
             else:
                 launch(place, *HONEST[case])
         return place

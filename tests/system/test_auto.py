@@ -101,14 +101,13 @@ def test_an_owner_of_an_earlier_release_says_nothing() -> None:
     assert hello_from_wire(hello_to_wire("a", b"i" * 16, 0).hello).rows == 0
 
 
-@pytest.mark.parametrize("content", ["rows", "hashed"])
-def test_engines_agree_on_the_choice_and_show_it(tmp_path: Path, content: str) -> None:
+def test_engines_agree_on_the_choice_and_show_it(tmp_path: Path) -> None:
     made, notes = [], []
     for engine in ("processes", "inprocess"):
         progress = KeptProgress()
         assigned = (
             f"engine={engine}",
-            f"content={content}",
+            "content=hashed",
             "protocol=auto",
             "scenario.owners=2",
             "scenario.copies=1",
@@ -121,7 +120,7 @@ def test_engines_agree_on_the_choice_and_show_it(tmp_path: Path, content: str) -
     assert notes[0][0].startswith(CHOSEN)
     assert owners_agree(made[0])
     metrics = read_json(made[0] / "metrics.json")
-    assert metrics["protocol"] == ("cells" if content == "rows" else "cells-sealed")
+    assert metrics["protocol"] == "cells-sealed"
     assert metrics["plan"]["line"] == notes[0][0]
     assert notes[0][0] in without_links((made[0] / "report.html").read_text(encoding="utf-8"))
     assert metrics["points_accessed"]["bound"] == 2 * metrics["p"]

@@ -19,19 +19,14 @@ from fedkme.errors import FedkmeError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.privacy.events import CURATOR, OWNERS
-from fedkme.protocols import PROTOCOLS, SKETCH, Protocol
+from fedkme.protocols import PROTOCOLS, Protocol
 from operate.audit_cli import app
-from sim.progress import Progress
-from sim.release_cli import print_release
-from sim.release_config import load_release
-from sim.releases import simulate_release
 from sim.report import privacy
 from sim.report.write import print_summary
 from tests.pages import without_links
 from tests.system.launches import KeptProgress, launch, read_json
-from tests.system.release_market import METHODS, release, scenario
+from tests.system.release_market import release, scenario
 
-RELEASES = {**METHODS, "marginals": ("mechanism=independent", "rows=60", "iterations=10")}
 INPROCESS = ("engine=inprocess", "scenario.copies=1")
 
 
@@ -76,19 +71,6 @@ def test_a_summary_s_places_agree(tmp_path: Path, name: str) -> None:
     if name.startswith("cells"):  # made of a sketch, which is a protocol of its own
         sketched = [line for line in read_ledgers([directory]).lines if line[0].endswith("/cells")]
         assert {about.observer for _, about in sketched} >= {CURATOR, OWNERS}
-
-
-@pytest.mark.parametrize(
-    "method", [row.name for row in PROTOCOLS.values() if row.family == "sums" and row.name != SKETCH]
-)
-def test_a_release_s_places_agree(tmp_path: Path, method: str) -> None:
-    settings = load_release(method, str(scenario(tmp_path)), ["engine=inprocess", *RELEASES[method]])
-    stream = io.StringIO()
-    directory, metrics = simulate_release(settings, tmp_path / "run", Progress(io.StringIO()))
-    print_release(metrics, directory, Console(file=stream, width=100))
-    assert_one_truth(directory, metrics, stream.getvalue())
-    (proven,) = [each for each in towards(metrics, "consumer") if each["accountant"] == "sound"]
-    assert proven["epsilon"] == pytest.approx(1.0, abs=1e-4)
 
 
 @pytest.mark.parametrize(

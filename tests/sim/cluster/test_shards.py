@@ -41,6 +41,7 @@ from tests.curator.summary.fakes import SCHEMA, owners, table
 from tests.record_transcripts import record_transcript
 from tests.sim.cluster.shards import ShardedMarket, rows_in_memory, travelled
 from tests.system.launches import launch, transcript, write_own_files
+from tests.system.test_audit_folders import verified
 
 SHARDS = (("a", "b"), ("c", "d", "e"))
 TABLES, SEEDS = owners(9, 9, 9, 9, 9), table(12, 7)
@@ -226,6 +227,7 @@ def test_the_engine_makes_the_folder_that_a_run_in_one_process_makes(
     here, _ = launch(tmp_path / "here", "engine=inprocess", *fixed)
     there, metrics = launch(tmp_path / "there", "engine=ray", "cluster.owners_per_actor=2", *fixed)
     assert transcript(there) == transcript(here)
+    assert verified(there)[0] == 0
     assert metrics["engine"] == "ray"
 
 
