@@ -41,6 +41,9 @@ REALS = (
     2.0**53,
     2.0**53 + 2,
 )
+FEW = (0.0, 5e-324, -1e154, 1.797e308, math.nan, 2.0**53)
+FEW_COUNTS = (0, 1, 2**31 - 1, 2**53 + 1, 2**64 - 1)
+"""Numbers for messages each of which costs a whole run."""
 COUNTS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, 2**64 - 1)
 NO_NUMBERS: tuple[Any, ...] = (True, "1", None, [], [1.0], {}, 10**400, 1.5)
 """Values of JSON in the place of a number."""
@@ -137,10 +140,12 @@ def numeric(files: Iterable[FileDescriptor] = WIRE) -> set[str]:
     return named
 
 
-def hostile(sample: MessageT, values: Sequence[float] = REALS) -> Iterator[tuple[str, MessageT]]:
+def hostile(
+    sample: MessageT, values: Sequence[float] = REALS, counts: Sequence[int] = COUNTS
+) -> Iterator[tuple[str, MessageT]]:
     """Copies of a message in each of which one number, named first, is hostile."""
     for path, field in _places(sample, ()):
-        for change in _changes(_at(sample, path), field, values):
+        for change in _changes(_at(sample, path), field, values, counts):
             mutant = type(sample)()
             mutant.CopyFrom(sample)
             _put(_at(mutant, path), field, change)
@@ -168,7 +173,7 @@ def _at(message: Any, path: Sequence[tuple[str, int | None]]) -> Any:
     return message
 
 
-def _changes(message: Any, field: Any, values: Sequence[float]) -> Iterator[Any]:
+def _changes(message: Any, field: Any, values: Sequence[float], counts: Sequence[int]) -> Iterator[Any]:
     name, now = name_of(field), getattr(message, field.name)
     if name in DOCUMENTS:
         texts = list(now) if field.is_repeated else [now] if now else []
@@ -188,7 +193,7 @@ def _changes(message: Any, field: Any, values: Sequence[float]) -> Iterator[Any]
         return
     if field.cpp_type in _BITS:
         low, high = _BITS[field.cpp_type]
-        odd = [each for each in (*COUNTS, *(-count for count in COUNTS), low) if low <= each <= high]
+        odd = [each for each in (*counts, *(-count for count in counts), low) if low <= each <= high]
     else:
         odd = list(values)
     for value in odd:

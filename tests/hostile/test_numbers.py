@@ -72,7 +72,17 @@ from owner.party import OwnerParty
 from sim.engines.inprocess import InProcessMarket, KeptRecords, curating, open_market, silent
 from tests.curator.summary import fakes
 from tests.hostile import test_cells, test_curators, test_liars, test_lying_plans
-from tests.hostile.numbers import NO_NUMBERS, REALS, WIRE, documents, hostile, numbers_in, numeric
+from tests.hostile.numbers import (
+    FEW,
+    FEW_COUNTS,
+    NO_NUMBERS,
+    REALS,
+    WIRE,
+    documents,
+    hostile,
+    numbers_in,
+    numeric,
+)
 from tests.owner.consent.host import NAME, SCHEMA, rows
 from tests.owner.over_wire import OverWire
 from tests.owner.sums import owner_parties
@@ -390,13 +400,12 @@ OWNERS: dict[str, tuple[type[Any], str]] = {
     "sums": (WordVector, "trusted"),
     "heads": (Head, "uniform"),
 }
-FEW = (0.0, 5e-324, -1e154, 1.797e308, float("nan"), 2.0**53)
 
 
 def of_the_wire(said: Answer, change: int | None) -> list[tuple[str, pb.OwnerMessage]]:
     """Hostile copies of the last message of an answer; `change` is the place of one of them."""
     last = answer_to_wire(said)[-1]
-    found = list(hostile(last, FEW))
+    found = list(hostile(last, FEW, FEW_COUNTS))
     return found if change is None else found[change : change + 1]
 
 
@@ -482,7 +491,7 @@ async def play_consumer(what: str, part: int, change: int | None, moved: int) ->
         places = range(len(said) - len(messages), len(said))
         if change is None or part not in places:
             return list(messages)
-        mutant = next(itertools.islice(hostile(said[part], FEW), change, None))[1]
+        mutant = next(itertools.islice(hostile(said[part], FEW, FEW_COUNTS), change, None))[1]
         return [mutant if place == part else said[place] for place in places]
 
     async with curating(market, records, silent, summary=settings, release=SumSettings()) as (ready, _):
@@ -521,7 +530,7 @@ async def test_a_curator_reads_every_number_of_a_consumer_alike(
     if part >= len(said):
         return
     with caplog.at_level(logging.WARNING):
-        for change in range(len(list(hostile(said[part], FEW)))):
+        for change in range(len(list(hostile(said[part], FEW, FEW_COUNTS)))):
             ends = [(await play_consumer(what, part, change, moved))[0] for moved in (0, 1)]
             assert ends[0] == ends[1]
     assert [record.getMessage() for record in caplog.records] == []
