@@ -16,7 +16,7 @@ import fedkme.wire.dial
 from fedkme.wire.channel import CLIENT_OPTIONS, SERVER_OPTIONS
 from tests.parties import WAIT_S
 from tests.system.market import Ear, market
-from tests.system.test_sessions import Road
+from tests.system.proxy import Proxy
 
 FASTER = 200
 """Times as many pings of the parties as on hosts, and as many permitted."""
@@ -41,7 +41,7 @@ def frames(data: bytes) -> Iterator[tuple[int, int, int]]:
         data = data[size:]
 
 
-class CountingRoad(Road):
+class CountingProxy(Proxy):
     """A proxy that counts answered pings."""
 
     def __init__(self, there: str) -> None:
@@ -78,12 +78,12 @@ async def test_a_long_silence_breaks_no_connection(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(fedkme.wire.dial, "CLIENT_OPTIONS", faster(CLIENT_OPTIONS, "keepalive_time"))
     owner, consumer = Ear(), Ear()
     async with market(tmp_path, ["a", "b"]) as at:
-        road = CountingRoad(at.address)
-        async with road.open() as address:
+        proxy = CountingProxy(at.address)
+        async with proxy.open() as address:
             at.owner("a", ear=owner, curator=address)
             asking = at.consumer(ear=consumer, curator=address)
             await at.ear.heard("queued")
-            await road.silence()
+            await proxy.silence()
             at.owner("b")
             await asking
             assert at.ended()["status"] == "complete"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -37,6 +37,7 @@ from sim.run import simulate
 from tests.leaks import Seen
 from tests.system import market as markets
 from tests.system.market import SCHEMA, Ear, Market, market, rows
+from tests.system.proxy import Proxy
 
 P = 6
 WIDE = Schema(columns=(Numeric(name="x", bounds=(0, 1), count=8),))
@@ -48,37 +49,6 @@ def summary(protocol: str, content: str = "hashed") -> SummarySettings:
     return SummarySettings.model_validate(
         {"protocol": protocol, "content": content, "cells": CellsSettings(code_book="seeds", bits=2, rho=2.0)}
     )
-
-
-class Road:
-    """A proxy of TCP before the curator that keeps every byte that it gets or sends."""
-
-    def __init__(self, there: str) -> None:
-        self._there = there
-        self._pipes: set[asyncio.Task[None]] = set()
-        self.seen = bytearray()
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while chunk := await reader.read(2**16):
-                self.seen += chunk
-                writer.write(chunk)
-                await writer.drain()
-        writer.close()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = self._there.rpartition(":")
-        behind = await asyncio.open_connection(host, int(port))
-        for pair in ((reader, behind[1]), (behind[0], writer)):
-            self._pipes.add(asyncio.create_task(self._pass(*pair)))
-
-    @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[str]:
-        async with await asyncio.start_server(self._accept, "127.0.0.1", 0) as server:
-            host, port = server.sockets[0].getsockname()
-            yield f"{host}:{port}"
-            for pipe in self._pipes:
-                pipe.cancel()
 
 
 class Spy:
@@ -115,8 +85,8 @@ async def served(
     spy = Spy(folder / "runs", patch)
     save_table(folder / "seeds.npz", rows(12, 7, WIDE))
     async with market(folder, list(OWNERS), WIDE, summary=settings, seeds=folder / "seeds.npz") as at:
-        road = Road(at.address)
-        async with road.open() as address:
+        proxy = Proxy(at.address)
+        async with proxy.open() as address:
             for name, count in OWNERS.items():
                 at.owner(name, count, curator=address)
             await at.consumer(P, curator=address, target=GaussianSettings())
@@ -125,7 +95,7 @@ async def served(
     spy.look()
     tables = [load_table(folder / f"{name}.npz", WIDE, name).values for name in OWNERS]
     validation = load_table(folder / "validation.npz", WIDE, "consumer").values
-    return spy, Seen(bytes(road.seen) + b"".join(spy.files)), [*tables, validation]
+    return spy, Seen(bytes(proxy.seen) + b"".join(spy.files)), [*tables, validation]
 
 
 @pytest.mark.parametrize("protocol", ["cells", "uniform", "algorithm3"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
+import pytest_asyncio
 
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, FencedError, IdentityError
@@ -26,8 +27,9 @@ from fedkme.wire.v1 import summaries_pb2_grpc
 from tests.parties import WAIT_S
 from tests.system.launches import read_json, rounds
 from tests.system.market import DIMENSION, UNLIMITED, Ear, Market, market
+from tests.system.proxy import Proxy
 
-P = 300  # a second or so after the first round, in which something happens
+P = 120  # enough rounds after the first for something to happen in them
 ROWS = {"a": 20, "b": 600}
 
 
@@ -57,8 +59,10 @@ async def town(folder: Path, **changes: Any) -> AsyncIterator[Market]:
         yield at
 
 
-async def calm(folder: Path) -> dict[str, Any]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The transcript of a run in which nothing happens."""
+    folder = tmp_path_factory.mktemp("undisturbed")
     async with town(folder) as at:
         for name, count in ROWS.items():
             at.owner(name, count)
@@ -72,57 +76,17 @@ async def in_the_middle(at: Market, ear: Ear, count: int = 1) -> None:
     assert not [event for event, _ in at.ear.said if event == "ended"]
 
 
-class Road:
-    """A proxy of TCP between a party and the curator."""
-
-    def __init__(self, there: str) -> None:
-        self._there = there
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._pipes: set[asyncio.Task[None]] = set()
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            while chunk := await reader.read(2**16):
-                writer.write(chunk)
-                await writer.drain()
-        writer.close()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = self._there.rpartition(":")
-        behind = await asyncio.open_connection(host, int(port))
-        self._writers |= {writer, behind[1]}
-        for pair in ((reader, behind[1]), (behind[0], writer)):
-            self._pipes.add(asyncio.create_task(self._pass(*pair)))
-
-    def cut(self) -> None:
-        """Break every connection that goes over it; new ones may be made."""
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[str]:
-        """The address of its near end."""
-        async with await asyncio.start_server(self._accept, "127.0.0.1", 0) as server:
-            host, port = server.sockets[0].getsockname()
-            try:
-                yield f"{host}:{port}"
-            finally:
-                self.cut()
-                await asyncio.gather(*self._pipes)
-
-
-async def test_a_run_goes_on_over_the_next_connection(tmp_path: Path) -> None:
+async def test_a_run_goes_on_over_the_next_connection(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     # "The same instance again: a reconnect. A directive that waits ... is sent again on the next stream."
     async with town(tmp_path / "troubled") as at:
-        road, owner, consumer = Road(at.address), Ear(), Ear()
-        async with road.open() as address:
+        proxy, owner, consumer = Proxy(at.address), Ear(), Ear()
+        async with proxy.open() as address:
             at.owner("a", ROWS["a"])
             staying = at.owner("b", ROWS["b"], ear=owner, curator=address)
             asking = at.consumer(P, ear=consumer)
             for count in (1, 2):
                 await in_the_middle(at, consumer, count)
-                road.cut()
+                proxy.cut()
                 await owner.heard("back", count)
             await asking
             assert not staying.done()
@@ -130,22 +94,24 @@ async def test_a_run_goes_on_over_the_next_connection(tmp_path: Path) -> None:
     epochs = [fields["epoch"] for event, fields in owner.said if event == "joined"]
     assert epochs == [1, 1, 1]  # one process
     assert [event for event, _ in owner.said if event in ("away", "back")] == ["away", "back"] * 2
-    assert transcript(tmp_path / "troubled") == await calm(tmp_path / "calm")
+    assert transcript(tmp_path / "troubled") == undisturbed
 
 
-async def test_a_consumer_comes_back_over_the_next_connection(tmp_path: Path) -> None:
+async def test_a_consumer_comes_back_over_the_next_connection(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
     # "A run does not need its consumer"; who comes back asks for the same run, and D_v costs nothing more.
     async with town(tmp_path / "troubled") as at:
-        road, consumer = Road(at.address), Ear()
-        async with road.open() as address:
+        proxy, consumer = Proxy(at.address), Ear()
+        async with proxy.open() as address:
             for name, count in ROWS.items():
                 at.owner(name, count)
             asking = at.consumer(P, ear=consumer, curator=address)
             await in_the_middle(at, consumer)
-            road.cut()
+            proxy.cut()
             await asking
     assert [event for event, _ in consumer.said if event in ("away", "back")] == ["away", "back"]
-    assert transcript(tmp_path / "troubled") == await calm(tmp_path / "calm")
+    assert transcript(tmp_path / "troubled") == undisturbed
 
 
 async def test_a_second_process_fences_the_first(tmp_path: Path) -> None:
@@ -174,7 +140,9 @@ async def test_a_second_process_fences_the_first(tmp_path: Path) -> None:
     assert sorted(after["closings"]) == ["a", "b"]
 
 
-async def test_an_owner_that_is_started_again_ends_the_run_as_if_nothing_was(tmp_path: Path) -> None:
+async def test_an_owner_that_is_started_again_ends_the_run_as_if_nothing_was(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
     # "Everything that leaves is on disk before it does": the next process of an owner goes on from there.
     async with town(tmp_path / "troubled") as at:
         consumer, ears = Ear(), [Ear() for _ in range(3)]
@@ -188,10 +156,12 @@ async def test_an_owner_that_is_started_again_ends_the_run_as_if_nothing_was(tmp
             process = at.owner("b", ROWS["b"], ear=ears[count])
         await asking
     assert [(await ear.heard("joined"))["epoch"] for ear in ears] == [1, 2, 3]
-    assert transcript(tmp_path / "troubled") == await calm(tmp_path / "calm")
+    assert transcript(tmp_path / "troubled") == undisturbed
 
 
-async def test_a_curator_that_is_started_again_ends_the_run_as_if_nothing_was(tmp_path: Path) -> None:
+async def test_a_curator_that_is_started_again_ends_the_run_as_if_nothing_was(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
     # "Executes the same algorithm3 from its first line"; owners and the consumer come back by themselves.
     async with town(tmp_path / "troubled") as at:
         consumer = Ear()
@@ -208,7 +178,7 @@ async def test_a_curator_that_is_started_again_ends_the_run_as_if_nothing_was(tm
             assert await at.start()
         await asking
         assert not any(owner.done() for owner in owners)
-    assert transcript(tmp_path / "troubled") == await calm(tmp_path / "calm")
+    assert transcript(tmp_path / "troubled") == undisturbed
 
 
 async def test_runs_in_the_queue_are_there_after_a_restart(tmp_path: Path) -> None:
@@ -268,7 +238,7 @@ async def test_a_consumer_that_asks_again_gets_the_same_run(tmp_path: Path, when
         assert len({fields["run"] for event, fields in at.ear.said if event == "ended"}) == 2
 
 
-async def test_two_runs_at_once_are_as_each_alone(tmp_path: Path) -> None:
+async def test_two_runs_at_once_are_as_each_alone(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     # "Several runs may be open at once", over the same owners: neither hears anything of the other.
     async with town(tmp_path / "both") as at:
         for name, count in ROWS.items():
@@ -278,13 +248,12 @@ async def test_two_runs_at_once_are_as_each_alone(tmp_path: Path) -> None:
         for ear in ears.values():
             await in_the_middle(at, ear)
         await asyncio.gather(*asking)
-    alone = await calm(tmp_path / "alone")
     for run in ("run-1", "run-2"):
         directory = tmp_path / "both" / "runs" / run
-        assert rounds(directory) == alone["rounds"]
-        assert (directory / "summary.npz").read_bytes() == alone["summary"]
+        assert rounds(directory) == undisturbed["rounds"]
+        assert (directory / "summary.npz").read_bytes() == undisturbed["summary"]
         record = read_json(directory / "record.json")
-        assert record["closings"] == record["accessed"] == alone["record"]["accessed"]
+        assert record["closings"] == record["accessed"] == undisturbed["record"]["accessed"]
 
 
 async def fault_of_call(at: Market, call: pb.ConsumerMessage) -> FedkmeError:
