@@ -40,7 +40,6 @@ PROCESSES = (
     "tests/fedkme/test_completion.py",
     "lab/tests/bench",
     "tests/sim/cluster/test_two_nodes.py",
-    "tests/sim/engines/test_children.py",
     "tests/sim/engines/test_processes.py",
     "tests/sim/engines/test_template.py",
     "tests/sim/jobs",

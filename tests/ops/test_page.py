@@ -93,7 +93,7 @@ def test_the_page_moves_and_survives_a_restart_of_the_curator(site: Site, page: 
 
 
 def test_a_simulation_moves_on_its_page(page: Page, tmp_path: Path) -> None:
-    sets = "protocol=algorithm3", "p=900", "downstream=false", "baselines=[]"
+    sets = "engine=inprocess", "protocol=algorithm3", "p=900", "downstream=false", "baselines=[]"
     command = [sys.executable, "-m", "sim", "run", "digits", "--watch", "--out", str(tmp_path / "run")]
     command += [word for each in sets for word in ("--set", each)]
     page.show(1200)

@@ -81,11 +81,10 @@ def test_a_disk_fails_at_the_operation_that_is_named(
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("seed", [4, 7])
-def test_a_schedule_of_real_processes_ends_as_the_simulated_world(seed: int, tmp_path: Path) -> None:
+def test_a_schedule_of_real_processes_ends_as_the_simulated_world(tmp_path: Path) -> None:
     # Identical bits of results, records and ledgers, or a refusal with a number; ledgers reconcile; D_v pays
     # once; nobody is stuck.
-    played = play_processes(drawn(seed), tmp_path)
+    played = play_processes(drawn(7), tmp_path)
     assert played.found == [], played.story
     assert played.kinds
 

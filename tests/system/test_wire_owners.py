@@ -184,16 +184,15 @@ async def test_an_answer_of_one_run_is_not_taken_for_another(tmp_path: Path) -> 
     # A consumer that hangs up ends nobody's session, nor its run: the same owners serve the next beside it.
     async with market(tmp_path, ["a", "b"]) as at:
         owners = [at.owner("a"), at.owner("b", count=2000)]
-        for cut in range(3):
-            ear = Ear()
-            running = at.consumer(p=300, ear=ear, output=tmp_path / f"cut-{cut}")
-            await ear.heard("progress")
-            running.cancel()
-            await asyncio.wait([running])
+        ear = Ear()
+        running = at.consumer(p=300, ear=ear, output=tmp_path / "cut")
+        await ear.heard("progress")
+        running.cancel()
+        await asyncio.wait([running])
         await at.consumer(p=30)
-        await at.ear.heard("ended", 4)
+        await at.ear.heard("ended", 2)
         assert not any(owner.done() for owner in owners)
-    for number in range(1, 5):
+    for number in (1, 2):
         record = read_json(tmp_path / "runs" / f"run-{number}" / "record.json")
         assert record["status"] == "complete"
         assert record["closings"] == record["accessed"]

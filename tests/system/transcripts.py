@@ -30,11 +30,12 @@ SETTINGS = (
     {"broadcast": {"mechanism": "exact"}, "auction": {"kind": "winner-only"}},
     {"protocol": "uniform"},
 )
+SHORT = {"restarts": 1, "steps": 20, "candidates": 64, "climbs": 10}
 RELEASES: tuple[dict[str, Any], ...] = (
     {"kind": "balog1", "points": 300, "gamma": 0.5},
-    {"kind": "balog2", "points": 10, "gamma": 0.5, "features": 400},
+    {"kind": "balog2", "points": 10, "gamma": 0.5, "features": 400, **SHORT},
     {"kind": "moments"},
-    {"kind": "marginals", "rows": 500},
+    {"kind": "marginals", "rows": 500, "iterations": 50},
 )
 """Settings of each method that finishes with linear algebra; the others' generators are jax's."""
 

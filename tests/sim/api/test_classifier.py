@@ -40,13 +40,7 @@ IMAGES: dict[str, Any] = {
 }
 
 
-SECURE: dict[str, Any] = {"pooling": {"security": {"dropouts": 1}}}
-
-
-@pytest.mark.parametrize("settings", [{}, SECURE], ids=["plain", "secure"])
-def test_a_classifier_that_sees_edges_comes_back_from_its_folder(
-    settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_classifier_that_sees_edges_comes_back_from_its_folder(tmp_path: Path) -> None:
     digits = load_digits()
     frame = pd.DataFrame(digits.data, columns=[f"pixel{place}" for place in range(64)])
     frame["digit"] = digits.target.astype(str)
@@ -59,7 +53,7 @@ def test_a_classifier_that_sees_edges_comes_back_from_its_folder(
         out=tmp_path / "run",
         seed=1,
         progress=False,
-        **settings,
+        pooling={"security": {"dropouts": 1}},
     )
     again = fk.load(result.folder)
     assert isinstance(again, fk.ReleaseResult)

@@ -97,12 +97,17 @@ async def test_no_party_outlives_a_template_that_is_killed(tmp_path: Path) -> No
             await Child.start("south", ABSENT, tmp_path / "south.txt", nothing, template)
 
 
+@pytest.mark.parametrize("forked", [False, True])
 async def test_a_file_in_the_working_folder_does_not_replace_a_party(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: bool
 ) -> None:
+    # An owner.py in the working folder was executed in place of the owner.
     (tmp_path / "owner.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
     monkeypatch.chdir(tmp_path)
-    with contextlib.closing(Template(tmp_path / "template.txt")) as template:
-        child = await Child.start("a", ABSENT, tmp_path / "errors", nothing, template)
+    with contextlib.ExitStack() as stack:
+        made = (
+            [stack.enter_context(contextlib.closing(Template(tmp_path / "template.txt")))] if forked else []
+        )
+        child = await Child.start("a", ABSENT, tmp_path / "errors", nothing, *made)
         assert await child.ended() != 0
     assert not (tmp_path / "executed").exists()
