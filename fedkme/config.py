@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 
@@ -262,14 +263,14 @@ def _dump_table(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str
     plain = {k: v for k, v in table.items() if not _is_table(v) and v is not None}
     if path and (plain or not table):
         lines.append(f"\n[{'.'.join(path)}]")
-    lines.extend(f"{_toml_key(key)} = {toml_text(value)}" for key, value in plain.items())
+    lines.extend(f"{toml_key(key)} = {toml_text(value)}" for key, value in plain.items())
     for key, value in table.items():
         if isinstance(value, Mapping):
-            _dump_table(value, (*path, _toml_key(key)), lines)
+            _dump_table(value, (*path, toml_key(key)), lines)
         elif _is_table(value):
             for item in value:
-                lines.append(f"\n[[{'.'.join((*path, _toml_key(key)))}]]")
-                lines.extend(f"{_toml_key(k)} = {toml_text(v)}" for k, v in item.items() if v is not None)
+                lines.append(f"\n[[{'.'.join((*path, toml_key(key)))}]]")
+                lines.extend(f"{toml_key(k)} = {toml_text(v)}" for k, v in item.items() if v is not None)
 
 
 def _is_table(value: Any) -> bool:
@@ -278,7 +279,8 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, Mapping) for v in value)
 
 
-def _toml_key(key: str) -> str:
+def toml_key(key: str) -> str:
+    """TOML text of a key, in quotes where it needs them."""
     plain = key.replace("-", "").replace("_", "").isalnum() and key.isascii()
     return key if plain else toml_text(key)
 
@@ -292,7 +294,8 @@ def toml_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml_text(item) for item in value) + "]"
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{_toml_key(k)} = {toml_text(v)}" for k, v in value.items() if v is not None)
+        inner = ", ".join(f"{toml_key(k)} = {toml_text(v)}" for k, v in value.items() if v is not None)
         return "{" + inner + "}"
-    text = str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{text}"'
+    if isinstance(value, date):
+        return value.isoformat()
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

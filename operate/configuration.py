@@ -27,6 +27,9 @@ _PARTIES: Mapping[str, tuple[type[PartySettings], frozenset[str]]] = {
 }
 """Settings of each role, and keys that no other role has."""
 
+_KEYS = {"rows": "data", "D_v": "validation", "test rows": "test", "seeds": "seeds", "table": "table"}
+"""Key of a configuration by the kind of its rows."""
+
 
 def read_configuration(path: Path) -> PartySettings | SimulationSettings:
     """Read the settings in a file of any role; paths become absolute.
@@ -76,6 +79,19 @@ def files_of_rows(config: Path) -> Iterator[tuple[Source, str, bool]]:
         raise ConfigError(f"{config.name} names no files of rows", "Give the files themselves.")
     for source, what in named:
         yield source, what, what not in ("seeds", "test rows")
+
+
+def place_of_rows(config: Path, what: str) -> tuple[str | int, ...]:
+    """Keys in a configuration that lead to a file of rows, by the file's party or kind."""
+    values = load_toml(config)
+    if "scenario" not in values:
+        return (_KEYS[what],)
+    owners = values["scenario"].get("owners", {})
+    if what in _KEYS and what not in owners:
+        return ("scenario", _KEYS[what])
+    if isinstance(owners, list):
+        return ("scenario", "owners", next(i for i, each in enumerate(owners) if each.get("name") == what))
+    return ("scenario", "owners", what)
 
 
 def tables_of(settings: PartySettings) -> Iterator[tuple[Source, str]]:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from fedkme.drafts.checking import check_file, report_lines
+from fedkme import durable
+from fedkme.drafts.checking import Checked, edit_lines, report_lines
+from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.dummies import dummy_columns
+from fedkme.drafts.edits import Change, Place, edited, place_of, plain_schema, section_changes
+from fedkme.drafts.reading import Subject
 from fedkme.drafts.writing import text_of
 from fedkme.durable import create
 from fedkme.errors import ConfigError, DataError
-from fedkme.tables.data_file import Source
-from fedkme.tables.schema import load_schema
+from fedkme.tables.data_file import DataFile, as_file
+from fedkme.tables.schema import load_schema, schema_from
 from fedkme.tables.text import csv_text
 from fedkme.verbs import AsJson, Verbs, print_json
 
 app = Verbs("Draft a public schema, check files against it, make random rows for a rehearsal.")
 
 Schemas = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, or Table Schema (.json).")]
-_KEYS = {"rows": "data", "D_v": "validation", "test rows": "test"}
-"""Key of a configuration by the kind of its rows; a scenario's owner has its own name as key."""
 Out = Annotated[Path | None, typer.Option(help="File to write; none: print.")]
 
 
@@ -46,8 +49,9 @@ def draft(
 
 @app.verb(
     "fedkme schema check schema.toml north.csv south.csv",
+    "fedkme schema check schema.toml study/scenario.toml --fix",
     "fedkme schema check schema.toml owner.toml --json",
-    json="an object: files (name, rows, faults with lines, swallowed cells)",
+    json="an object: files (name, rows, faults with lines, swallowed cells) and edit (schema, files)",
 )
 def check(
     schema_file: Schemas,
@@ -61,33 +65,119 @@ def check(
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Print faulty cells. They are private: for your eyes alone.")
     ] = False,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Write the edit into the schema and the configurations; remarks stay."),
+    ] = False,
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="With --fix: columns matched by a translation of their names, too."),
+    ] = False,
 ) -> None:
-    """Find every fault of every file, with line numbers, in one pass; nothing leaves this host.
+    """Find every fault of every file, and the smallest edit that makes all fit; nothing leaves this host.
 
-    It also counts cells that the schema's `missing` and `clip`, and names outside lists, swallow.
+    The edit changes the schema where several files need it, and a file's own settings where one does. It is
+    for whoever may see the rows: it has names that at least ten rows have, and bounds, as the rows have them.
+    Each is marked FROM DATA where the schema, which all parties see, would disclose it; replace it if it is
+    private. Lines, columns and counts are printed; cells only with --show-values.
+
+    The verb also counts cells that the schema's `missing` and `clip`, and names outside lists, swallow.
     """
-    loaded = load_schema(schema_file)
-    reports = [
-        check_file(
-            source,
-            loaded,
-            party,
-            of_persons=private,
-            show_values=show_values,
-            beside=path.parent if path.suffix == ".toml" else None,
-            key=_KEYS.get(party, party if path.suffix == ".toml" else "data"),
-        )
-        for path in files
-        for source, party, private in _sources(path)
-    ]
+    values = plain_schema(schema_file)
+    named = [each for path in files for each in _subjects(path)]
+    checked = check_all(
+        [each.subject for each in named],
+        values,
+        schema_from(values, str(schema_file)),
+        asked=fix,
+        guess=confirm or not fix,
+        show_values=show_values,
+        keys=[(each.key, each.config.parent if each.config else None) for each in named],
+    )
+    written = list(_fix(checked, schema_file, values, named)) if fix else []
     if as_json:
-        print_json({"files": reports})
+        edit = {"schema": checked.changes, "files": checked.fitted.edit.files, "written": written}
+        print_json({"files": checked.reports, "edit": edit})
     else:
-        for report in reports:
+        for report in checked.reports:
             typer.echo("\n".join(report_lines(report)))
-    if faulty := sum(bool(report.faults) for report in reports):
-        what = f"{faulty} of {len(reports)} files do not fit the schema"
-        raise DataError(what, "Correct what the lines above name.")
+        typer.echo("".join(f"{line}\n" for line in edit_lines(checked, schema_file.name)), nl=False)
+        typer.echo("".join(f"written: {path}\n" for path in written), nl=False, err=True)
+    left = checked.faulty
+    if fix:
+        left = sum(_still_faulty(checked, each, place) for place, each in enumerate(named))
+    if left:
+        what = f"{left} of {len(named)} files do not fit the schema"
+        remedy = "Correct what the lines above name."
+        if fix and any(checked.fitted.edit.guesses) and not confirm:
+            remedy = "Look at the guessed names of columns: --fix --confirm writes them."
+        elif not fix and not any(report.left for report in checked.reports):
+            remedy = "Paste the lines above, or let --fix write them."
+        raise DataError(what, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """File of rows that a command line names, itself or by a configuration.
+
+    Attributes:
+        subject: the file.
+        key: key of the configuration by which hints name it.
+        config: the configuration; None: the file itself was named.
+        place: keys in the configuration that lead to the file.
+    """
+
+    subject: Subject
+    key: str = "data"
+    config: Path | None = None
+    place: Place = ()
+
+
+def _subjects(path: Path) -> Iterator[_Named]:
+    """Files of rows that a path names; rows are private unless a configuration says otherwise."""
+    if path.suffix != ".toml":
+        yield _Named(Subject(path.name, DataFile(path=path)))
+        return
+    from operate.configuration import files_of_rows, place_of_rows  # it imports every role
+
+    for source, party, private in files_of_rows(path):
+        place = place_of_rows(path, party)
+        subject = Subject(party, as_file(source), of_persons=private, has_section=True)
+        yield _Named(subject, str(place[-1] if isinstance(place[-1], str) else party), path, place)
+
+
+def _still_faulty(checked: Checked, named: _Named, place: int) -> bool:
+    """Check whether a file has faults after what could be written."""
+    unwritten = bool(checked.fitted.edit.files[place]) and named.config is None
+    return bool(checked.reports[place].faults) and (bool(checked.reports[place].left) or unwritten)
+
+
+def _fix(
+    checked: Checked, schema_file: Path, values: Mapping[str, Any], named: Sequence[_Named]
+) -> Iterator[Path]:
+    """Write the edit; yield the files that changed.
+
+    Raises:
+        ConfigError: a file cannot be edited or written.
+    """
+    edits: dict[Path, list[Change]] = {}
+    if checked.changes:
+        if schema_file.suffix != ".toml":
+            raise ConfigError(
+                f"{schema_file} is no TOML, and is not edited", "Make the printed changes by hand."
+            )
+        edits[schema_file] = [
+            Change((*place_of(values, each.column), each.key), each.value, each.remark)
+            for each in checked.changes
+        ]
+    for place, each in enumerate(named):
+        settings = checked.fitted.edit.files[place]
+        if settings and each.config is not None:
+            edits.setdefault(each.config, []).extend(section_changes(each.config, each.place, settings))
+    texts = {path: edited(path.read_text(encoding="utf-8"), edits[path], str(path)) for path in edits}
+    for path, text in texts.items():
+        durable.replace(path, text.encode(), mode=path.stat().st_mode & 0o777)
+        yield path
 
 
 @app.verb("fedkme schema dummy schema.toml --rows 500 --out rehearsal.csv")
@@ -138,16 +228,6 @@ def json_of(
     if kind not in KINDS:
         raise ConfigError(f"there is no kind of file '{kind}'", f"Kinds are {', '.join(KINDS)}.")
     _put(json.dumps(json_schema(kind), indent=1) + "\n", out)
-
-
-def _sources(path: Path) -> Iterator[tuple[Source, str, bool]]:
-    """Yield the files of rows that a path names, with the party or kind, and True for private rows."""
-    if path.suffix != ".toml":
-        yield path, path.name, True
-        return
-    from operate.configuration import files_of_rows  # it imports every role
-
-    yield from files_of_rows(path)
 
 
 def _put(text: str, out: Path | None) -> None:

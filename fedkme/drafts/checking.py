@@ -1,22 +1,26 @@
-"""Check of files against a schema: every fault with its lines, and the cells that settings replace.
+"""Check of files and frames against a schema: every fault, cells that settings replace, the smallest edit.
 
-Reports contain names of columns, line numbers and counts. Cells are private: they are shown only on demand.
+Reports contain names of columns, line numbers and counts. Cells are private: faults show them on demand. The
+edit, which is for whoever may see the rows, has names that many rows have, bounds, and words for an empty
+cell that everybody uses.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from fedkme.config import toml_text, validate
-from fedkme.drafts.reading import settings_seen
+from fedkme.config import toml_text
+from fedkme.drafts.edits import SchemaChange
+from fedkme.drafts.fitting import Fitted, fit, unchanged
+from fedkme.drafts.reading import Subject, mostly_other
 from fedkme.errors import DataError, FedkmeError
 from fedkme.tables.conversion import texts
-from fedkme.tables.data_file import DataFile, Source, as_file
-from fedkme.tables.files import examine, read_parts_of
+from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import Schema
 
 MOST_VALUES = 10
@@ -35,6 +39,7 @@ class FileFault:
         unit: unit of `lines`: line or row.
         lines: numbers of all faulty lines.
         values: distinct cells with their counts; empty unless requested.
+        file: file or party that has the fault.
     """
 
     code: int
@@ -44,6 +49,7 @@ class FileFault:
     unit: str = "line"
     lines: Sequence[int] = ()
     values: Sequence[tuple[str, int]] = ()
+    file: str = ""
 
     def __str__(self) -> str:
         column = f"column '{self.column}': " if self.column else ""
@@ -57,12 +63,12 @@ class FileReport:
     """Findings of one file.
 
     Attributes:
-        file: path of the file.
+        file: path of the file, or name of the frame's party.
         rows: number of rows; None if the file could not be read.
         faults: all faults.
         swallowed: cells that `missing`, `clip` and `unknown` replace: column, description, number.
-        hints: settings that may make the file readable.
-        left: faults that remain with these settings.
+        hints: settings of the file's own that the edit adds.
+        left: faults that remain with the whole edit.
     """
 
     file: str
@@ -73,66 +79,134 @@ class FileReport:
     left: Sequence[FileFault] = ()
 
 
-def check_file(
-    source: Source,
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Findings of all files, and the smallest edit that makes them fit.
+
+    Attributes:
+        reports: findings of each file.
+        fitted: the edit, and schema and settings after it.
+    """
+
+    reports: Sequence[FileReport]
+    fitted: Fitted
+
+    @property
+    def changes(self) -> Sequence[SchemaChange]:
+        """Changes of the schema."""
+        return list(self.fitted.edit.schema.values())
+
+    @property
+    def faulty(self) -> int:
+        """Number of files with faults."""
+        return sum(bool(report.faults) for report in self.reports)
+
+
+def check(
+    subjects: Sequence[Subject],
+    values: Mapping[str, Any],
     schema: Schema,
-    party: str,
     *,
-    of_persons: bool,
+    asked: bool = False,
+    guess: bool = True,
     show_values: bool = False,
-    beside: Path | None = None,
-    key: str = "data",
-) -> FileReport:
-    """Report every fault of a file; an unreadable file has one fault.
+    keys: Sequence[tuple[str, Path | None]] = (),
+) -> Checked:
+    """Report every fault of all files and frames, with the smallest edit that makes them fit.
 
     Args:
-        source: the file, and its settings.
-        schema: schema that the file should match.
-        party: party that the file belongs to, for errors.
-        of_persons: whether the file has the schema's person column.
+        subjects: files and frames.
+        values: the schema, as plain values of a schema file.
+        schema: the same schema.
+        asked: the edit may name any word of private cells in a file's own settings.
+        guess: the edit may have columns that a translation of their names alone speaks for.
         show_values: include faulty cells, which are private.
-        beside: folder of the configuration that names the file: paths in hints are relative to it; None: the
-            current folder.
-        key: key of the configuration by which hints name the file.
+        keys: of each subject, the key of the configuration by which hints name it, and the configuration's
+            folder, which paths in hints are relative to; None: the current folder.
     """
-    file = as_file(source)
-    report = _checked(file, schema, party, of_persons=of_persons, show_values=show_values)
-    hinted = settings_seen(file, schema) if report.faults else {}
-    if not hinted:
-        return report
-    own_settings = file.model_dump(by_alias=True, exclude_unset=True)
-    read = validate(type(file), own_settings | hinted, str(file.path))
-    remaining = _checked(read, schema, party, of_persons=of_persons, show_values=show_values).faults
-    path = os.path.relpath(file.path, beside) if beside else str(file.path)
-    settings = (
-        {name: value for name, value in own_settings.items() if name != "name"} | {"path": path} | hinted
-    )
-    hint = f"this may read it: {key} = {toml_text(settings)}"
-    return replace(report, hints=[hint], left=remaining)
+    reports = [_report(subject, subject.file, schema, show_values=show_values) for subject in subjects]
+    if not any(report.faults or _mostly_other(report, schema) for report in reports):
+        return Checked(reports, unchanged(subjects, schema))
+    fitted = fit(subjects, values, asked=asked or show_values, guess=guess)
+    changed = []
+    for place, (subject, report) in enumerate(zip(subjects, reports, strict=True)):
+        left: Sequence[FileFault] = ()
+        if report.faults:
+            left = _report(subject, fitted.files[place], fitted.schema, show_values=show_values).faults
+        key, folder = keys[place] if keys else ("data", None)
+        hints = [_hint(subject, fitted, place, key, folder)] if fitted.edit.files[place] else []
+        changed.append(replace(report, hints=hints, left=left))
+    return Checked(changed, fitted)
 
 
-def _checked(
-    file: DataFile, schema: Schema, party: str, *, of_persons: bool, show_values: bool
-) -> FileReport:
+def _mostly_other(report: FileReport, schema: Schema) -> list[str]:
+    counts = {(column, what): count for column, what, count in report.swallowed}
+    return mostly_other(schema, counts, report.rows or 0)
+
+
+def _hint(subject: Subject, fitted: Fitted, place: int, key: str, folder: Path | None) -> str:
+    """Line of a configuration, or lines of Python, with the file's own settings after the edit."""
+    added, guesses = fitted.edit.files[place], fitted.edit.guesses[place]
+    doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
+    if subject.frame is not None:
+        return "this may read it: " + "; ".join(frame_lines(subject.party, added)) + doubt
+    file = subject.file
+    path = os.path.relpath(file.path, folder) if folder else str(file.path)
+    given = file.model_dump(by_alias=True, exclude_defaults=True)
+    settings = {name: value for name, value in given.items() if name != "name"} | {"path": path} | added
+    return f"this may read it: {key} = {toml_text(settings)}{doubt}"
+
+
+def guessed(guesses: Mapping[str, str]) -> str:
+    """Columns that are guessed from their names."""
+    return ", ".join(f"'{own}' as {name}" for name, own in guesses.items())
+
+
+def frame_lines(name: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Lines of Python that change a frame as a file's settings would."""
+    columns = settings.get("columns", {})
+    if renamed := {own["from"]: new for new, own in columns.items() if "from" in own}:
+        yield f"{name} = {name}.rename(columns={renamed!r})"
+    for column, own in columns.items():
+        if "map" in own:
+            yield f"{name}[{column!r}] = {name}[{column!r}].replace({own['map']!r})"
+        if "na" in own:
+            yield f"{name}[{column!r}] = {name}[{column!r}].replace({list(own['na'])!r}, None)"
+    for unit in settings.get("units", ()):
+        yield f"{name} = {name}.replace(r'\\s*{unit}$', '', regex=True)"
+
+
+def _report(subject: Subject, file: DataFile, schema: Schema, *, show_values: bool) -> FileReport:
     """Report every fault of a file that is read with the given settings."""
+    where = subject.party if subject.frame is not None else _shown_path(file.path)
     try:
-        examined = examine(file, schema, party, of_persons=of_persons)
+        examined = subject.examine(schema, file)
     except FedkmeError as error:
-        fault = FileFault(error.code, "", error.cause.removeprefix(f"{party}: "), error.remedy)
-        return FileReport(os.path.normpath(file.path), None, [fault])
+        cause = error.cause.removeprefix(f"{subject.party}: ")
+        return FileReport(where, None, [FileFault(error.code, "", cause, error.remedy, file=where)])
     faults = []
     if examined.ragged:
         remedy = "Put a cell that holds the separator in double quotes."
         what = "more or fewer cells than the header has"
-        faults.append(FileFault(DataError.code, "", what, remedy, examined.unit, list(examined.ragged)))
+        faults.append(
+            FileFault(DataError.code, "", what, remedy, examined.unit, list(examined.ragged), file=where)
+        )
     for cells in examined.faults:
         lines = examined.lines[cells.rows].tolist()
-        values = _values(file, cells.column, set(lines)) if show_values else ()
+        values = _values(subject, file, cells.column, set(lines)) if show_values else ()
         faults.append(
-            FileFault(DataError.code, cells.column, cells.what, cells.remedy, examined.unit, lines, values)
+            FileFault(
+                DataError.code, cells.column, cells.what, cells.remedy, examined.unit, lines, values, where
+            )
         )
     swallowed = [(column, what, count) for (column, what), count in examined.swallowed.items()]
-    return FileReport(os.path.normpath(file.path), len(examined.lines), faults, swallowed)
+    return FileReport(where, len(examined.lines), faults, swallowed)
+
+
+def _shown_path(path: Path) -> str:
+    """Path of a file, from the current folder where it is below."""
+    near = os.path.relpath(path)
+    return os.path.normpath(path) if near.startswith("..") else near
 
 
 def report_lines(report: FileReport) -> Iterator[str]:
@@ -145,9 +219,29 @@ def report_lines(report: FileReport) -> Iterator[str]:
         f"  note      column '{column}': {count} cells are {what}" for column, what, count in report.swallowed
     )
     yield from (f"  hint      {hint}" for hint in report.hints)
-    if report.hints:
-        yield f"  read so, {'these are left:' if report.left else 'it has no faults'}"
-        yield from (f"    {fault}" for fault in report.left)
+
+
+def edit_lines(checked: Checked, schema_file: str) -> Iterator[str]:
+    """Lines of the edit for people: changes of the schema, and what remains with the whole edit."""
+    edit = checked.fitted.edit
+    if edit.schema:
+        yield "the smallest edit of the schema that makes all files fit, with the settings above:"
+        yield from (f"  {schema_file}, {line}" for line in map(change_line, checked.changes))
+    if edit.schema or any(edit.files):
+        left = [fault for report in checked.reports for fault in report.left]
+        yield f"read so, {'these are left:' if left else 'it has no faults'}"
+        yield from (f"  {fault.file}: {fault}" for fault in left)
+    for report, settings, guesses in zip(checked.reports, edit.files, edit.guesses, strict=True):
+        if guesses and not any(name in settings.get("columns", {}) for name in guesses):
+            yield f"{report.file}: not written, for these are guesses: {guessed(guesses)}"
+    if edit.unseen:
+        yield f"{edit.unseen} more words of cells can be named: --fix writes them, --show-values shows them"
+
+
+def change_line(change: SchemaChange) -> str:
+    """Line that says where a key of the schema stands, and its new value as a schema file has it."""
+    where = f"column '{change.column}': " if change.column else ""
+    return f"{where}{change.key} = {toml_text(change.value)}{f'  {change.remark}' if change.remark else ''}"
 
 
 def spans(numbers: Sequence[int], most: int = 8) -> str:
@@ -163,11 +257,11 @@ def spans(numbers: Sequence[int], most: int = 8) -> str:
     return f"{shown} and {remaining} more" if remaining else shown
 
 
-def _values(file: DataFile, column: str, lines: set[int]) -> Sequence[tuple[str, int]]:
+def _values(subject: Subject, file: DataFile, column: str, lines: set[int]) -> Sequence[tuple[str, int]]:
     """Most frequent cells of a column in the given lines."""
     name = file.column(column).source or column
     counts: Counter[str] = Counter()
-    for part in read_parts_of(file, file.path.name) if file.path.suffix != ".npz" else ():
+    for part in subject.parts(file) if file.carrier != "npz" else ():
         if name in part.columns:
             pairs = zip(texts(part.columns[name]), part.lines, strict=True)
             counts.update(cell for cell, line in pairs if line in lines)

@@ -318,7 +318,7 @@ def _number(
         low, high, nullable = min(point), max(point), {"nullable": True, "missing_codes": codes}
         why = f"{', '.join(f'{code:g}' for code in codes)} taken as no value"
     shape = _shape(point, high, sample.whole)
-    low, high = _outwards(low, high)
+    low, high = outwards(low, high)
     low = shape.pop("low", low)
     bounds = [int(low), int(high)] if sample.whole else [low, high]
     spec = {"kind": "numeric", "name": name, "bounds": bounds, "clip": True}
@@ -351,7 +351,7 @@ def _shape(point: Counter[float], high: float, whole: bool) -> dict[str, Any]:
     return shape | ({"atoms": atoms} if atoms else {})
 
 
-def _outwards(low: float, high: float) -> tuple[float, float]:
+def outwards(low: float, high: float) -> tuple[float, float]:
     """Bounds rounded outwards, to the power of ten of their distance; the lower bound is 0 if 0 is near."""
     step = 10.0 ** (math.floor(math.log10(high - low)) if high > low else 0)
     lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step

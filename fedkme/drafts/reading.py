@@ -1,153 +1,324 @@
-"""Detection of the settings that a .csv in another dialect needs, from its text.
+"""Needs of a file that does not fit a schema: its dialect, names of columns, and faulty cells by kind.
 
-Only public words appear in them: words of the schema and of the header, and words for empty, yes and no.
+Needs are what an edit is made of (fitting.py); nothing here decides who says what.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from fedkme.drafts.dialect import CODES, DATE_FORMS, detect_file, form_of_dates, words_for_nothing
+from fedkme.drafts.dialect import CODES, DATE_FORMS, detect_file
+from fedkme.drafts.words import UNITS, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
-from fedkme.tables.columns import Category, Numeric
-from fedkme.tables.conversion import allowed_names, needed_names, texts
+from fedkme.tables.cells import day_of, days_of
+from fedkme.tables.columns import Category, Label, Numeric
+from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names, texts
+from fedkme.tables.csv_rows import Cells, Part
 from fedkme.tables.data_file import DataFile
-from fedkme.tables.files import read_parts_of
+from fedkme.tables.files import Examined, examine, examine_parts, read_parts_of
 from fedkme.tables.schema import Schema
 
-YES = frozenset(("yes", "y", "true", "t", "1", "ja", "j", "oui", "si", "sí", "sim"))
-"""Words for yes, in small letters."""
-NO = frozenset(("no", "n", "false", "f", "0", "nein", "non", "nao", "não"))
-"""Words for no."""
+_DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
+_DATE_CODES = frozenset(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "9999-01-01")))
+"""Days that stand for an empty cell, where they lie outside the bounds."""
+_OTHER = 0.1
+"""Share of a column's rows from which names that are taken as `other` are looked at."""
+_FITS = 0.9
+"""Least share of a column's cells that a form of dates or a unit has."""
+_DRESSED = re.compile(r"([^\d\s.,+-][^\d]*?)?\s*([+-]?[\d.,'\u2019\u00a0\u202f ]*\d)\s*([^\d\s.,][^\s]*)?")
+"""Pattern of a number with a unit before or behind it."""
 
 
-def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
-    """Detect settings that change how a .csv is read; none for other files and unreadable files.
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Rows to check: a file with its settings, or the columns of a frame.
 
-    Args:
-        file: the file, with its current settings.
-        schema: schema that the file should match.
-
-    Returns:
-        Keys of `DataFile`, without the path.
+    Attributes:
+        party: party, or file, that the rows belong to.
+        file: the file and its settings; of a frame, settings alone.
+        of_persons: the rows have the schema's person column.
+        frame: cells of a frame by its own names; None: the file's.
+        has_section: the file has settings of its own in a configuration, to which others can be added.
     """
-    if file.path.suffix != ".csv":
+
+    party: str
+    file: DataFile
+    of_persons: bool = True
+    frame: Mapping[str, Cells] | None = None
+    has_section: bool = False
+
+    def parts(self, file: DataFile) -> Iterator[Part]:
+        """Rows in parts, read by other settings than the subject's."""
+        if self.frame is None:
+            return read_parts_of(file, self.party)
+        rows = len(next(iter(self.frame.values()), ()))
+        return iter([Part(self.frame, range(1, rows + 1), [])])
+
+    def examine(self, schema: Schema, file: DataFile) -> Examined:
+        """Collect every fault of the rows, read by other settings than the subject's.
+
+        Raises:
+            DataError: the file cannot be read, or has other columns than the schema.
+        """
+        if self.frame is None:
+            return examine(file, schema, self.party, of_persons=self.of_persons)
+        return examine_parts(self.parts(file), schema, file, self.party, of_persons=self.of_persons)
+
+
+@dataclass(slots=True)
+class ColumnNeeds:
+    """Faulty cells of a column, by what they may be.
+
+    Attributes:
+        gaps: number of empty cells.
+        words: words for an empty cell.
+        codes: codes for an empty cell, with the cells' texts.
+        units: units before or behind numbers.
+        comma: numbers with units have a comma before their decimals.
+        form: form of dates that the cells have, or "".
+        doubtful: another form fits as well: no day is above 12.
+        map: names that cells clearly stand for.
+        names: other names, with their numbers of cells.
+        outside: values outside the bounds, with their numbers of cells.
+        unread: other texts among numbers and days, with their numbers of cells.
+    """
+
+    gaps: int = 0
+    words: set[str] = field(default_factory=set)
+    codes: dict[float, str] = field(default_factory=dict)
+    units: set[str] = field(default_factory=set)
+    comma: bool = False
+    form: str = ""
+    doubtful: bool = False
+    map: dict[str, str] = field(default_factory=dict)
+    names: Counter[str] = field(default_factory=Counter)
+    outside: Counter[float] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+
+
+def dialect_seen(file: DataFile) -> dict[str, Any]:
+    """Settings of a text file's dialect that its text speaks for, where they differ from those given."""
+    if file.carrier != "text":
         return {}
     try:
-        return _seen(file, schema)
+        seen = detect_file(file.path)
     except FedkmeError:
         return {}
+    return {key: getattr(seen, key) for key in _DIALECT if getattr(seen, key) != getattr(file, key)}
 
 
-def _seen(file: DataFile, schema: Schema) -> dict[str, Any]:
-    seen = detect_file(file.path)
-    settings: dict[str, Any] = {
-        key: getattr(seen, key)
-        for key in ("sep", "decimal", "thousands", "units", "encoding")
-        if getattr(seen, key) != getattr(file, key)
-    }
-    counts = _counts(seen)
-    lists = _lists(schema)
-    names = {name: _name_in(counts, name, file) for name in (*needed_names(schema, of_persons=False), *lists)}
-    cells = {name: counts.get(own, Counter()) for name, own in names.items()}
-    listed = {word_list for own in lists.values() for word_list in own}
-    read = seen.number_reader()
-    words = {word for word_list in cells.values() for word in words_for_nothing(word_list, read)} - listed
-    if words - set(file.na):
-        settings["na"] = sorted(words | set(file.na))
-    columns: dict[str, dict[str, Any]] = {
-        name: {"from": own} for name, own in names.items() if own not in (name, file.column(name).source)
-    }
-    for spec in schema.columns:
-        if isinstance(spec, Numeric) and spec.kind == "date":
-            form = form_of_dates(cell for cell in cells[spec.name] if cell and cell not in words)
-            if form not in (None, DATE_FORMS[0], file.column(spec.name).format):
-                columns.setdefault(spec.name, {})["format"] = form
-        elif isinstance(spec, Numeric) and (codes := _codes(cells[spec.name], spec, read)):
-            columns.setdefault(spec.name, {})["na"] = sorted({*file.column(spec.name).na, *codes})
-    for name, own_list in lists.items():
-        column = file.column(name)
-        unknown = set(cells[name]) - words - {*column.map, *column.na, *own_list, ""}
-        if meant := meanings(unknown, own_list):
-            columns.setdefault(name, {})["map"] = {**column.map, **meant}
-    unused = set(counts) - {*names.values(), *allowed_names(schema), *file.ignore}
-    if unused and set(names.values()) <= set(
-        counts
-    ):  # otherwise an unused column may be a missing one under another name
-        settings["ignore"] = sorted({*file.ignore, *unused})
-    if columns:
-        own_columns = {
-            name: column.model_dump(by_alias=True, exclude_unset=True)
-            for name, column in file.columns.items()
-        }
-        settings["columns"] = own_columns | {
-            name: own_columns.get(name, {}) | own for name, own in sorted(columns.items())
-        }
-    return settings
-
-
-def _codes(cells: Iterable[str], spec: Numeric, read: Callable[[str], float]) -> set[str]:
-    """Cells outside the bounds that are usual codes for an empty cell, such as -9 and 999."""
-    if spec.missing is None:  # the schema would refuse a gap, while `clip` may accept the number
-        return set()
-    low, high = spec.bounds
-    codes = set()
-    for cell in cells:
-        try:
-            number = read(cell)
-        except ValueError:
-            continue
-        if not low <= number <= high and number in CODES and number not in (*spec.missing_codes, *spec.atoms):
-            codes.add(cell)
-    return codes
-
-
-def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Match cells to names: the same word in other case, or words for yes and no.
+def columns_seen(
+    header: Sequence[str], file: DataFile, schema: Schema, *, of_persons: bool
+) -> tuple[dict[str, str], set[str], list[str]]:
+    """Columns of a file that have another name, and those that nobody uses.
 
     Args:
-        cells: distinct cells of a column; none is a name.
-        names: categories or classes of the schema.
+        header: names of the file's columns.
+        file: settings of the file.
+        schema: schema that the file should match.
+        of_persons: the file has the schema's person column.
 
     Returns:
-        Names by cell, for cells that clearly stand for a name. Words for yes and no are matched only if all
-        other cells are such words: 1 and 2 may mean anything.
+        Names of the file by the schema's; the schema's names that are guessed, by a translation or as the
+        last one left; the unused columns, none as long as a column is missing, which may be one of them.
     """
-    by_word = {name.lower(): name for name in names}
-    by_cell = {cell: by_word[cell.lower()] for cell in sorted(cells) if cell.lower() in by_word}
-    others = {cell: cell.lower() for cell in sorted(cells) if cell not in by_cell}
-    yes, no = ([name for word, name in by_word.items() if word in words] for words in (YES, NO))
-    if len(yes) == len(no) == 1 and set(others.values()) <= YES | NO:
-        by_cell |= {cell: yes[0] if word in YES else no[0] for cell, word in others.items()}
-    return by_cell
+    label = [schema.label.name] if schema.label else []
+    wanted = list(dict.fromkeys([*needed_names(schema, of_persons=of_persons), *label]))
+    own = {name: file.column(name).source or name for name in wanted}
+    missing = [name for name in wanted if own[name] not in header]
+    taken = {*own.values(), *allowed_names(schema), *file.ignore}
+    free = [name for name in header if name not in taken]
+    sources: dict[str, str] = {}
+    guesses: set[str] = set()
+    for finder in (_alike, _close, _translated):
+        for name in [name for name in missing if name not in sources]:
+            if (match := finder(name, [each for each in free if each not in sources.values()])) is not None:
+                sources[name] = match
+                guesses |= {name} if finder is _translated else set()
+    lost = [name for name in missing if name not in sources and name not in label]
+    unused = [name for name in free if name not in sources.values()]
+    if len(lost) == len(unused) == 1:  # the last column of each side
+        sources[lost[0]] = unused[0]
+        guesses |= {lost[0]}
+        return sources, guesses, []
+    return sources, guesses, [] if lost else unused
 
 
-def _counts(file: DataFile) -> Mapping[str, Counter[str]]:
-    counts: dict[str, Counter[str]] = {}
-    for part in read_parts_of(file, file.path.name):
-        for name, cells in part.columns.items():
-            counts.setdefault(name, Counter()).update(texts(cells))
-    return counts
+def _alike(name: str, header: Sequence[str]) -> str | None:
+    same = [each for each in header if plain_name(each) == plain_name(name)]
+    return same[0] if len(same) == 1 else None
 
 
-def _lists(schema: Schema) -> Mapping[str, tuple[str, ...]]:
-    """Categories by column, and the label's classes."""
-    lists = {
-        spec.name: spec.categories
-        for spec in schema.columns
-        if isinstance(spec, Category) and spec.gaps_of is None
+def _close(name: str, header: Sequence[str]) -> str | None:
+    by_name = {plain(each): each for each in header}
+    close = difflib.get_close_matches(plain(name), by_name, n=1, cutoff=0.8)
+    return by_name[close[0]] if close and len(plain(name)) > 3 else None
+
+
+def _translated(name: str, header: Sequence[str]) -> str | None:
+    same = [each for each in header if same_meaning(each, name)]
+    return same[0] if len(same) == 1 else None
+
+
+def cells_seen(
+    subject: Subject, file: DataFile, schema: Schema, examined: Examined
+) -> dict[str, ColumnNeeds]:
+    """Needs of each column with faulty cells, or with many names that are taken as `other`."""
+    lines: dict[str, set[int] | None] = dict.fromkeys(
+        mostly_other(schema, examined.swallowed, len(examined.table))
+    )
+    for fault in examined.faults:
+        own = lines.setdefault(fault.column, set())
+        if own is not None:
+            own.update(examined.lines[fault.rows].tolist())
+    counts: dict[str, Counter[str]] = {name: Counter() for name in lines}
+    for part in subject.parts(file) if file.carrier != "npz" and lines else ():
+        columns = named(part.columns, schema, file, subject.party)
+        for name in counts.keys() & columns.keys():
+            pairs, wanted = zip(texts(columns[name]), part.lines, strict=True), lines[name]
+            counts[name].update(cell for cell, line in pairs if wanted is None or line in wanted)
+    specs: dict[str, Numeric | Category | Label] = {
+        name: spec for spec in schema.columns for name in spec.names if name in counts
     }
-    return lists | ({schema.label.name: schema.label.classes} if schema.label else {})
+    if schema.label and schema.label.name in counts:
+        specs[schema.label.name] = schema.label
+    return {name: _needs(counts[name], specs[name], file, name) for name in counts if name in specs}
 
 
-def _name_in(header: Iterable[str], name: str, file: DataFile) -> str:
-    """Name of a schema's column in a file: from the file's settings, the same name, or a similar one."""
-    own = file.column(name).source or name
-    plain = {each.lower(): each for each in header}
-    if own in plain.values():
-        return own
-    close = difflib.get_close_matches(own.lower(), plain, n=1, cutoff=0.8)
-    return plain[close[0]] if close else name
+def mostly_other(schema: Schema, swallowed: Mapping[tuple[str, str], int], rows: int) -> list[str]:
+    """Columns with many names that are taken as `other`, which may be words for the schema's names."""
+    counts: Counter[str] = Counter()
+    for (name, what), count in swallowed.items():
+        counts[name] += count if what.startswith(NOT_LISTED) else 0
+    open_lists = [spec.name for spec in schema.columns if isinstance(spec, Category) and spec.other]
+    return [name for name in open_lists if counts[name] > _OTHER * rows]
+
+
+def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile, name: str) -> ColumnNeeds:
+    own = file.column(name)
+    nothing = {*spec.na, *file.na, *own.na}
+    needs = ColumnNeeds(gaps=sum(cells[cell] for cell in cells if not cell or cell in nothing))
+    others = Counter(
+        {own.map.get(cell, cell): n for cell, n in cells.items() if cell and cell not in nothing}
+    )
+    if isinstance(spec, Category) or (isinstance(spec, Label) and spec.positive_above is None):
+        names = spec.categories if isinstance(spec, Category) else spec.classes
+        needs.words = {
+            cell for cell in others if cell not in names and means_nothing(cell, among_numbers=False)
+        }
+        strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
+        needs.map = meanings(strange, names)
+        if not (isinstance(spec, Category) and spec.other):
+            needs.names = Counter({cell: n for cell, n in strange.items() if cell not in needs.map})
+        return needs
+    day = isinstance(spec, Numeric) and spec.kind == "date"
+    if day:
+        assert isinstance(spec, Numeric)
+        needs.form, needs.doubtful = _form(others, own.format or spec.format)
+    read = (
+        _day_reader(own.format, spec.format, needs.form)
+        if isinstance(spec, Numeric) and day
+        else file.number_reader()
+    )
+    low, high = spec.bounds if isinstance(spec, Numeric) else (0.0, 0.0)
+    for cell, count in others.items():
+        try:
+            value = read(cell)
+        except (ValueError, OverflowError):
+            if means_nothing(cell, among_numbers=True):
+                needs.words.add(cell)
+            else:
+                needs.unread[cell] += count
+            continue
+        if (
+            not isinstance(spec, Numeric)
+            or low <= value <= high
+            or value in (*spec.atoms, *spec.missing_codes)
+        ):
+            continue
+        if value in _DATE_CODES if day else _is_code(value, low, high):
+            needs.codes[value] = cell
+        else:
+            needs.outside[value] += count
+    if not day and (units := _units(needs.unread)):
+        numbers = [match[2] for cell in needs.unread if (match := _DRESSED.fullmatch(cell))]
+        needs.comma = not any("." in number for number in numbers) and any(
+            "," in number for number in numbers
+        )
+        needs.units, needs.unread = units, Counter()
+    return needs
+
+
+def _is_code(value: float, low: float, high: float) -> bool:
+    """Check whether a number is a usual code for an empty cell, and far from the bounds."""
+    return value in CODES and (value < 0 <= low or value > high + (high - low))
+
+
+def _units(unread: Counter[str]) -> set[str]:
+    """Units of numbers, if nearly all cells are numbers with known units and these are not of two kinds."""
+    signs: Counter[tuple[str, str]] = Counter()
+    for cell, count in unread.items():
+        match = _DRESSED.fullmatch(cell)
+        if (
+            match
+            and (match[1] or match[3])
+            and all(plain(sign or "%") in UNITS for sign in (match[1], match[3]))
+        ):
+            signs[(match[1] or "").strip(), match[3] or ""] += count
+    kinds = {(plain(before), plain(behind)) for before, behind in signs}
+    if len(kinds) != 1 or signs.total() < _FITS * unread.total():
+        return set()
+    return {sign for pair in signs for sign in pair if sign}
+
+
+def _form(cells: Counter[str], given: str | None) -> tuple[str, bool]:
+    """Form that most cells have which are no ISO 8601 days, and whether another fits as well."""
+    dates = Counter(
+        {
+            cell: n
+            for cell, n in cells.items()
+            if not _fits(cell, DATE_FORMS[0]) and any(map(str.isdigit, cell))
+        }
+    )
+    if not dates:
+        return "", False
+    fitting = {
+        form: sum(n for cell, n in dates.items() if _fits(cell, form))
+        for form in DATE_FORMS[1:]
+        if form != given
+    }
+    best = max(fitting, key=lambda form: fitting[form])
+    if fitting[best] < _FITS * dates.total():
+        return "", False
+    swapped = best.replace("%d", "%x").replace("%m", "%d").replace("%x", "%m")
+    return best, fitting.get(swapped) == fitting[best] and swapped != best
+
+
+def _fits(cell: str, form: str) -> bool:
+    if form == "%Y%m%d" and len(cell) != 8:
+        return False
+    try:
+        _day(cell, form)
+    except ValueError:
+        return False
+    return True
+
+
+def _day(cell: str, form: str) -> float:
+    return day_of(cell) if form == DATE_FORMS[0] else days_of(datetime.strptime(cell, form).date())
+
+
+def _day_reader(*forms: str | None) -> Callable[[str], float]:
+    def read(cell: str) -> float:
+        for form in (*forms, DATE_FORMS[0]):
+            if form and _fits(cell, form):
+                return _day(cell, form)
+        raise ValueError
+
+    return read

@@ -110,10 +110,10 @@ def examine(source: Source, schema: Schema, party: str, *, of_persons: bool = Fa
     file = as_file(source)
     if file.carrier == "npz":
         return _examined_arrays(file.path, schema, party, of_persons)
-    return _examined(read_parts_of(file, party), schema, file, party, of_persons)
+    return examine_parts(read_parts_of(file, party), schema, file, party, of_persons)
 
 
-def _examined(
+def examine_parts(
     parts: Iterable[Part], schema: Schema, file: DataFile, party: str, of_persons: bool
 ) -> Examined:
     """Convert the parts of a file, and collect every fault of its cells."""
@@ -165,7 +165,7 @@ def table_from_columns(
         DataError: a missing or undescribed column, or a cell that does not fit.
     """
     rows = range(1, len(next(iter(columns.values()), ())) + 1)
-    examined = _examined([Part(columns, rows, [])], schema, file, party, of_persons)
+    examined = examine_parts([Part(columns, rows, [])], schema, file, party, of_persons)
     _refuse(examined.faults, party, examined.unit, examined.lines)
     return examined.table
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedkme.config import toml_text
 from fedkme.drafts.dummies import dummy_columns
-from fedkme.drafts.reading import settings_seen
+from fedkme.drafts.fitting import settings_seen
 from fedkme.durable import create
 from fedkme.errors import ConfigError
 from fedkme.party import Role, fault_of_name

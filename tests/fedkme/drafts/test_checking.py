@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import spans
-from fedkme.drafts.reading import meanings
+from fedkme.drafts.words import meanings
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
@@ -114,9 +114,11 @@ def test_a_file_in_another_dialect_gets_the_settings_that_read_it(folder: Path) 
     assert 'sep = ";", decimal = ",", encoding = "cp1252", na = ["NA"]' in hint
     columns = 'age = {from = "AGE"}, seen = {format = "%d.%m.%Y"}, smoker = {map = {Y = "yes"}}'
     assert f"columns = {{{columns}}}" in hint
-    # "every fault of every file, in one pass": also those that the settings do not mend
-    assert "read so, these are left" in output
-    assert "column 'dose': " in output.partition("read so")[2]
+    # "every fault of every file": also those that the edit does not mend
+    assert "schema.toml, column 'dose': nullable = true" in output
+    assert (
+        "line 52: more or fewer cells than the header has" in output.partition("read so, these are left")[2]
+    )
 
 
 def test_the_path_in_a_hint_is_relative_to_the_configuration(folder: Path) -> None:
@@ -178,7 +180,7 @@ def test_columns_under_other_names_are_not_taken_for_unused_ones(folder: Path) -
         ({"1", "0"}, ("no", "yes", "missing"), {"1": "yes", "0": "no"}),
         ({"Ja", "NEIN"}, ("True", "False"), {"Ja": "True", "NEIN": "False"}),
         ({"YES", "F"}, ("yes", "no"), {"YES": "yes", "F": "no"}),
-        ({"Female", "m"}, ("female", "male"), {"Female": "female"}),
+        ({"Female", "m"}, ("female", "male"), {"Female": "female", "m": "male"}),
         ({"1", "2"}, ("yes", "no"), {}),  # any two things
         ({"Y", "perhaps"}, ("yes", "no"), {}),
         ({"Y", "N"}, ("often", "never"), {}),

@@ -10,7 +10,7 @@ import pytest
 
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.drafting import draft, draft_schema
-from fedkme.drafts.reading import settings_seen
+from fedkme.drafts.fitting import settings_seen
 from fedkme.drafts.samples import columns_of
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import DataError, FedkmeWarning

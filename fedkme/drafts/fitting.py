@@ -1,0 +1,398 @@
+"""The smallest edit of a schema and of files' own settings that makes all files fit.
+
+What one file alone writes differently goes to its own settings, if it has any; what several files need, or a
+file without settings, goes to the schema. Names are added to the schema only if many rows have them: rarer
+ones become `other`, which tells nothing of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedkme.config import validate
+from fedkme.drafts.drafting import MOST_NAMES, outwards
+from fedkme.drafts.edits import Edit, SchemaChange, changed, tables
+from fedkme.drafts.reading import ColumnNeeds, Subject, cells_seen, columns_seen, dialect_seen, mostly_other
+from fedkme.drafts.writing import FROM_DATA
+from fedkme.errors import FedkmeError, SchemaError
+from fedkme.tables.cells import date_of
+from fedkme.tables.columns import Category, Label, Numeric
+from fedkme.tables.conversion import MOST_CLIPPED
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import Examined
+from fedkme.tables.schema import Schema, schema_from
+
+ROUNDS = 8
+"""Most rounds of checks: a fault of the header hides faults of cells."""
+MANY_ROWS = 10
+"""Least number of rows of a name that is added to the schema: fewer may tell of a person."""
+FEW, RARELY = 4, 0.01
+"""Cells outside the bounds, in number or as a share of the rows, up to which they are moved to the bounds."""
+_UNREAD = 0.1
+"""Largest share of a column's rows whose texts are taken as words for an empty cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Schema and settings after an edit.
+
+    Attributes:
+        edit: the edit.
+        schema: the schema.
+        files: settings of each subject.
+    """
+
+    edit: Edit
+    schema: Schema
+    files: Sequence[DataFile]
+
+
+@dataclass(slots=True)
+class _Needs:
+    """Needs of one subject in one round."""
+
+    dialect: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    guesses: dict[str, str] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
+    cells: dict[str, ColumnNeeds] = field(default_factory=dict)
+
+
+def fit(
+    subjects: Sequence[Subject],
+    values: Mapping[str, Any],
+    *,
+    asked: bool = False,
+    sections_only: bool = False,
+    guess: bool = True,
+) -> Fitted:
+    """Find the smallest edit that makes all subjects fit.
+
+    Args:
+        subjects: files and frames to check.
+        values: the schema, as plain values of a schema file.
+        asked: words in private cells that mean nothing clear may be named in a file's own settings.
+        sections_only: the schema stays; every file has settings of its own.
+        guess: columns may be found by a translation of their names.
+
+    Raises:
+        SchemaError: the schema is inconsistent.
+    """
+    fitter = _Fitter(subjects, values, asked, sections_only, guess)
+    for _ in range(ROUNDS):
+        if not fitter.improve():
+            break
+    return Fitted(fitter.edit, fitter.schema, fitter.files)
+
+
+def unchanged(subjects: Sequence[Subject], schema: Schema) -> Fitted:
+    """Schema and settings as they are, of files that fit."""
+    return Fitted(_no_edit(subjects), schema, [each.file for each in subjects])
+
+
+def _no_edit(subjects: Sequence[Subject]) -> Edit:
+    return Edit({}, [{} for _ in subjects], [{} for _ in subjects])
+
+
+class _Fitter:
+    """Edit in the making: every round reads all files, and adds what their faults need."""
+
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        values: Mapping[str, Any],
+        asked: bool,
+        sections_only: bool,
+        guess: bool,
+    ) -> None:
+        self.subjects, self.asked, self.sections_only = subjects, asked, sections_only
+        self.guess = guess
+        self.values = {**values}
+        self.schema = schema_from(values)
+        self.files = [subject.file for subject in subjects]
+        self.rows: dict[int, int] = {}
+        self.clean: set[int] = set()
+        self.edit = _no_edit(subjects)
+
+    def improve(self) -> bool:
+        """Add what the faults of all files need; False if nothing more helps."""
+        before = (dict(self.edit.schema), [dict(own) for own in self.edit.files])
+        self.edit.unseen = 0
+        needs = [self._needs(place) for place in range(len(self.subjects))]
+        for place, own in enumerate(needs):
+            self._say(place, own.dialect)
+            for name, source in own.sources.items():
+                self._say_of_column(place, name, {"from": source})
+            self.edit.guesses[place].update(own.guesses)
+            for name, column in own.cells.items():
+                self._own_words(place, name, column)
+        self._unused(needs)
+        for name in dict.fromkeys(name for own in needs for name in own.cells):
+            self._column(name, needs)
+        return before != (self.edit.schema, self.edit.files)
+
+    def _needs(self, place: int) -> _Needs:
+        subject, file = self.subjects[place], self.files[place]
+        if place in self.clean:  # edits let more through, never less
+            return _Needs()
+        try:
+            examined: Examined | None = subject.examine(self.schema, file)
+        except FedkmeError:
+            examined = None
+        quiet = examined is not None and not (examined.faults or examined.ragged or self.sections_only)
+        if examined is not None:
+            self.rows[place] = len(examined.lines)
+        if (
+            examined is not None
+            and quiet
+            and not mostly_other(self.schema, examined.swallowed, len(examined.table))
+        ):
+            self.clean.add(place)
+            return _Needs()
+        cells = cells_seen(subject, file, self.schema, examined) if examined else {}
+        unread = any(column.unread for column in cells.values())
+        first = not any(key in self.edit.files[place] for key in ("sep", "decimal", "encoding", "skip"))
+        doubtful = examined is None or examined.ragged or unread or self.sections_only
+        if first and doubtful and subject.frame is None and (dialect := dialect_seen(file)):
+            return _Needs(dialect)
+        if examined is not None:
+            return _Needs(cells=cells)
+        try:
+            header = list(next(subject.parts(file)).columns)
+        except FedkmeError:
+            return _Needs()
+        sources, guesses, unused = columns_seen(header, file, self.schema, of_persons=subject.of_persons)
+        guessed = {name: sources[name] for name in sorted(guesses)}
+        if guesses and not self.guess:
+            clear = {name: own for name, own in sources.items() if name not in guesses}
+            return _Needs(sources=clear, guesses=guessed)
+        return _Needs(sources=sources, guesses=guessed, unused=unused)
+
+    def _has_section(self, place: int) -> bool:
+        """Check whether a file has, or will need, settings of its own."""
+        subject = self.subjects[place]
+        return (
+            self.sections_only
+            or subject.has_section
+            or bool(self.edit.files[place] and subject.frame is None)
+        )
+
+    def _say(self, place: int, settings: Mapping[str, Any]) -> None:
+        """Add settings to a file's own."""
+        if not settings:
+            return
+        added = {**self.edit.files[place], **settings}
+        own = {key: added[key] for key in DataFile.model_fields if key in added}
+        self.edit.files[place] = own
+        subject = self.subjects[place]
+        given = subject.file.model_dump(by_alias=True, exclude_defaults=True)
+        self.files[place] = validate(type(subject.file), {**given, **own}, str(subject.file.path))
+
+    def _say_of_column(self, place: int, name: str, keys: Mapping[str, Any]) -> None:
+        columns = {
+            each: column.model_dump(by_alias=True, exclude_defaults=True)
+            for each, column in self.files[place].columns.items()
+        }
+        columns[name] = {**columns.get(name, {}), **keys}
+        self._say(place, {"columns": dict(sorted(columns.items()))})
+
+    def _own_words(self, place: int, name: str, needs: ColumnNeeds) -> None:
+        """Add what only a file's own settings can say: what its names stand for, and units."""
+        own = self.files[place]
+        if needs.map:
+            self._say_of_column(place, name, {"map": {**own.column(name).map, **needs.map}})
+        if needs.units:
+            self._say(place, {"units": sorted({*own.units, *needs.units})})
+            if needs.comma and own.sep != "," and not own.thousands:
+                self._say(place, {"decimal": ","})
+
+    def _unused(self, needs: Sequence[_Needs]) -> None:
+        counts = Counter(name for own in needs for name in own.unused)
+        shared = [
+            name
+            for place, own in enumerate(needs)
+            for name in own.unused
+            if not self.sections_only and (counts[name] > 1 or not self._has_section(place))
+        ]
+        if shared:
+            self._change("", "ignore", [*self.schema.ignore, *dict.fromkeys(shared)])
+        for place, own in enumerate(needs):
+            if rest := [name for name in own.unused if name not in shared]:
+                self._say(place, {"ignore": sorted({*self.files[place].ignore, *rest})})
+
+    def _column(self, name: str, needs: Sequence[_Needs]) -> None:
+        """Add what the faulty cells of a column need, over all files."""
+        label = self.schema.label if self.schema.label and self.schema.label.name == name else None
+        spec = label or next(each for each in self.schema.columns if name in each.names)
+        having = {place: own.cells[name] for place, own in enumerate(needs) if name in own.cells}
+        rows = sum(self.rows.values())
+        hollow = {place for place, own in having.items() if own.gaps}
+        hollow |= self._nothing(spec, name, having)
+        if isinstance(spec, Numeric):
+            self._forms(spec, name, having)
+            self._bounds(spec, having, rows)
+        hollow |= self._unread(name, having)
+        if isinstance(spec, Category) or (isinstance(spec, Label) and spec.positive_above is None):
+            hollow |= self._names(spec, having)
+        if hollow:
+            self._gaps(spec, hollow)
+
+    def _nothing(
+        self, spec: Numeric | Category | Label, name: str, having: Mapping[int, ColumnNeeds]
+    ) -> set[int]:
+        """Say which words and codes mean nothing; the files that have any."""
+        with_words = [place for place, own in having.items() if own.words]
+        if self._belongs_to_schema(with_words):
+            words = sorted({word for place in with_words for word in having[place].words})
+            self._change(spec.name, "na", [*spec.na, *words])
+        else:
+            for place in with_words:
+                self._say_words(place, name, having[place].words)
+        with_codes = [place for place, own in having.items() if own.codes]
+        if isinstance(spec, Numeric) and self._belongs_to_schema(with_codes):
+            codes = sorted(
+                {*spec.missing_codes, *(code for place in with_codes for code in having[place].codes)}
+            )
+            self._change(spec.name, "missing_codes", [self._written(spec, code) for code in codes])
+        else:
+            for place in with_codes:
+                own = self.files[place].column(name).na
+                self._say_of_column(place, name, {"na": sorted({*own, *having[place].codes.values()})})
+        return {*with_words, *with_codes}
+
+    def _say_words(self, place: int, name: str, words: set[str]) -> None:
+        """Add words for nothing, of the whole file; one that is a name elsewhere, of the column alone."""
+        lists = [spec.categories for spec in self.schema.columns if isinstance(spec, Category)]
+        named = {word for listed in (*lists, self.schema.classes) for word in listed}
+        own = self.files[place]
+        if common := words - named - {*own.na}:
+            self._say(place, {"na": sorted({*own.na, *common})})
+        if single := words & named:
+            self._say_of_column(place, name, {"na": sorted({*own.column(name).na, *single})})
+
+    def _belongs_to_schema(self, places: Sequence[int]) -> bool:
+        """Check whether a need of some files is the schema's: of several, or of one without settings."""
+        if self.sections_only or not places:
+            return False
+        return len(places) > 1 or not self._has_section(places[0])
+
+    def _forms(self, spec: Numeric, name: str, having: Mapping[int, ColumnNeeds]) -> None:
+        with_form = [place for place, own in having.items() if own.form]
+        forms = {having[place].form for place in with_form}
+        if len(forms) == 1 and spec.format is None and self._belongs_to_schema(with_form):
+            remark = "# or months before days" if any(having[place].doubtful for place in with_form) else ""
+            self._change(spec.name, "format", min(forms), remark)
+        else:
+            for place in with_form:
+                self._say_of_column(place, name, {"format": having[place].form})
+
+    def _bounds(self, spec: Numeric, having: Mapping[int, ColumnNeeds], rows: int) -> None:
+        """Move a few values outside the bounds to them, or widen these; other units are left to people."""
+        outside: Counter[float] = Counter()
+        for place, own in having.items():
+            if own.outside.total() > MOST_CLIPPED * self.rows[place] * spec.count:
+                return
+            outside += own.outside
+        if not outside or self.sections_only:
+            return
+        if not spec.clip and outside.total() <= max(FEW, RARELY * rows):
+            self._change(spec.name, "clip", True)
+            return
+        low, high = spec.bounds
+        lower, upper = min(low, *outside), max(high, *outside)
+        if spec.kind == "date":
+            bounds = [f"{date_of(lower)[:4]}-01-01" if lower < low else date_of(low)]
+            bounds += [f"{date_of(upper)[:4]}-12-31" if upper > high else date_of(high)]
+            self._change(spec.name, "bounds", bounds, FROM_DATA)
+            return
+        wide = outwards(lower, upper)
+        lower = low if lower == low else 10.0 ** math.floor(math.log10(lower)) if low > 0 < lower else wide[0]
+        upper = high if upper == high else wide[1]
+        self._change(spec.name, "bounds", [self._written(spec, lower), self._written(spec, upper)], FROM_DATA)
+
+    def _unread(self, name: str, having: Mapping[int, ColumnNeeds]) -> set[int]:
+        """Name a few words among numbers in the own settings of the file that has them, if asked."""
+        places = set()
+        for place, own in having.items():
+            few = own.unread.total() <= max(FEW, _UNREAD * self.rows[place])
+            if own.unread and few and self._has_section(place) and not own.form:
+                places |= self._named_privately(place, name, set(own.unread))
+        return places
+
+    def _named_privately(self, place: int, name: str, words: set[str]) -> set[int]:
+        if not self.asked or self.sections_only:
+            self.edit.unseen += len(words)
+            return set()
+        self._say_of_column(place, name, {"na": sorted({*self.files[place].column(name).na, *words})})
+        return {place}
+
+    def _names(self, spec: Category | Label, having: Mapping[int, ColumnNeeds]) -> set[int]:
+        """Add names that many rows have; rarer ones become `other`, or are rows without a label."""
+        counts: Counter[str] = Counter()
+        for own in having.values():
+            counts += own.names
+        if not counts or self.sections_only:
+            return set()
+        listed = spec.categories if isinstance(spec, Category) else spec.classes
+        often = [name for name, n in counts.items() if n >= MANY_ROWS and name.isprintable()]
+        if len(listed) + len(often) > MOST_NAMES:
+            often = []
+        key = "categories" if isinstance(spec, Category) else "classes"
+        if often:
+            written = self._plain(spec.name)[key]
+            self._change(spec.name, key, [*written, *sorted(often)], FROM_DATA)
+        rare = {name for name in counts if name not in often}
+        if not rare:
+            return set()
+        if isinstance(spec, Category):
+            self._change(spec.name, "other", True)
+            return set()
+        places = set()
+        for place, own in having.items():
+            if (words := rare & own.names.keys()) and self._has_section(place):
+                places |= self._named_privately(place, spec.name, words)
+        return places
+
+    def _gaps(self, spec: Numeric | Category | Label, places: set[int]) -> None:
+        """Allow empty cells, or leave out rows without a label."""
+        if isinstance(spec, Label):
+            if not spec.drop_unlabelled:
+                if self._belongs_to_schema(sorted(places)):
+                    self._change(spec.name, "drop_unlabelled", True)
+                else:
+                    for place in places:
+                        self._say(place, {"drop_unlabelled": True})
+        elif spec.missing is None and not self.sections_only:
+            if isinstance(spec, Numeric) and spec.count > 1:
+                self._change(spec.name, "missing", sum(spec.bounds) / 2.0)
+            else:
+                self._change(spec.name, "nullable", True)
+
+    def _plain(self, column: str) -> Mapping[str, Any]:
+        """Plain values of a column or of the label."""
+        return next(values for values in tables(self.values) if values["name"] == column)
+
+    def _written(self, spec: Numeric, value: float) -> Any:
+        if spec.kind == "date":
+            return date_of(value)
+        return int(value) if float(value).is_integer() and (spec.integer or abs(value) < 1e15) else value
+
+    def _change(self, column: str, key: str, value: Any, remark: str = "") -> None:
+        """Change a key of the schema, unless the schema would be inconsistent."""
+        values = changed(self.values, [SchemaChange(column, key, value)])
+        try:
+            self.schema = schema_from(values)
+        except SchemaError:
+            return
+        self.values = values
+        self.edit.schema[column, key] = SchemaChange(column, key, value, remark)
+
+
+def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
+    """Settings that a file needs to match a schema as it is, by key, without any that are guesses."""
+    subject = Subject(file.path.name, file, of_persons=False, has_section=True)
+    return fit([subject], schema.model_dump(), sections_only=True, guess=False).edit.files[0]

@@ -1,0 +1,117 @@
+"""Words that people write in tables, by meaning, in the languages of Europe: for hints, never for reading.
+
+A hint turns such a word into a setting that a person can see; no reader of rows uses these tables.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_SIGNS = str.maketrans({"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i"})
+_UNIT_BEHIND = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")
+"""Pattern of a unit behind a column's name, as in "weight (kg)"."""
+
+
+def plain(text: str) -> str:
+    """Text without case, accents and blanks, for comparison."""
+    split = unicodedata.normalize("NFKD", text.casefold().translate(_SIGNS))
+    return "".join(sign for sign in split if not unicodedata.combining(sign) and not sign.isspace())
+
+
+def plain_name(name: str) -> str:
+    """Name of a column without case, accents, blanks, underscores and a unit behind it."""
+    bare = _UNIT_BEHIND.sub("", name) or name
+    return re.sub(r"[\W_]+", "", plain(bare)) or plain(name)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(plain(word) for word in text.split(",") if word.strip())
+
+
+_FILE = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+YES = _words(_FILE["yes"])
+NO = _words(_FILE["no"])
+MALE = _words(_FILE["male"])
+FEMALE = _words(_FILE["female"])
+NOTHING = _words(_FILE["nothing"]) | _words(_FILE["errors"])
+"""Words for an empty cell, with errors of spreadsheets."""
+NOT_MEASURED = _words(_FILE["not_measured"])
+"""Words for an empty cell in columns of numbers and of days alone: elsewhere ND may be a state."""
+UNITS = _words(_FILE["units"])
+"""Units and currencies that stand before or behind a number."""
+_SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
+"""Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
+_CENSORED = re.compile(r"([<>≤≥]=?|(under|over|unter|über|plus de|moins de|más de|menos de) )\s*[\d.,]+\+?")
+"""Pattern of a number of which one side alone is known: `<5`, `>90`."""
+_ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH_OF = {
+    word: month for month, words in zip(_ENGLISH, _FILE["months"], strict=True) for word in _words(words)
+}
+_LETTERS = re.compile(r"[^\W\d_]+")
+_COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
+
+
+def means_nothing(text: str, *, among_numbers: bool) -> bool:
+    """Check whether a cell is a word for an empty cell, an error of a spreadsheet, or a censored number."""
+    word = plain(text)
+    if word in NOTHING:
+        return True
+    return among_numbers and (word in NOT_MEASURED or _CENSORED.fullmatch(text.casefold()) is not None)
+
+
+def meanings(cells: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Match cells to names: the same word in other case or accents, or words for yes and no, male and female.
+
+    Args:
+        cells: distinct cells of a column that are no names.
+        names: categories or classes of the schema.
+
+    Returns:
+        Names by cell, for cells that clearly stand for a name. A word for yes or no, male or female is
+        matched if all other cells are such words, or if both are there beside a third; but 0, 1 and 2 may
+        mean anything.
+    """
+    names = tuple(names)
+    by_word: dict[str, list[str]] = {}
+    for name in names:
+        by_word.setdefault(plain(name), []).append(name)
+    same = {
+        cell: by_word[word][0] for cell in sorted(cells) if len(by_word.get(word := plain(cell), ())) == 1
+    }
+    others = [cell for cell in sorted(cells) if cell not in same]
+    for first, second in ((YES - NO, NO - YES), *_sexes(others, names)):
+        ends = [[name for name in names if plain(name) in side] for side in (first, second)]
+        clear = [cell for cell in others if plain(cell) in first | second]
+        both = all(any(plain(cell) in side for cell in clear) for side in (first, second))
+        alone = len(clear) == len(others) or (both and not any(cell.isdecimal() for cell in clear))
+        if [len(end) for end in ends] == [1, 1] and clear and alone:
+            return same | {cell: ends[plain(cell) in second][0] for cell in clear}
+    return same
+
+
+def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[frozenset[str], frozenset[str]]]:
+    """Words for male and female, with the letters of the languages that the cells and the names may be of."""
+    of_cells, of_names = ([pair for pair in _SEXES if _letters(each) <= set(pair)] for each in (cells, names))
+    for pair in of_cells:
+        for other in of_names:
+            male, female = {pair[0], other[0]}, {pair[1], other[1]}
+            if not male & female:
+                yield MALE | male, FEMALE | female
+
+
+def _letters(cells: Iterable[str]) -> set[str]:
+    return {word for cell in cells if len(word := plain(cell)) == 1 and word in "".join(_SEXES)}
+
+
+def english_months(text: str) -> str:
+    """Text of a date with months of European languages as three English letters, which strptime reads."""
+    return _LETTERS.sub(lambda word: _MONTH_OF.get(plain(word[0]), word[0]), text)
+
+
+def same_meaning(name: str, other: str) -> bool:
+    """Check whether two names of columns are words for one thing in two languages."""
+    return any({plain_name(name), plain_name(other)} <= words for words in _COLUMNS)
