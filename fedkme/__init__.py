@@ -1,8 +1,8 @@
 """Agreements between all parties of fedkme: values, feature maps, mechanisms, the wire.
 
 `import fedkme as fk` is the Python API, too: `fk.summarize`, `fk.release`, `fk.simulate`, `fk.sweep`,
-`fk.select`, `fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema` (docs/python.md). Each is looked up when
-it is first used (docs/decisions/018).
+`fk.select`, `fk.load`, `fk.Consumer`, `fk.Schema`, `fk.draft_schema`, `fk.check` (docs/python.md). Each is
+looked up when it is first used (docs/decisions/018).
 """
 
 import importlib
@@ -19,10 +19,13 @@ _PLACES = {
     "FedkmeWarning": "fedkme.errors",
     "ReleaseResult": "sim.api.releases",
     "Schema": "fedkme.tables.schema",
+    "SchemaCheck": "sim.api.checks",
+    "SchemaDraft": "sim.api.drafts",
     "SummaryResult": "sim.api.summaries",
     "SelectionResult": "sim.api.selection",
     "SweepTable": "sim.api.sweeps",
-    "draft_schema": "fedkme.drafts.drafting",
+    "check": "sim.api.checks",
+    "draft_schema": "sim.api.drafts",
     "load": "sim.api.verbs",
     "release": "sim.api.verbs",
     "select": "sim.api.selection",

@@ -1,8 +1,11 @@
-from fedkme.drafts.drafting import draft_schema as draft_schema
 from fedkme.errors import FedkmeError as FedkmeError
 from fedkme.errors import FedkmeWarning as FedkmeWarning
 from fedkme.tables.schema import Schema as Schema
+from sim.api.checks import SchemaCheck as SchemaCheck
+from sim.api.checks import check as check
 from sim.api.consumer import Consumer as Consumer
+from sim.api.drafts import SchemaDraft as SchemaDraft
+from sim.api.drafts import draft_schema as draft_schema
 from sim.api.releases import ReleaseResult as ReleaseResult
 from sim.api.selection import SelectionResult as SelectionResult
 from sim.api.selection import select as select

@@ -18,13 +18,14 @@ from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Schema, load_schema, schema_from
 from fedkme.tables.table import Table
+from sim.api.drafts import SchemaDraft
 from sim.scenarios.tables import split_by_site, tables_of_sites
 
 Rows = pd.DataFrame | Mapping[str, Any] | str | Path
 """A data frame with the schema's columns and categories by name; or a .csv, .parquet or .npz file: its path,
 or settings to read it, such as {"path": "north.csv", "sep": ";"}."""
-SchemaLike = Schema | Mapping[str, Any] | str | Path
-"""A schema, the schema's plain values (`columns`, `label`, ...), or the schema's file."""
+SchemaLike = Schema | SchemaDraft | Mapping[str, Any] | str | Path
+"""A schema, a draft of one, the schema's plain values (`columns`, `label`, ...), or the schema's file."""
 NO_SCHEMA = (
     "Give schema=: columns with public bounds and categories, as a file, a dict or an fk.Schema; they are "
     "agreed on, never read from owners' rows: fk.draft_schema makes one of public rows."
@@ -44,6 +45,8 @@ def schema_of(schema: SchemaLike | None) -> Schema:
         raise ConfigError("there is no schema", NO_SCHEMA)
     if isinstance(schema, Schema):
         return schema
+    if isinstance(schema, SchemaDraft):
+        return schema.schema()
     return load_schema(Path(schema)) if isinstance(schema, str | Path) else schema_from(schema)
 
 

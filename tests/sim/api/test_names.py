@@ -17,6 +17,9 @@ NAMES = {
     *(
         "Consumer",
         "Schema",
+        "SchemaCheck",
+        "SchemaDraft",
+        "check",
         "draft_schema",
         "SummaryResult",
         "ReleaseResult",
@@ -34,6 +37,8 @@ OF_OBJECTS = {
         *("rows", "weights", "card", "ask", "privacy", "metrics", "method", "why", "report", "folder"),
         *("released", "schema", "classifier", "verdict"),
     },
+    fk.SchemaDraft: {"schema", "values", "of", "to_toml", "names", "columns", "ignore", "label"},
+    fk.SchemaCheck: {"reports", "faults", "left", "edit", "schema"},
     fk.SweepTable: {"rows", "failures", "report", "folder", "keys"},
     fk.Consumer: {"summary", "release", "last"},
 }

@@ -1,0 +1,151 @@
+"""Check of frames and files against a schema: all faults, and the smallest edit that makes them fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from fedkme.config import toml_text, validate
+from fedkme.drafts.checking import Checked, FileFault, FileReport, frame_lines, guessed, report_lines
+from fedkme.drafts.checking import check as check_all
+from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
+from fedkme.drafts.reading import Subject
+from fedkme.drafts.samples import columns_of
+from fedkme.errors import ConfigError, DataError
+from fedkme.tables.conversion import PLAIN
+from fedkme.tables.data_file import DataFile
+from sim.api.drafts import SchemaDraft
+from sim.api.frames import NO_SCHEMA, Rows, SchemaLike
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaCheck:
+    """Findings of `fk.check`.
+
+    Attributes:
+        reports: findings of each frame or file.
+        edit: smallest edit that makes all fit, a line of Python for each change of the schema or of a frame,
+            and the settings of each file; "" if nothing is to be done. It may have names and bounds of
+            private rows.
+        schema: the schema after the edit, which can be edited further.
+    """
+
+    reports: tuple[FileReport, ...]
+    edit: str
+    schema: SchemaDraft
+
+    @property
+    def faults(self) -> tuple[FileFault, ...]:
+        """Faults of all frames and files, with columns, rows, and what to do."""
+        return tuple(fault for report in self.reports for fault in report.faults)
+
+    @property
+    def left(self) -> tuple[FileFault, ...]:
+        """Faults that remain after the edit."""
+        return tuple(fault for report in self.reports for fault in report.left)
+
+    def __repr__(self) -> str:
+        lines = [line for report in self.reports for line in report_lines(report) if "  hint  " not in line]
+        return "\n".join([*lines, *(["", "the smallest edit:", self.edit] if self.edit else [])])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(fault.file)}</td><td>{escape(fault.column)}</td><td>{escape(fault.what)}</td>"
+            f"<td>{len(fault.lines) or ''}</td><td>{escape(fault.remedy)}</td></tr>"
+            for fault in self.faults
+        )
+        heads = "".join(f"<th>{head}</th>" for head in ("rows of", "column", "fault", "rows", "remedy"))
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        told = "".join(
+            f"<p>{escape(line)}</p>" for report in self.reports for line in [next(report_lines(report))]
+        )
+        edit = f"<p>the smallest edit:</p><pre>{escape(self.edit)}</pre>" if self.edit else ""
+        return told + (table if rows else "") + edit
+
+
+def check(
+    schema: SchemaLike, rows: Mapping[str, Rows] | Rows | Sequence[Rows], *, show_values: bool = False
+) -> SchemaCheck:
+    """Find every fault of frames and files: `fk.check(schema, {"north": north, "south": south})`.
+
+    The findings are those of `fedkme schema check`. Nothing is changed: `.schema` of the result is the schema
+    after the edit, for `fk.release` and `fk.summarize`.
+
+    Args:
+        schema: schema that the rows should match.
+        rows: a frame or file, several in a list, or by their owners' names.
+        show_values: whether faults have the faulty cells, and the edit any word of them; they are private.
+
+    Raises:
+        FedkmeError: the schema is wrong, or rows are neither frames nor files; by number in docs/errors.md.
+    """
+    draft = _draft_of(schema)
+    subjects = [_subject(name, each) for name, each in _named(rows).items()]
+    values = draft.values()
+    checked = check_all(subjects, values, draft.schema(), asked=show_values, show_values=show_values)
+    changes = [
+        Change((*place_of(values, each.column), each.key), each.value, each.remark)
+        for each in checked.changes
+    ]
+    fixed = SchemaDraft(edited(draft.to_toml(), changes, "the schema"))
+    return SchemaCheck(tuple(checked.reports), "\n".join(_edit_lines(checked, subjects)), fixed)
+
+
+def _draft_of(schema: SchemaLike) -> SchemaDraft:
+    if isinstance(schema, SchemaDraft):
+        return schema
+    if isinstance(schema, str | Path):
+        path = Path(schema)
+        values = plain_schema(path)
+        return (
+            SchemaDraft(path.read_text(encoding="utf-8"))
+            if path.suffix != ".json"
+            else SchemaDraft.of(values)
+        )
+    if schema is None:
+        raise ConfigError("there is no schema", NO_SCHEMA)
+    return SchemaDraft.of(schema)
+
+
+def _named(rows: Any) -> Mapping[str, Rows]:
+    if isinstance(rows, Mapping) and "path" not in rows:
+        return {str(name): each for name, each in rows.items()}
+    if isinstance(rows, list | tuple):
+        return {
+            str(each) if isinstance(each, str | Path) else f"rows {place}": each
+            for place, each in enumerate(rows, 1)
+        }
+    return {str(rows) if isinstance(rows, str | Path) else "rows": rows}
+
+
+def _subject(name: str, rows: Rows) -> Subject:
+    if isinstance(rows, str | Path):
+        return Subject(name, DataFile(path=Path(rows)))
+    if isinstance(rows, Mapping) and "path" in rows:
+        return Subject(name, validate(DataFile, rows, name), has_section=True)
+    if not hasattr(rows, "__iter__"):
+        raise DataError(f"{name}: the rows are neither a data frame nor a file", "Give a frame or a path.")
+    return Subject(name, PLAIN, frame=columns_of(rows))
+
+
+def _python(change: SchemaChange) -> str:
+    """Line of Python that changes a drafted schema."""
+    place = f"schema[{change.column!r}]" if change.column else "schema"
+    return f"{place}.{change.key} = {change.value!r}{f'  {change.remark}' if change.remark else ''}"
+
+
+def _edit_lines(checked: Checked, subjects: Sequence[Subject]) -> list[str]:
+    lines = [_python(change) for change in checked.changes]
+    for subject, settings, guesses in zip(
+        subjects, checked.fitted.edit.files, checked.fitted.edit.guesses, strict=True
+    ):
+        doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
+        if settings and subject.frame is not None:
+            lines += [f"{line}{doubt}" for line in frame_lines(subject.party, settings)]
+        elif settings:
+            given = subject.file.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            lines.append(f"{subject.party} = {toml_text({**given, **settings})}{doubt}")
+    return lines

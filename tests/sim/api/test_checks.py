@@ -1,0 +1,164 @@
+"""Issue 35, item B.7: drafted schemas that are read and edited, and checks of frames, in a notebook."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedkme as fk
+from sim.api.drafts import ColumnDraft
+from tests.sim.api.frames import SCHEMA, people
+from tests.sim.api.test_names import OF_OBJECTS
+
+
+def public() -> pd.DataFrame:
+    frame = people(60, 3).fillna({"pressure": 120.0, "smoker": "no"})
+    return frame.assign(id=[f"p{row}" for row in range(60)], seen=pd.Timestamp("2021-05-01"))
+
+
+@pytest.fixture
+def draft() -> fk.SchemaDraft:
+    with pytest.warns(fk.FedkmeWarning, match="ignores: "):
+        return fk.draft_schema(public(), "ill")
+
+
+def test_a_draft_is_a_table_that_can_be_read(draft: fk.SchemaDraft) -> None:
+    assert list(draft) == ["age", "pressure", "smoker", "ill"]
+    assert len(draft) == 4
+    assert "age" in draft
+    assert "id" not in draft
+    lines = str(draft).splitlines()
+    assert re.match(r"age +numeric +\d+ to \d+", lines[0])
+    assert "FROM DATA" in lines[0]
+    assert re.match(r"ill +label +no, yes", lines[3])
+    assert any(line.startswith("not used: id (another in every row") for line in lines)
+    assert repr(draft["smoker"]).startswith("smoker: category: no, yes")
+    draft["smoker"].categories = ["<b>no</b>", "yes"]
+    page = draft._repr_html_()
+    assert "&lt;b&gt;no&lt;/b&gt;, yes" in page
+    HTMLParser().feed(page)
+    assert draft["age"].kind == "numeric"
+    assert draft["age"].nullable is False
+    assert "bounds" in dir(draft["age"])
+    assert draft.columns == draft.schema().columns
+
+
+def test_keys_are_set_and_the_text_follows(draft: fk.SchemaDraft, tmp_path: Path) -> None:
+    draft["age"].bounds = (np.int64(0), np.int64(120))
+    draft["age"].nullable = True
+    draft["smoker"].categories = pd.Series(["no", "yes", "once"])
+    assert draft.schema().names == ("age", "age_missing", "pressure", "smoker")
+    assert "bounds = [0, 120]\n" in draft.to_toml()  # its FROM DATA went: a person wrote it
+    assert "FROM DATA" in draft.to_toml()
+    (tmp_path / "schema.toml").write_text(draft.to_toml(), encoding="utf-8")
+    assert draft == fk.SchemaDraft((tmp_path / "schema.toml").read_text(encoding="utf-8"))
+    assert draft == draft.schema()
+    assert fk.SchemaDraft.of(draft.schema()) == draft
+    draft["age"].nullable = None
+    assert "age_missing" not in draft.names
+    assert draft != draft.of(SCHEMA)
+
+
+def test_columns_are_taken_out_and_put_in_and_the_label_is_chosen(draft: fk.SchemaDraft) -> None:
+    ignored = draft.ignore
+    del draft["pressure"]
+    assert draft.ignore == (*ignored, "pressure")
+    draft["pressure"] = {"bounds": [70, 220], "missing": 120}
+    assert draft.ignore == ignored
+    assert draft.names == ("age", "smoker", "pressure")
+    draft.label = "smoker"
+    assert isinstance(draft.label, ColumnDraft)
+    assert draft.schema().classes == ("no", "yes")
+    assert draft["ill"].categories == ["no", "yes"]
+    draft["smoker"].drop_unlabelled = True
+    draft.label = "age"
+    assert draft.schema().classes == ("low", "high")
+    draft.label = None
+    assert draft.schema().label is None
+    assert draft.ignore == (*ignored, "age")  # a number that was cut in two
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda s: setattr(s["age"], "nulable", True), "'nulable' is not a key. Did you mean 'nullable'?"),
+        (lambda s: setattr(s["smoker"], "bounds", [0, 1]), "column 'smoker': 'bounds' is not a key"),
+        (lambda s: s["agee"], "no column 'agee'. Did you mean 'age'?"),
+        (lambda s: s["id"], "no column 'id'. It is not used: put it in"),
+        (lambda s: fk.check(s, 3), "rows"),  # type: ignore[arg-type]
+        (lambda s: fk.check(None, {}), "there is no schema"),  # type: ignore[arg-type]
+    ],
+)
+def test_one_error_names_the_column(draft: fk.SchemaDraft, edit: Any, message: str) -> None:
+    with pytest.raises(fk.FedkmeError, match=re.escape(message)):
+        edit(draft)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"), [([5, 1], "the bounds of column 'age'"), ("wide", "'columns.age.bounds' is wrong")]
+)
+def test_a_wrong_value_is_found_when_the_draft_is_used(
+    draft: fk.SchemaDraft, bounds: object, message: str
+) -> None:
+    draft["age"].bounds = bounds
+    with pytest.raises(fk.FedkmeError, match=re.escape(message)):
+        draft.schema()
+
+
+def test_all_faults_of_all_frames_are_found_with_the_edit_that_mends_them(draft: fk.SchemaDraft) -> None:
+    north, south = people(60, 1), people(60, 2).rename(columns={"pressure": "Pressure"})
+    south["smoker"] = ["ja" if n % 3 else "nein" for n in range(60)]
+    checked = fk.check(draft, {"north": north, "south": south})
+    assert {fault.file for fault in checked.faults} == {"north", "south"}
+    assert {fault.column for fault in checked.faults} == {"pressure", "smoker", ""}
+    assert not checked.left
+    assert "schema['pressure'].nullable = True" in checked.edit
+    assert "column 'pressure'" in repr(checked)
+    assert "<td>pressure</td>" in checked._repr_html_()
+    schema = draft  # the names that the edit's lines use
+    exec(checked.edit, {"schema": schema, "south": south})
+    south = south.rename(columns={"Pressure": "pressure"})
+    south["smoker"] = south["smoker"].replace({"ja": "yes", "nein": "no"})
+    again = fk.check(schema, {"north": north, "south": south})
+    assert (again.faults, again.edit) == ((), "")
+    assert schema == checked.schema
+
+
+def test_frames_and_files_have_the_same_findings(draft: fk.SchemaDraft, tmp_path: Path) -> None:
+    north = people(60, 1)
+    north.to_csv(tmp_path / "north.csv", index=False)
+    (tmp_path / "schema.toml").write_text(draft.to_toml(), encoding="utf-8")
+    frame = fk.check(draft, north)
+    file = fk.check(tmp_path / "schema.toml", tmp_path / "north.csv")
+    listed = fk.check(draft.schema(), [str(tmp_path / "north.csv"), north])
+
+    def kinds(faults: Any) -> list[tuple[str, str, int]]:
+        return [(fault.column, fault.what, len(fault.lines)) for fault in faults]
+
+    assert kinds(frame.faults) == kinds(file.faults)
+    assert kinds(listed.faults) == 2 * kinds(frame.faults)
+    assert frame.edit == file.edit == listed.edit
+    assert file.schema == frame.schema
+    assert all(not fault.values for fault in frame.faults)
+    assert any(
+        fault.values for fault in fk.check(draft, north.assign(smoker="Smith"), show_values=True).faults
+    )
+
+
+def test_a_draft_is_a_schema_for_every_verb(draft: fk.SchemaDraft, tmp_path: Path) -> None:
+    owners = {name: public().drop(columns=["id", "seen"]) for name in ("north", "south")}
+    given: dict[str, Any] = {"epsilon": 1.0, "progress": False, "method": "moments", "out": tmp_path / "run"}
+    release = fk.release(owners, schema=draft, **given)
+    assert release.schema == draft.schema()
+    assert "Held against" not in release.report  # nobody looked at the owners' rows
+    assert len(fk.select(public(), 5, schema=draft).rows) == 5
+
+
+def test_the_public_names_of_drafts_and_checks_are_those_of_the_stub() -> None:
+    assert {fk.SchemaDraft, fk.SchemaCheck} <= set(OF_OBJECTS)
