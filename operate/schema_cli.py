@@ -17,7 +17,7 @@ from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.dummies import dummy_columns
 from fedkme.drafts.edits import Change, Place, edited, place_of, plain_schema, section_changes
-from fedkme.drafts.reading import Subject
+from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.writing import text_of
 from fedkme.durable import create
 from fedkme.errors import ConfigError, DataError
@@ -127,7 +127,7 @@ class _Named:
         place: keys in the configuration that lead to the file.
     """
 
-    subject: Subject
+    subject: RowsToCheck
     key: str = "data"
     config: Path | None = None
     place: Place = ()
@@ -136,13 +136,13 @@ class _Named:
 def _subjects(path: Path) -> Iterator[_Named]:
     """Files of rows that a path names; rows are private unless a configuration says otherwise."""
     if path.suffix != ".toml":
-        yield _Named(Subject(path.name, DataFile(path=path)))
+        yield _Named(RowsToCheck(path.name, DataFile(path=path)))
         return
     from operate.configuration import files_of_rows, place_of_rows  # it imports every role
 
     for source, party, private in files_of_rows(path):
         place = place_of_rows(path, party)
-        subject = Subject(party, as_file(source), of_persons=private, has_section=True)
+        subject = RowsToCheck(party, as_file(source), of_persons=private, has_section=True)
         yield _Named(subject, str(place[-1] if isinstance(place[-1], str) else party), path, place)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from fedkme.config import toml_text
 from fedkme.drafts.edits import SchemaChange
 from fedkme.drafts.fitting import Fitted, fit, unchanged
-from fedkme.drafts.reading import Subject, mostly_other
+from fedkme.drafts.reading import RowsToCheck, mostly_other
 from fedkme.errors import DataError, FedkmeError
 from fedkme.tables.conversion import texts
 from fedkme.tables.data_file import DataFile
@@ -103,7 +103,7 @@ class Checked:
 
 
 def check(
-    subjects: Sequence[Subject],
+    subjects: Sequence[RowsToCheck],
     values: Mapping[str, Any],
     schema: Schema,
     *,
@@ -144,7 +144,7 @@ def _mostly_other(report: FileReport, schema: Schema) -> list[str]:
     return mostly_other(schema, counts, report.rows or 0)
 
 
-def _hint(subject: Subject, fitted: Fitted, place: int, key: str, folder: Path | None) -> str:
+def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Path | None) -> str:
     """Line of a configuration, or lines of Python, with the file's own settings after the edit."""
     added, guesses = fitted.edit.files[place], fitted.edit.guesses[place]
     doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
@@ -176,7 +176,7 @@ def frame_lines(name: str, settings: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name} = {name}.replace(r'\\s*{unit}$', '', regex=True)"
 
 
-def _report(subject: Subject, file: DataFile, schema: Schema, *, show_values: bool) -> FileReport:
+def _report(subject: RowsToCheck, file: DataFile, schema: Schema, *, show_values: bool) -> FileReport:
     """Report every fault of a file that is read with the given settings."""
     where = subject.party if subject.frame is not None else _shown_path(file.path)
     try:
@@ -257,7 +257,7 @@ def spans(numbers: Sequence[int], most: int = 8) -> str:
     return f"{shown} and {remaining} more" if remaining else shown
 
 
-def _values(subject: Subject, file: DataFile, column: str, lines: set[int]) -> Sequence[tuple[str, int]]:
+def _values(subject: RowsToCheck, file: DataFile, column: str, lines: set[int]) -> Sequence[tuple[str, int]]:
     """Most frequent cells of a column in the given lines."""
     name = file.column(column).source or column
     counts: Counter[str] = Counter()
@@ -266,3 +266,9 @@ def _values(subject: Subject, file: DataFile, column: str, lines: set[int]) -> S
             pairs = zip(texts(part.columns[name]), part.lines, strict=True)
             counts.update(cell for cell, line in pairs if line in lines)
     return counts.most_common(MOST_VALUES)
+
+
+def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
+    """Settings that a file needs to match a schema as it is, by key, without any that are guesses."""
+    subject = RowsToCheck(file.path.name, file, of_persons=False, has_section=True)
+    return fit([subject], schema.model_dump(), sections_only=True, guess=False).edit.files[0]

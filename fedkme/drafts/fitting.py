@@ -16,7 +16,14 @@ from typing import Any
 from fedkme.config import validate
 from fedkme.drafts.drafting import MOST_NAMES, outwards
 from fedkme.drafts.edits import Edit, SchemaChange, changed, tables
-from fedkme.drafts.reading import ColumnNeeds, Subject, cells_seen, columns_seen, dialect_seen, mostly_other
+from fedkme.drafts.reading import (
+    ColumnNeeds,
+    RowsToCheck,
+    cells_seen,
+    columns_seen,
+    dialect_seen,
+    mostly_other,
+)
 from fedkme.drafts.writing import FROM_DATA
 from fedkme.errors import FedkmeError, SchemaError
 from fedkme.tables.cells import date_of
@@ -63,7 +70,7 @@ class _Needs:
 
 
 def fit(
-    subjects: Sequence[Subject],
+    subjects: Sequence[RowsToCheck],
     values: Mapping[str, Any],
     *,
     asked: bool = False,
@@ -89,12 +96,12 @@ def fit(
     return Fitted(fitter.edit, fitter.schema, fitter.files)
 
 
-def unchanged(subjects: Sequence[Subject], schema: Schema) -> Fitted:
+def unchanged(subjects: Sequence[RowsToCheck], schema: Schema) -> Fitted:
     """Schema and settings as they are, of files that fit."""
     return Fitted(_no_edit(subjects), schema, [each.file for each in subjects])
 
 
-def _no_edit(subjects: Sequence[Subject]) -> Edit:
+def _no_edit(subjects: Sequence[RowsToCheck]) -> Edit:
     return Edit({}, [{} for _ in subjects], [{} for _ in subjects])
 
 
@@ -103,7 +110,7 @@ class _Fitter:
 
     def __init__(
         self,
-        subjects: Sequence[Subject],
+        subjects: Sequence[RowsToCheck],
         values: Mapping[str, Any],
         asked: bool,
         sections_only: bool,
@@ -390,9 +397,3 @@ class _Fitter:
             return
         self.values = values
         self.edit.schema[column, key] = SchemaChange(column, key, value, remark)
-
-
-def settings_seen(file: DataFile, schema: Schema) -> dict[str, Any]:
-    """Settings that a file needs to match a schema as it is, by key, without any that are guesses."""
-    subject = Subject(file.path.name, file, of_persons=False, has_section=True)
-    return fit([subject], schema.model_dump(), sections_only=True, guess=False).edit.files[0]

@@ -36,7 +36,7 @@ _DRESSED = re.compile(r"([^\d\s.,+-][^\d]*?)?\s*([+-]?[\d.,'\u2019\u00a0\u202f ]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RowsToCheck:
     """Rows to check: a file with its settings, or the columns of a frame.
 
     Attributes:
@@ -167,7 +167,7 @@ def _translated(name: str, header: Sequence[str]) -> str | None:
 
 
 def cells_seen(
-    subject: Subject, file: DataFile, schema: Schema, examined: Examined
+    subject: RowsToCheck, file: DataFile, schema: Schema, examined: Examined
 ) -> dict[str, ColumnNeeds]:
     """Needs of each column with faulty cells, or with many names that are taken as `other`."""
     lines: dict[str, set[int] | None] = dict.fromkeys(

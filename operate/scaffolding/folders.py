@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from fedkme.config import toml_text
+from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.dummies import dummy_columns
-from fedkme.drafts.fitting import settings_seen
 from fedkme.durable import create
 from fedkme.errors import ConfigError
 from fedkme.party import Role, fault_of_name

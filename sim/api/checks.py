@@ -12,7 +12,7 @@ from fedkme.config import toml_text, validate
 from fedkme.drafts.checking import Checked, FileFault, FileReport, frame_lines, guessed, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
-from fedkme.drafts.reading import Subject
+from fedkme.drafts.reading import RowsToCheck
 from fedkme.drafts.samples import columns_of
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.conversion import PLAIN
@@ -121,14 +121,14 @@ def _named(rows: Any) -> Mapping[str, Rows]:
     return {str(rows) if isinstance(rows, str | Path) else "rows": rows}
 
 
-def _subject(name: str, rows: Rows) -> Subject:
+def _subject(name: str, rows: Rows) -> RowsToCheck:
     if isinstance(rows, str | Path):
-        return Subject(name, DataFile(path=Path(rows)))
+        return RowsToCheck(name, DataFile(path=Path(rows)))
     if isinstance(rows, Mapping) and "path" in rows:
-        return Subject(name, validate(DataFile, rows, name), has_section=True)
+        return RowsToCheck(name, validate(DataFile, rows, name), has_section=True)
     if not hasattr(rows, "__iter__"):
         raise DataError(f"{name}: the rows are neither a data frame nor a file", "Give a frame or a path.")
-    return Subject(name, PLAIN, frame=columns_of(rows))
+    return RowsToCheck(name, PLAIN, frame=columns_of(rows))
 
 
 def _python(change: SchemaChange) -> str:
@@ -137,7 +137,7 @@ def _python(change: SchemaChange) -> str:
     return f"{place}.{change.key} = {change.value!r}{f'  {change.remark}' if change.remark else ''}"
 
 
-def _edit_lines(checked: Checked, subjects: Sequence[Subject]) -> list[str]:
+def _edit_lines(checked: Checked, subjects: Sequence[RowsToCheck]) -> list[str]:
     lines = [_python(change) for change in checked.changes]
     for subject, settings, guesses in zip(
         subjects, checked.fitted.edit.files, checked.fitted.edit.guesses, strict=True

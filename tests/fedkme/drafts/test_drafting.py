@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.drafting import draft, draft_schema
-from fedkme.drafts.fitting import settings_seen
 from fedkme.drafts.samples import columns_of
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import DataError, FedkmeWarning
