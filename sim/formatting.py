@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from fedkme.pages.html import number, short
 from fedkme.protocols import PROTOCOLS
 
 Metrics = Mapping[str, Any]
@@ -29,11 +29,6 @@ FAR = 0.1
 """Distance of a column's distribution from which on a reader is warned: a tenth of the rows are elsewhere."""
 _NAMED = 5
 """Columns that a warning names."""
-
-
-def short(value: float) -> str:
-    """A number in about three significant digits."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def distance(value: float | None) -> str:
@@ -114,13 +109,6 @@ def columns_line(metrics: Metrics) -> str:
     near = f"{len(by_name) - len(far)} of {len(by_name)} columns are within {FAR:g} of the owners'"
     away = f"up to {short(by_name[far[0]])} away (1: nothing is shared)"
     return f"{near}. Do not rely on {', '.join(far[:_NAMED])}{more}: {away}."
-
-
-def number(value: Any) -> str:
-    """A number for people; `-` where there is none, `inf` where it has no bound."""
-    if isinstance(value, str):
-        return value
-    return "-" if value is None or math.isnan(value) else short(value)
 
 
 def percent(value: float | None) -> str:

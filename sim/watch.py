@@ -1,7 +1,7 @@
 """Page of a simulation: the state of its curator, with figures that only a simulation has.
 
 While the run goes on, the state comes from the curator: from the page of its process, or from its store in
-this process. After the run, the state comes from the run's folder.
+this process. After the run, the page is the run's report.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from curator.settings import CuratorSettings
-from curator.watch.ledger import LedgerFigures
 from curator.watch.state import CuratorWatch
 from fedkme.errors import ConnectionFailedError
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store
-from fedkme.store.memory import MemoryStore
 from fedkme.watch.place import PageAddress
 from fedkme.watch.reading import read_watched
 from fedkme.watch.server import shown
-from fedkme.watch.state import OwnerStatus, RunState, Watched
+from fedkme.watch.state import Watched
 from sim.engines.processes import ANY_PORT
 from sim.engines.run_folder import read_record
 
@@ -39,6 +37,7 @@ class SimulationWatch:
         self._last = Watched(CURATOR, time.time(), note="Parties are being started.")
         self._source: Callable[[], Watched] | None = None
         self._in_process: CuratorWatch | None = None
+        self._report: Path | None = None
         self._mmd2: dict[int, float] = {}
         self._lock = threading.Lock()
 
@@ -74,28 +73,24 @@ class SimulationWatch:
                 runs = (replace(runs[0], mmd2=points), *runs[1:])
             return replace(self._last, runs=runs)
 
+    def report(self) -> str:
+        """The page of the finished run; empty before the end."""
+        return self._report.read_text(encoding="utf-8") if self._report is not None else ""
+
     def finish(self, directory: Path, words: str = "", over: bool = False) -> None:
-        """Take the last state from the record in the run's folder, and show `words` with it."""
-        self.state()
+        """Show `words` and the status in the record of the run's folder; the report once all is over."""
+        last, record = self.state(), read_record(directory)
         with self._lock:
             self._source = None
-            record = read_record(directory)
-            if record is not None:
-                if not self._last.runs:  # the run ended before the state was ever read
-                    self._last = replace(self._last, runs=(_run_of_record(record),))
-                self._last = _finished(self._last, record, directory)
-            self._last = replace(self._last, at=time.time(), note=words, over=over)
-
-
-@contextlib.contextmanager
-def watching(watch: SimulationWatch) -> Iterator[str]:
-    """Serve the page of a simulation while inside.
-
-    Yields:
-        The page's address.
-    """
-    with shown(PageAddress(ANY_PORT), watch.state) as address:
-        yield address
+            if record is not None and last.runs:
+                ended = last.runs[0].ended or time.time()
+                run = replace(
+                    last.runs[0], status=record["status"], ended=ended, reason=record["reason"] or ""
+                )
+                last = replace(last, runs=(run, *last.runs[1:]))
+            self._last = replace(last, at=time.time(), note=words, over=over)
+            if over and (page := directory / "report.html").exists():
+                self._report = page
 
 
 @contextlib.contextmanager
@@ -105,7 +100,7 @@ def page_of() -> Iterator[SimulationWatch]:
     At a terminal the page stays until the user presses Enter: a short run ends before a browser is open.
     """
     watch = SimulationWatch()
-    with watching(watch) as address:
+    with shown(PageAddress(ANY_PORT), watch.state, watch.report) as address:
         print(f"watch it at {address}", file=sys.stderr, flush=True)
         yield watch
         if _at_a_keyboard():
@@ -120,58 +115,3 @@ def _at_a_keyboard() -> bool:
         return sys.stderr.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError):
         return False
-
-
-def _run_of_record(record: Mapping[str, Any]) -> RunState:
-    """State of a run of which only the record is left."""
-    lanes = tuple(OwnerStatus(owner, "done") for owner in sorted(record["owner_rows"]))
-    lost = tuple(OwnerStatus(fault["owner"], "lost", fault["line"]) for fault in record["faults"])
-    active = tuple(lane for lane in lanes if lane.owner not in {status.owner for status in lost})
-    kind = record["protocol"] if record.get("kind") == "release" else "summary"
-    opened = time.time()
-    rounds = record.get("rounds", 0)
-    return RunState(
-        record["run"],
-        record["consumer"],
-        kind,
-        record["status"],
-        opened,
-        protocol=record["protocol"],
-        wanted=record.get("p", 0),
-        rounds=rounds,
-        fraction=1.0 if kind != "summary" and record["status"] == "complete" else None,
-        lanes=(*active, *lost),
-    )
-
-
-def _finished(last: Watched, record: Mapping[str, Any], directory: Path) -> Watched:
-    """State of a run that has ended, from its record and the curator's ledger."""
-    figures, run = _figures(directory / "ledger.jsonl"), last.runs[0]
-    accessed: Mapping[str, int] = record.get("accessed", {})  # no row leaves in a release
-    faults = {fault["owner"] for fault in record["faults"]}
-    lanes = tuple(
-        replace(lane, rows=record["owner_rows"].get(lane.owner, lane.rows), seen=rows, since=None, due=None)
-        if lane.owner in faults
-        else OwnerStatus(lane.owner, "done", rows=record["owner_rows"].get(lane.owner), seen=rows)
-        for lane in run.lanes
-        for rows in [accessed.get(lane.owner, 0)]
-    )
-    rows, now = sum(accessed.values()), time.time()
-    over = replace(
-        run,
-        status=record["status"],
-        ended=run.ended or now,
-        done=record.get("rounds", 0),
-        reason=record["reason"] or "",
-        lanes=lanes,
-        came=run.came if run.rows == rows else (*run.came, (now, rows)),
-    )
-    return replace(last, runs=(over, *last.runs[1:]), learned=figures.learned)
-
-
-def _figures(ledger: Path) -> LedgerFigures:
-    store = MemoryStore(CURATOR)
-    store.extend_ledger(ledger.read_text(encoding="ascii").splitlines())
-    figures = LedgerFigures(store, None)
-    figures.read()
-    return figures

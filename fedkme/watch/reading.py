@@ -19,7 +19,7 @@ def read_watched(address: str) -> Watched:
     """
     opener = build_opener(ProxyHandler({}))  # the page is on this machine, whatever proxies there are
     try:
-        with opener.open(f"{address}whole", timeout=_WAIT_S) as answer:
+        with opener.open(f"{address}state", timeout=_WAIT_S) as answer:
             return Watched.from_json(answer.read())
     except HTTPError as error:
         cause = f"the page at {address} refuses to be read ({error.code})"

@@ -1,4 +1,4 @@
-"""Server of the page to watch: three files, the view as JSON, and the view as server-sent events.
+"""Server of the page to watch, of its style and script, of changes as server-sent events, and of JSON.
 
 The server only reads. It runs in a thread of its own, so that neither the page nor a slow viewer delays runs.
 """
@@ -11,26 +11,20 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from http import HTTPStatus
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from fedkme import __version__
 from fedkme.errors import ConfigError, FedkmeError
-from fedkme.pages.glossary import NAME, TERMS
-from fedkme.pages.style import STYLE
+from fedkme.pages.html import FINISHED, POLICY, STYLE
 from fedkme.watch.access import Access
+from fedkme.watch.page import page_of
 from fedkme.watch.place import PageAddress
-from fedkme.watch.state import Viewer, Watched
-from fedkme.watch.view import View, view_of
+from fedkme.watch.state import Viewer, Watched, seen_by
 
 Source = Callable[[], Watched]
-
-SCRIPT, SHEET = "page.js", "page.css"
-_TERMS = ("mmd2", "dv", "accessed", "epsilon", "delta", "cells", "accountant")
-"""Keys of the glossary's terms that the page explains."""
 
 TICK_S = 0.5
 """Time between two reads of the state."""
@@ -38,8 +32,10 @@ _QUIET = 30
 """Reads without a change after which the server sends a comment, so that viewers see it is alive."""
 _MOST_VIEWERS = 64
 _COOKIE = "fedkme-page"
+_SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+_POLICY = "Content-Security-Policy"
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    _POLICY: "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -48,12 +44,14 @@ _HEADERS = {
 
 
 @contextlib.contextmanager
-def shown(place: PageAddress, source: Source) -> Iterator[str]:
+def shown(place: PageAddress, source: Source, report: Callable[[], str] = str) -> Iterator[str]:
     """Serve the page inside the context.
 
     Args:
         place: address of the page, and its protection.
         source: returns the current state; called in other threads.
+        report: returns the page of the finished run, which the curator's viewer gets in place of the state;
+            empty before the end.
 
     Yields:
         the page's address, with the port that the system chose for 0.
@@ -66,7 +64,7 @@ def shown(place: PageAddress, source: Source) -> Iterator[str]:
 
     place.check()
     stopping = threading.Event()
-    app = _application(place.access(), source, stopping)
+    app = _application(place.access(), source, report, stopping)
     listening = _listen(place)
     config = uvicorn.Config(
         app,
@@ -110,7 +108,7 @@ def _tls(place: PageAddress) -> dict[str, Any]:
     return {"ssl_certfile": place.identity}  # a bundle contains the key too
 
 
-def _application(access: Access, source: Source, stopping: threading.Event) -> Any:
+def _application(access: Access, source: Source, report: Callable[[], str], stopping: threading.Event) -> Any:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
@@ -131,32 +129,37 @@ def _application(access: Access, source: Source, stopping: threading.Event) -> A
         return PlainTextResponse(f"{text}\n", HTTPStatus.FORBIDDEN, headers=_HEADERS)
 
     async def show_page(request: Request) -> Response:
-        if viewer(request) is None:
+        who = viewer(request)
+        if who is None:
             return refusal()
         if token := request.query_params.get("token"):
             # removes the token from the browser's address line and history
             moved = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
             moved.set_cookie(_COOKIE, token, httponly=True, secure=True, samesite="strict")
             return moved
-        return answer(_page(), "text/html")
+        if who == Viewer() and (finished := report()):
+            return Response(finished, media_type="text/html", headers=_HEADERS | {_POLICY: POLICY})
+        state = await asyncio.to_thread(_look, source, who)
+        return answer(page_of(state, who, request.query_params), "text/html")
 
     async def show_state(request: Request) -> Response:
         who = viewer(request)
         if who is None:
             return refusal()
-        return answer(json.dumps(await asyncio.to_thread(_look, source, who)), "application/json")
-
-    async def show_whole(request: Request) -> Response:
-        if viewer(request) != Viewer():
-            return refusal()
-        return answer((await asyncio.to_thread(source)).to_json(), "application/json")
+        state = await asyncio.to_thread(_look, source, who)
+        return answer(seen_by(state, who).to_json(), "application/json")
 
     async def show_events(request: Request) -> Response:
         who = viewer(request)
         if who is None:
             return refusal()
-        kind = "text/event-stream"
-        return StreamingResponse(_events(source, often, who, stopping), media_type=kind, headers=_HEADERS)
+
+        def look() -> Watched:
+            return _look(source if stopping.is_set() else often, who)
+
+        over = report if who == Viewer() else str
+        events = _events(look, who, request.query_params, over, stopping)
+        return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
     def static(name: str, kind: str, text: str) -> Route:
         async def show(request: Request) -> Response:
@@ -168,32 +171,19 @@ def _application(access: Access, source: Source, stopping: threading.Event) -> A
         routes=[
             Route("/", show_page),
             Route("/state", show_state),
-            Route("/whole", show_whole),
             Route("/events", show_events),
-            static(SCRIPT, "text/javascript", _text(SCRIPT)),
-            static(SHEET, "text/css", STYLE + _text(SHEET)),
+            static("page.js", "text/javascript", _SCRIPT),
+            static("page.css", "text/css", STYLE),
         ]
     )
 
 
-@cache
-def _page() -> str:
-    """Write the frame of the page, the same for every viewer; the script fills it with the view."""
-    terms = (term for term in TERMS if term.key in _TERMS)
-    entries = (f"<div><dt><dfn>{term.name}</dfn></dt><dd>{term.meaning}</dd></div>" for term in terms)
-    return _text("page.html") % (NAME, "".join(entries), __version__)
-
-
-def _text(name: str) -> str:
-    return files("fedkme.watch").joinpath(name).read_text(encoding="utf-8")
-
-
-def _look(source: Source, viewer: Viewer) -> View:
-    """View of the current state; if the state cannot be read, a view with the reason."""
+def _look(source: Source, viewer: Viewer) -> Watched:
+    """The current state; if it cannot be read, a state with the reason."""
     try:
-        return view_of(source(), viewer)
+        return source()
     except FedkmeError as error:
-        return view_of(Watched("", 0.0, note=error.cause if viewer == Viewer() else "cannot be read"), viewer)
+        return Watched("", 0.0, note=error.cause if viewer == Viewer() else "cannot be read")
 
 
 def shared(source: Source, every_s: float = TICK_S) -> Source:
@@ -210,18 +200,30 @@ def shared(source: Source, every_s: float = TICK_S) -> Source:
 
 
 async def _events(
-    source: Source, often: Source, viewer: Viewer, stopping: threading.Event
+    look: Source,
+    viewer: Viewer,
+    query: Mapping[str, str],
+    report: Callable[[], str],
+    stopping: threading.Event,
 ) -> AsyncIterator[str]:
-    """Yield the view whenever it changes, until the server stops; then the final view."""
+    """Yield the page whenever its state changes, until the server stops or there is a report."""
     yield "retry: 1000\n\n"
-    last, quiet = "", 0
-    while not stopping.is_set():
-        view = await asyncio.to_thread(_look, often, viewer)
-        text = json.dumps({**view, "at": 0})
-        if text != last or quiet >= _QUIET:
-            yield f"data: {json.dumps(view)}\n\n" if text != last else ": here\n\n"
-            last, quiet = text, 0
+    last, quiet, ending = None, 0, False
+    while not ending:
+        ending = stopping.is_set()
+        state = await asyncio.to_thread(look)
+        if finished := report():
+            yield _message(state.at, True, finished.replace(FINISHED, ""))  # its style is there already
+            return
+        if (constant := replace(seen_by(state, viewer), at=0.0)) != last:
+            yield _message(state.at, state.over, page_of(state, viewer, query))
+            last, quiet = constant, 0
+        elif quiet >= _QUIET:
+            yield ": here\n\n"
+            quiet = 0
         quiet += 1
-        await asyncio.sleep(TICK_S)
-    if (final := await asyncio.to_thread(_look, source, viewer))["over"]:
-        yield f"data: {json.dumps(final)}\n\n"
+        await asyncio.sleep(0 if ending else TICK_S)
+
+
+def _message(at: float, over: bool, page: str) -> str:
+    return f"data: {json.dumps({'at': at, 'over': over, 'page': page})}\n\n"

@@ -7,13 +7,12 @@ consumers from an empty value, so a new field is visible to the curator alone un
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, TypeAlias
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from fedkme.privacy.events import CURATOR, OWNERS, validation_of
 
@@ -23,6 +22,9 @@ OPEN = ("asked", "queued", "running")
 """Statuses of runs that are not over."""
 WAITS: tuple[OwnerState, ...] = ("asked", "absent")
 """States of owners that a run may be waiting for; see `OwnerStatus.awaited`, too."""
+
+
+_JSON = ConfigDict(ser_json_inf_nan="strings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,6 @@ class RunState:
         came: (Unix seconds, rows received from all owners until then), by time.
         reason: reason for the run's end.
         mmd2: (round, MMD^2 to D_v), in simulations alone.
-        verdict: verdict on the summary, in simulations alone.
         lanes: owners of the run.
     """
 
@@ -108,7 +109,6 @@ class RunState:
     came: tuple[tuple[float, int], ...] = ()
     reason: str = ""
     mmd2: tuple[tuple[int, float], ...] = ()
-    verdict: str = ""
     lanes: tuple[OwnerStatus, ...] = ()
 
     @property
@@ -152,6 +152,8 @@ class Learned:
         reason: reason why epsilon is inf.
     """
 
+    __pydantic_config__ = _JSON
+
     protected: str
     observer: str
     epsilon: float
@@ -169,6 +171,8 @@ class BudgetUse:
         delta: delta of epsilon.
         spent: (Unix seconds, epsilon spent until then), one pair for each run that spent some.
     """
+
+    __pydantic_config__ = _JSON
 
     most: float
     delta: float
@@ -219,8 +223,8 @@ class Watched:
     over: bool = False
 
     def to_json(self) -> str:
-        """Write the state as JSON; infinities are `Infinity`, as Python writes them."""
-        return json.dumps(asdict(self))
+        """Write the state as JSON; an infinite epsilon is the text `Infinity`."""
+        return _adapter().dump_json(self).decode()
 
     @staticmethod
     def from_json(text: str | bytes) -> Watched:
@@ -229,7 +233,7 @@ class Watched:
         Raises:
             ValueError: the text is no state.
         """
-        return _adapter().validate_python(json.loads(text))
+        return _adapter().validate_json(text)
 
 
 @cache
@@ -299,7 +303,6 @@ def _run_of_consumer(run: RunState, consumer: str) -> RunState | None:
         came=run.came,
         reason="" if run.open else run.reason,
         mmd2=run.mmd2,
-        verdict=run.verdict,
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkme.pages.line_chart import COLOURS
 from lab.experiments.curves import Curve, CurveValue, curves_of
 from lab.experiments.paper import PaperFigure, method_title
 from lab.papers.verdict import Printed
-from sim.report.line_chart import COLOURS
 
 
 def draw(

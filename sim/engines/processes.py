@@ -39,7 +39,7 @@ from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.owners import policy_of
 from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
-from sim.families.table import words_of
+from sim.families import words_of
 from sim.progress import Follower
 from sim.scenarios import Scenario
 

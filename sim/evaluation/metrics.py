@@ -16,7 +16,7 @@ from fedkme.privacy.accounting import PrivacyStatement
 from sim.config import Baseline, SimulationSettings
 from sim.evaluation.baselines import BaselineResult
 from sim.evaluation.published_variant import published_variant
-from sim.families.table import words_of
+from sim.families import words_of
 
 Metrics = dict[str, Any]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedkme.pages.html import Html, number, table
 from fedkme.privacy.accounting import HELP, ONE_ROW
-from fedkme.privacy.events import VALIDATION
-from sim.formatting import number
-from sim.report.html import Html, table
+from fedkme.privacy.events import CONSUMER, VALIDATION
+from fedkme.watch.observers import picture
+from fedkme.watch.state import Learned
 
 Statements = Sequence[Mapping[str, Any]]
 """A list of metrics.json (`PrivacyStatement.to_json`)."""
@@ -26,6 +27,23 @@ NAMED = 3
 """Owners that a line of a terminal names; of more it says how many."""
 NAMED_ON_PAGE = 12
 """Owners that a row of the page names."""
+
+
+def who_saw_what(entries: Statements) -> Html:
+    """A picture of the statements that prove something about one row; empty without any."""
+    learned = [
+        Learned(
+            str(entry.get("protected")),
+            str(entry.get("observer")),
+            float(entry.get("epsilon") or 0),
+            float(entry.get("delta") or 0),
+            int(entry.get("raw_points") or 0),
+            str(entry.get("reason") or ""),
+        )
+        for entry in entries
+        if entry.get("accountant") == "sound" and entry.get("unit", ONE_ROW) == ONE_ROW
+    ]
+    return picture(learned, "By the ledgers of this run", (CONSUMER,))
 
 
 def section(entries: Statements, caption: str) -> Html:

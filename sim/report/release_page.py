@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fedkme.pages import html
+from fedkme.pages.html import number, short
 from fedkme.privacy.events import CONSUMER
-from sim.formatting import Metrics, columns_line, distance, number, short, size, title
-from sim.report import html, privacy
-from sim.report.page import observers
+from sim.formatting import Metrics, columns_line, distance, size, title
+from sim.report import privacy
 
 MOST_COLUMNS = 40
 MOST_OWNERS = 40
@@ -50,7 +51,7 @@ def render_release(run: ReleaseFolder) -> str:
     """The whole page; the same bytes for the same folder."""
     m = run.metrics
     sections = [
-        ("Who saw what", observers.picture(m.get("privacy", []))),
+        ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("Privacy", _privacy(m)),
         ("How close the rows are to the owners'", _columns(m)),
         ("Values of a few columns", _shares(m)),

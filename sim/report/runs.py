@@ -11,8 +11,9 @@ from typing import Any
 
 from rich.table import Table
 
+from fedkme.pages.html import number
 from sim.evaluation.metrics import FORMS
-from sim.formatting import distance, number
+from sim.formatting import distance
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.families.table import words_of
-from sim.families.words import Words
+from fedkme.pages import html
+from fedkme.pages.html import number, short
+from fedkme.pages.line_chart import Point, Series, lines
+from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
     accessed_by_twins,
@@ -24,17 +26,13 @@ from sim.formatting import (
     method,
     methods_of,
     model,
-    number,
     percent,
     plan_lines,
-    short,
     size,
     title,
     verdict,
 )
-from sim.report import html, privacy
-from sim.report.line_chart import Point, Series, lines
-from sim.report.page import observers
+from sim.report import privacy
 
 MOST_OWNERS = 40
 MOST_IMAGES = 100
@@ -74,7 +72,7 @@ def render(run: SummaryFolder) -> str:
     m = run.metrics
     words = words_of(m["protocol"])
     sections = [
-        ("Who saw what", observers.picture(m.get("privacy", []))),
+        ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, words.together)),
         ("Round by round", _curves(run, words)),
         ("Points accessed, by owner", _owners(run, words)),
@@ -109,7 +107,7 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
         *(html.banner(f"{m['rows']} of {m['p']} rows came.") for _ in range(m["status"] != "complete")),
     ]
     sections = [
-        ("Who saw what", observers.picture(m.get("privacy", []))),
+        ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, TOGETHER)),
         ("Models trained on the summary", _downstream(m)),
         ("Privacy", _privacy(m)),

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from fedkme import __version__
 from fedkme.errors import ConfigError
+from fedkme.pages.html import number
 from fedkme.tables.files import read_arrays
-from sim.families.table import words_of
-from sim.families.words import Words
+from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
     accessed_by_twins,
@@ -27,7 +27,6 @@ from sim.formatting import (
     graded,
     methods_of,
     model,
-    number,
     percent,
     plan_lines,
     size,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.formatting import number, short
-from sim.report import html
-from sim.report.line_chart import Point, Series, lines
+from fedkme.pages import html
+from fedkme.pages.html import number, short
+from fedkme.pages.line_chart import Point, Series, lines
 from sim.sweep.measure import Row
 from sim.sweep.statistics import SeedMean, grouped, mean_of
 from sim.sweep.table import AXIS

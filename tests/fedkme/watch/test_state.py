@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
 from dataclasses import fields, replace
 from typing import Any, get_args
 
@@ -11,8 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkme.watch.state import BudgetUse, Learned, News, OwnerState, OwnerStatus, RunState, Viewer, Watched
-from fedkme.watch.view import MOST_LANES, left_s, view_of, waiting
+from fedkme.watch.page import MOST_LANES, left_s, page_of, viewers_of, waiting
+from fedkme.watch.state import (
+    BudgetUse,
+    Learned,
+    News,
+    OwnerState,
+    OwnerStatus,
+    RunState,
+    Viewer,
+    Watched,
+    seen_by,
+)
 
 NORTH, LAB = Viewer("owner", "north"), Viewer("consumer", "lab")
 OWN = OwnerStatus("north", "asked", "for a bid", 5.0, 65.0, 40, 7)
@@ -32,6 +44,16 @@ OTHERS = st.lists(
 )
 POINTS = st.lists(st.tuples(st.floats(0, 9), st.integers(0, 99)), max_size=3).map(tuple)
 TEXTS = st.sampled_from(["", "south was lost"])
+
+
+def shown(watched: Watched, viewer: Viewer) -> str:
+    """Page of a viewer."""
+    return page_of(watched, viewer, {})
+
+
+def text_of(page: str) -> str:
+    """Text of a page, without its markup."""
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
 
 
 def state(run: RunState, learned: tuple[Learned, ...] = (), **changes: Any) -> Watched:
@@ -79,13 +101,14 @@ def test_an_owner_s_view_does_not_depend_on_other_owners(
     other = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(others))
     world = state(changed, cells, budget=None)
     world = replace(world, runs=(changed, other), events=(*world.events, News(4.0, "is over", "run-2")))
-    assert view_of(world, NORTH) == view_of(state(RUN), NORTH)
+    assert seen_by(world, NORTH) == seen_by(state(RUN), NORTH)
+    assert shown(world, NORTH) == shown(state(RUN), NORTH)
 
 
 @pytest.mark.parametrize("status", ["complete", "stopped", "cancelled", "failed"])
 def test_an_owner_is_not_shown_how_a_run_ended(status: str) -> None:
-    over = replace(RUN, status=status, reason="south left", verdict="good")
-    assert view_of(state(over), NORTH) == view_of(state(replace(over, status="complete", reason="")), NORTH)
+    over = replace(RUN, status=status, reason="south left")
+    assert shown(state(over), NORTH) == shown(state(replace(over, status="complete", reason="")), NORTH)
 
 
 @given(lanes=OTHERS.filter(bool), rows=st.integers(0, 9))
@@ -94,28 +117,39 @@ def test_a_consumer_is_shown_no_owner_and_no_other_consumer(lanes: list[OwnerSta
     cells = Learned("south", "lab", math.inf, 1e-5, rows), Learned("D_v of rival", "curator", 1.0, 1e-5, 0)
     rival = RunState("run-2", "rival", "summary", "running", 1.0, lanes=tuple(lanes))
     world = replace(state(replace(RUN, lanes=tuple(still)), cells), runs=(replace(RUN, lanes=()), rival))
-    assert view_of(world, LAB) == view_of(state(replace(RUN, lanes=())), LAB)
-    shown = json.dumps(view_of(state(replace(RUN, lanes=(*lanes, OWN))), LAB))
-    assert not [name for name in ("north", "south", "east", "west") if name in shown]
+    assert seen_by(world, LAB) == seen_by(state(replace(RUN, lanes=())), LAB)
+    assert shown(world, LAB) == shown(state(replace(RUN, lanes=())), LAB)
+    page = shown(state(replace(RUN, lanes=(*lanes, OWN))), LAB)
+    assert not [name for name in ("north", "south", "east", "west") if name in page]
 
 
 def test_a_consumer_is_shown_its_progress_and_its_own_cell() -> None:
-    view = view_of(state(replace(RUN, done=3, rounds=9, came=((2.5, 7),))), LAB)
-    assert (view["runs"][0]["share"], view["runs"][0]["rows"]) == (3 / 9, 7)
-    assert view["runs"][0]["waiting"] == "Waiting for owners."
-    assert [line["rows_of"] for line in view["learned"]] == ["D_v of lab"]
+    whole = state(replace(RUN, done=3, rounds=9, came=((2.5, 7),)))
+    page = text_of(shown(whole, LAB))
+    for text in ("round 3 of 9", "rows that came 7", "Waiting for owners.", "D_v of lab"):
+        assert text in page
+    assert [cell.protected for cell in seen_by(whole, LAB).learned] == ["D_v of lab"]
 
 
 def test_only_the_curator_is_offered_other_views_and_causes() -> None:
-    assert view_of(state(RUN), Viewer())["viewers"] == ["curator", "owner:north", "consumer:lab"]
-    assert "certificate" in json.dumps(view_of(state(RUN), Viewer()))
-    assert not view_of(state(RUN), NORTH)["viewers"]
-    assert "certificate" not in json.dumps(view_of(state(RUN), NORTH))
+    assert [*viewers_of(state(RUN))] == ["curator", "owner:north", "consumer:lab"]
+    assert 'value="consumer:lab"' in shown(state(RUN), Viewer())
+    assert "certificate" in shown(state(RUN), Viewer())
+    assert "<select" not in shown(state(RUN), NORTH)
+    assert "certificate" not in shown(state(RUN), NORTH)
+
+
+def test_no_word_of_the_state_is_markup() -> None:
+    run = replace(RUN, run="<i>1</i>", consumer="<b>lab</b>", plan="<u>", lanes=(replace(OWN, why="<s>"),))
+    page = shown(state(run, note="<q>"), Viewer())
+    assert not re.findall(r"<(i|b|u|s|q)>", page)
+    assert page.count("&lt;") > 5
 
 
 def test_a_state_survives_json() -> None:
     whole = state(replace(RUN, came=((1.0, 2),), mmd2=((1, 0.5),)), note="so far")
     assert Watched.from_json(whole.to_json()) == whole
+    json.loads(whole.to_json(), parse_constant=pytest.fail)  # programs in other languages read it, too
 
 
 def test_no_field_of_the_state_is_for_private_values() -> None:
@@ -149,22 +183,21 @@ def test_a_run_that_waits_for_an_approval_is_not_shown_as_waiting_for_its_consum
     # The consumer read "Waiting for lab", and every status "waits for what its consumer offers".
     unapproved = replace(OWN, state="approval", why="none of 40 rows")
     run = replace(RUN, status="asked", lanes=(unapproved, OwnerStatus("south", "answered")))
-    shown = [view_of(state(run), viewer)["runs"][0] for viewer in (Viewer(), LAB, Viewer("owner", "south"))]
-    assert [run_view["waiting"] for run_view in shown] == [
+    viewers = (Viewer(), LAB, Viewer("owner", "south"))
+    assert [waiting(seen_by(state(run), viewer).runs[0], viewer) for viewer in viewers] == [
         "Waiting for north to approve it: none of 40 rows.",
         "Waiting for owners.",
         "",
     ]
     running = replace(RUN, lanes=(replace(unapproved, due=9.0),))
-    shown_to_north = view_of(state(running), NORTH)["runs"][0]["waiting"]
-    assert shown_to_north == "Waiting for you to approve it: none of 40 rows."
-    assert {run_view["words"] for run_view in shown} == {"in preparation"}
+    assert waiting(running, NORTH) == "Waiting for you to approve it: none of 40 rows."
+    assert all("status in preparation" in text_of(shown(state(run), viewer)) for viewer in viewers)
     away = replace(run, lanes=(OwnerStatus("north", "absent"),))  # it is not asked yet
-    assert view_of(state(away), LAB)["runs"][0]["waiting"].startswith("Waiting for lab: it has the plan")
+    assert "Waiting for lab: it has the plan" in shown(state(away), LAB)
 
 
 def test_an_owner_is_shown_that_the_run_waits_for_it() -> None:
-    assert view_of(state(RUN), NORTH)["runs"][0]["waiting"] == "Waiting for you: asked for a bid."
+    assert "Waiting for you: asked for a bid." in shown(state(RUN), NORTH)
 
 
 def test_the_time_left_is_that_of_the_rounds_so_far() -> None:
@@ -176,24 +209,23 @@ def test_the_time_left_is_that_of_the_rounds_so_far() -> None:
 
 def test_a_thousand_owners_are_forty_lanes_and_a_count() -> None:
     lanes = (*(OwnerStatus(f"owner-{number}", "answered") for number in range(999)), OWN)
-    run = view_of(state(replace(RUN, lanes=lanes)), Viewer())["runs"][0]
-    assert len(run["lanes"]) == MOST_LANES
-    assert run["lanes"][0]["owner"] == "north"
-    assert run["rest"] == "960 more: 960 answered"
+    page = shown(state(replace(RUN, lanes=lanes)), Viewer())
+    assert page.count('class="badge') == MOST_LANES
+    assert page.index("badge asked") < page.index("badge answered")
+    assert "960 more: 960 answered" in page
 
 
 def test_owners_with_equal_cells_share_a_line_of_the_matrix() -> None:
     cells = tuple(
-        Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows are seen as they are") for k in range(1, 6)
+        Learned(f"owner-{k}", "curator", math.inf, 1e-5, k, "rows are seen as they are") for k in range(1, 16)
     )
-    view = view_of(replace(state(RUN), learned=cells), Viewer())
-    assert [(line["rows_of"], line["cells"][0]["words"]) for line in view["learned"]] == [
-        ("owner-1, owner-2 and 3 more owners", "15 rows as they are")
-    ]
+    page = text_of(shown(replace(state(RUN), learned=cells), Viewer()))
+    assert "15 owners, owner-1 to owner-15 · nothing ● 120 rows as they are" in page
 
 
 def test_the_curve_of_the_budget_begins_at_the_whole_budget() -> None:
-    budget = view_of(state(RUN), Viewer())["budget"]
-    assert (budget["left"], budget["curve"]) == (7.0, [(1.0, 8.0), (2.0, 7.0)])
+    page = shown(state(RUN), Viewer())
+    assert "ε left 7 of 8" in text_of(page)
+    assert re.findall(r'data-at="(\S+)"', page[page.index('aria-label="ε left"') :])[:2] == ["1.0", "2.0"]
     spent = replace(state(RUN), budget=BudgetUse(8.0, 1e-5, ((2.0, math.inf),)))
-    assert view_of(spent, Viewer())["budget"]["left"] == 0.0
+    assert "ε left 0 of 8" in text_of(shown(spent, Viewer()))

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sim.report.page.observers import picture
+from sim.report.privacy import who_saw_what as picture
 from tests.sim.report.test_report import page_of, sample_metrics, sample_run
 
 

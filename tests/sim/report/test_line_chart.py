@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from sim.report.line_chart import Point, Series, lines
+from fedkme.pages.line_chart import Point, Series, lines
 
 
 def heights(drawing: str) -> list[float]:

@@ -15,17 +15,17 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fedkme.errors import ConfigError, FedkmeError
+from fedkme.pages.html import Bar, bars, number, short
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from sim.cli import report_app
 from sim.evaluation.release_shares import shares
 from sim.evaluation.releases import evaluate_rows
-from sim.formatting import columns_line, distance, number, short
+from sim.formatting import columns_line, distance
 from sim.progress import Progress
 from sim.release_cli import print_release
 from sim.release_config import load_release
 from sim.releases import simulate_release
-from sim.report.html import Bar, bars
 from sim.report.write import write_report
 from tests.pages import without_links
 from tests.sim.report.test_report import HOSTILE, Checker

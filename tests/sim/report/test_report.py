@@ -20,10 +20,10 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from fedkme.errors import ConfigError, DataError
+from fedkme.pages.html import Bar, bars
+from fedkme.pages.line_chart import Point, Series, lines
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from sim.report.html import Bar, bars
-from sim.report.line_chart import Point, Series, lines
 from sim.report.write import print_summary, write_report
 from tests.pages import without_links
 

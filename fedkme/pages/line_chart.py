@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sim.formatting import short
-from sim.report.html import FACTOR, WIDTH, Html, decades, svg, tag, ticks
+from fedkme.pages.html import FACTOR, WIDTH, Html, decades, short, svg, tag, ticks
 
 COLOURS = ("#2463a6", "#d9822b", "#2e8b57", "#a3341f", "#7b5ea7", "#8a7340", "#c45a93", "#5b7c8d")
 """Colours of the lines in turn; legible on light and on dark."""
@@ -48,6 +47,7 @@ def lines(
     series: Sequence[Series],
     words: Sequence[str] = (),
     step: bool = False,
+    times: bool = False,
 ) -> Html:
     """Draw series; empty without a point. Values that are not finite are left out.
 
@@ -60,6 +60,7 @@ def lines(
         y_name: what the value is.
         series: the lines; one without a name has no legend.
         words: names of the positions 0, 1, ... where settings are words; points are then not joined.
+        times: settings are times, Unix seconds, of which the ends alone are named.
         step: draw one count, constant from the setting before to its own, as an area from 0.
     """
     series = [replace(each, points=tuple(filter(_is_finite, each.points))) for each in series]
@@ -77,9 +78,10 @@ def lines(
         shapes.append(tag("text", short(mark), x=_LEFT - 8, y=y + 4, text_anchor="end"))
     if len(xs) > _FEW and _is_consecutive(xs):
         xs = [mark for mark in ticks(xs[0], xs[-1]) if xs[0] <= mark <= xs[-1]]
-    for x in xs:
+    for x in (xs[0], xs[-1]) if times else xs:
         name = words[int(x)] if words else short(x)
-        shapes.append(tag("text", name, x=x_at(x), y=_BOTTOM + 18, text_anchor="middle"))
+        at = x if times else ""
+        shapes.append(tag("text", name, x=x_at(x), y=_BOTTOM + 18, text_anchor="middle", data_at=at))
     shapes.append(tag("text", x_name, class_="axis", x=_RIGHT, y=_BOTTOM + 36, text_anchor="end"))
     for number, each in enumerate(series):
         if step:

@@ -1,4 +1,4 @@
-"""HTML parts of a report: frame, tables, SVG bars and curves, and small grey PNGs.
+"""HTML of every page, of live runs and of finished ones: frame, tables, SVG bars, and small grey PNGs.
 
 Text becomes markup in `tag`, which escapes whatever is no `Html`. Drawn by hand rather than by a plotting
 library: the pictures then take the page's fonts and its light and dark colours, weigh a few kilobytes, are
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from numpy.typing import NDArray
 
 from fedkme import __version__
 from fedkme.pages.glossary import explained
-from fedkme.pages.style import STYLE
-from sim.formatting import number, short
 
+STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""What a finished page may do: load nothing and run nothing."""
+FINISHED = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<style>{STYLE}</style>'
 WIDE = 6
 """Columns from which on a table has no room on a phone."""
 WIDTH = 480
@@ -39,11 +42,23 @@ FACTOR = 20
 """Span of values from which on a logarithmic scale shows them."""
 
 
+def short(value: float) -> str:
+    """A number in about three significant digits."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def number(value: Any) -> str:
+    """A number for people; `-` where there is none, `inf` where it has no bound."""
+    if isinstance(value, str):
+        return value
+    return "-" if value is None or math.isnan(value) else short(value)
+
+
 class Html(str):
     """Markup, in which all text is escaped."""
 
 
-def tag(name: str, *content: str, **attributes: float | str) -> Html:
+def tag(name: str, /, *content: str, **attributes: float | str) -> Html:
     """An element: content that is no markup is escaped, and so are attributes.
 
     Names of attributes have `_` for `-`, and at the end for nothing. A float has one decimal; an attribute
@@ -189,10 +204,11 @@ def decades(low: float, high: float) -> list[float]:
     return [tick for tick in found if start <= tick <= end]
 
 
-def document(title: str, head: Html, sections: Iterable[tuple[str, Html]]) -> str:
-    """A whole page that may load nothing; the same bytes for the same content.
+def document(title: str, head: Html, sections: Iterable[tuple[str, Html]], live: bool = False) -> str:
+    """A whole page; the same bytes for the same content.
 
-    Terms are linked to a glossary at its end; a section without content is left out.
+    Terms are linked to a glossary at its end; a section without content is left out. A finished page may load
+    nothing. A live one has its style and its script beside it, by which it renews itself.
     """
     linked, rest = explained(head, list(sections))
     body = joined(
@@ -203,13 +219,14 @@ def document(title: str, head: Html, sections: Iterable[tuple[str, Html]]) -> st
         ],
         "\n",
     )
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    top = (
+        '<link rel="stylesheet" href="page.css">\n<script src="page.js" defer></script>' if live else FINISHED
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"{tag('title', title)}\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"{linked}\n{body}\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
+        f"{tag('title', title)}\n{top}\n</head>\n<body>\n<header>\n{linked}\n</header>\n"
+        f"<main>\n{body}\n</main>\n<footer>fedkme {__version__}</footer>\n</body>\n</html>\n"
     )
 
 
@@ -286,16 +303,16 @@ def figure(title: str, drawing: Html, caption: str) -> Html:
     return tag("figure", tag("strong", title), drawing, tag("figcaption", caption))
 
 
-def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
+def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], wide: bool = False) -> Html:
     """A table; a column whose header starts with '>' holds numbers and is set flush right.
 
-    One of many columns turns, on a narrow screen, into a list of names and values for each row.
+    On a narrow screen one that is wide, or has many columns, is a list of names and values for each row.
     """
     if not rows:
         return Html()
     styles = ["n" if name.startswith(">") else "" for name in header]
     names = [name.removeprefix(">") for name in header]
-    wide = len(names) >= WIDE
+    wide = wide or len(names) >= WIDE
     head = (tag("th", name, scope="col", class_=style) for name, style in zip(names, styles, strict=True))
     kinds = [
         {"class_": style, "data_name": name if wide else ""}

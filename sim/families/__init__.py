@@ -1,1 +1,0 @@
-"""Words in which runs of each family of protocols are told of, on the page and on a terminal alike."""
