@@ -21,8 +21,7 @@ from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
 from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, FedkmeError, StoreError, on_disk
-from fedkme.heads.export import ledger_text
-from fedkme.heads.files import write_heads
+from fedkme.heads.files import ledger_text, write_heads
 from fedkme.ledgers.archiving import archive_finished
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.spans import with_time_left

@@ -14,7 +14,7 @@ from fedkme.party import ConsumerName, CuratorName, OwnerName, ServicePartySetti
 from fedkme.privacy.budget import Budget
 from fedkme.privacy.events import CURATOR
 from fedkme.tables.data_file import Source
-from fedkme.watch.place import PageAddress
+from fedkme.watch.access import PageAddress
 
 
 class CuratorSettings(ServicePartySettings):

@@ -15,7 +15,7 @@ from fedkme.party import PartySettings, load_settings
 from fedkme.tables.data_file import Source, as_file
 from owner.settings import OwnerSettings
 from sim.config import SimulationSettings, load_simulation
-from sim.scenarios import Csv
+from sim.scenarios.tables import Csv
 
 _PARTIES: Mapping[str, tuple[type[PartySettings], frozenset[str]]] = {
     "owner": (OwnerSettings, frozenset({"data", "policy", "approvals"})),

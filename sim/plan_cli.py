@@ -15,7 +15,8 @@ from fedkme.embeddings.kernels import domain_gamma
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.arguments import ScenarioName
 from sim.config import SummaryTable, load_simulation
-from sim.scenarios import Scenario, build_scenario, check_target
+from sim.scenarios import build_scenario, check_target
+from sim.scenarios.base import Scenario
 
 app = Verbs()
 

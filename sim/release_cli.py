@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -75,6 +76,7 @@ def epilog_of(method: str) -> str:
 def _add(method: str, text: str) -> None:
     def verb(
         scenario: ScenarioName,
+        task: TaskOption = "rows",
         engine: EngineOption = None,
         seed: Seed = None,
         epsilon: Epsilon = None,
@@ -90,25 +92,21 @@ def _add(method: str, text: str) -> None:
         watch: WatchOption = False,
         as_json: AsJson = False,
     ) -> None:
-        _train_on(device)
+        if device is not None:  # for jax of all parties, which is not imported yet
+            os.environ["JAX_PLATFORMS"] = device
         given = {"engine": engine, "seed": seed, "epsilon": epsilon, "delta": delta, "rows": rows}
         given["copies"] = copies
-        trust = _trust(secure, dropouts, colluders)
-        _run(method, scenario, [*_keys(given), *trust, *(assignments or [])], out, watch, as_json)
+        changes = [f"{key}={value}" for key, value in given.items() if value is not None]
+        changes += [*_trust(secure, dropouts, colluders), *(assignments or [])]
+        _run(method, scenario, changes, out, watch, as_json, task)
 
     verb.__doc__ = text
-    app.command(method, cls=MethodCommand, epilog=epilog_of(method))(verb)
-
-
-def _keys(given: Mapping[str, object]) -> list[str]:
-    """Options that were given, as `--set` has them."""
-    return [f"{key}={value}" for key, value in given.items() if value is not None]
-
-
-def _train_on(device: str | None) -> None:
-    """Let jax of all parties, who are not there yet, use a device; where it is not there, the run says so."""
-    if device is not None:
-        os.environ["JAX_PLATFORMS"] = device
+    if method != AUTO:  # the task is what `auto` chooses by
+        signature = inspect.signature(verb)
+        options = [option for name, option in signature.parameters.items() if name != "task"]
+        verb.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    command = TyperCommand if method == AUTO else MethodCommand
+    app.command(method, cls=command, epilog=epilog_of(method))(verb)
 
 
 def _trust(secure: bool, dropouts: int, colluders: int | None) -> list[str]:
@@ -118,30 +116,7 @@ def _trust(secure: bool, dropouts: int, colluders: int | None) -> list[str]:
     return [f"pooling.security.dropouts={dropouts}", *tells]
 
 
-@app.command(AUTO, epilog=epilog_of(AUTO))
-def auto(
-    scenario: ScenarioName,
-    task: TaskOption = "rows",
-    engine: EngineOption = None,
-    seed: Seed = None,
-    epsilon: Epsilon = None,
-    rows: Rows = None,
-    copies: Copies = None,
-    secure: Secure = False,
-    dropouts: Dropouts = 0,
-    out: Out = None,
-    assignments: Set = None,
-    device: Device = None,
-    watch: WatchOption = False,
-    as_json: AsJson = False,
-) -> None:
-    """Release by the method that public facts speak for; the plan is printed, and kept in metrics.json."""
-    _train_on(device)
-    given = {"engine": engine, "seed": seed, "epsilon": epsilon, "rows": rows, "copies": copies}
-    changes = [*_keys(given), *_trust(secure, dropouts, 0), *(assignments or [])]
-    _run(AUTO, scenario, changes, out, watch, as_json, task)
-
-
+_add(AUTO, "Release by the method that public facts speak for; metrics.json keeps the plan.")
 for _method in METHODS.table():
     _add(_method, f"Release {PROTOCOLS[_method].title}.")
 
@@ -153,7 +128,7 @@ def _run(
     out: Path | None,
     watch: bool,
     as_json: bool,
-    task: Task = "rows",
+    task: Task,
 ) -> None:
     from sim.progress import Progress, alive
     from sim.release_config import load_planned, load_release
@@ -162,9 +137,7 @@ def _run(
 
     shown, parties, plan = Progress(sys.stderr), None, None
     if method == AUTO:
-        settings, parties, plan = load_planned(
-            scenario, assignments, "kernel" if task == "kernel" else "rows"
-        )
+        settings, parties, plan = load_planned(scenario, assignments, task)
     else:
         settings = load_release(method, scenario, assignments)
     with page_of() if watch else contextlib.nullcontext() as page:

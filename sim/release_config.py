@@ -14,8 +14,8 @@ from fedkme.errors import ConfigError
 from fedkme.releases.choice import Task
 from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints, ReleaseSettings
 from sim.config import LaunchSettings, folder_of, placed
-from sim.scenarios import Scenario, build_scenario, find_scenario
-from sim.scenarios.base import anchored
+from sim.scenarios import build_scenario, find_scenario
+from sim.scenarios.base import Scenario, anchored
 
 
 class ReleaseSimulation(LaunchSettings):

@@ -48,12 +48,12 @@ from sim.engines.run_folder import (
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
-from sim.opening import opened
 from sim.progress import Follower
 from sim.release_config import ReleaseSimulation, load_release
 from sim.report.write import page_of_release, read_object, write_report
-from sim.run import carried_out, rows_of
-from sim.scenarios import Scenario, build_scenario
+from sim.run import carried_out, opened, rows_of
+from sim.scenarios import build_scenario
+from sim.scenarios.base import Scenario
 from sim.watch import SimulationWatch
 
 SETTINGS, METRICS = "release.toml", "metrics.json"

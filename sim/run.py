@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from fedkme.party import fault_of_name
 from fedkme.privacy.presets import warn_of_large
 from fedkme.tables.files import save_table
 from sim.config import Baseline, LaunchSettings, SimulationSettings
-from sim.engines.inprocess import KeptRecords, run_in_process
+from sim.engines.inprocess import KeptRecords, SimulatedMarket, market_of, run_in_process
 from sim.engines.processes import SummaryLaunch, show_summary
 from sim.engines.run_folder import (
     forget_settings,
@@ -37,10 +38,10 @@ from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, write_metrics
 from sim.formatting import verdict
 from sim.interrupts import Interrupts
-from sim.opening import opened
 from sim.progress import Follower
 from sim.report.write import write_report
-from sim.scenarios import Scenario, build_scenario, check_target
+from sim.scenarios import build_scenario, check_target
+from sim.scenarios.base import Scenario
 from sim.watch import SimulationWatch
 
 
@@ -261,3 +262,26 @@ def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, su
 def _read_evaluation(directory: Path) -> dict[str, Any] | None:
     path = directory / "consumer" / EVALUATION
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    scenario: Scenario, settings: LaunchSettings, note: Callable[[str], None]
+) -> AsyncIterator[SimulatedMarket]:
+    """Open the parties of a scenario by the engine of its settings.
+
+    Yields:
+        The parties.
+
+    Raises:
+        FedkmeError: there is no cluster, or its nodes do not have the rows.
+    """
+    if settings.engine != "ray":
+        yield market_of(scenario, settings.noise_seed, settings.policies)
+        return
+    from sim.cluster.parties import owners_in_actors
+    from sim.cluster.shard import rows_of_scenario
+
+    rows = partial(rows_of_scenario, settings.scenario, settings.seed)
+    async with owners_in_actors(scenario, rows, settings, note) as market:
+        yield market

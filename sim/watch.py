@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
 
 from curator.settings import CuratorSettings
 from curator.watch.state import CuratorWatch
 from fedkme.errors import ConnectionFailedError
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store
-from fedkme.watch.place import PageAddress
-from fedkme.watch.reading import read_watched
+from fedkme.watch.access import PageAddress
 from fedkme.watch.server import shown
 from fedkme.watch.state import Watched
 from sim.engines.processes import ANY_PORT
@@ -115,3 +116,24 @@ def _at_a_keyboard() -> bool:
         return sys.stderr.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError):
         return False
+
+
+_WAIT_S = 5.0
+
+
+def read_watched(address: str) -> Watched:
+    """Read the whole state from the page at an address, such as `http://127.0.0.1:8080/`.
+
+    Raises:
+        ConnectionFailedError: there is no page at the address, or the page refuses.
+    """
+    opener = build_opener(ProxyHandler({}))  # the page is on this machine, whatever proxies there are
+    try:
+        with opener.open(f"{address}state", timeout=_WAIT_S) as answer:
+            return Watched.from_json(answer.read())
+    except HTTPError as error:
+        cause = f"the page at {address} refuses to be read ({error.code})"
+        raise ConnectionFailedError(cause, "Read it on the curator's machine.") from None
+    except OSError:
+        cause = f"no page can be read at {address}"
+        raise ConnectionFailedError(cause, "Start the curator with --page, or name its address.") from None

@@ -95,7 +95,7 @@ READS_MESSAGES = {
     "consumer.releases.client": "stream for a release",
     "consumer.runs": "calls about a consumer's runs",
     "operate.doctor.network": "call that probes a curator",
-    "sim.engines.streams": "adds the service for owners to a server",
+    "audit.streams": "adds the service for owners to a server",
     "lab.bench.fleet": "adds a benchmark's service to a server",
 }
 """Modules that know the messages of protos/, with their part; those without a dot are of fedkme/wire/."""

@@ -66,8 +66,7 @@ from sim.config import LaunchSettings
 from sim.engines.children import Event
 from sim.engines.processes import Folders, Launch
 from sim.progress import Progress
-from sim.scenarios import Scenario
-from sim.scenarios.frames import Frames
+from sim.scenarios.base import Frames, Scenario
 
 HOLDER, OTHERS = "holder", ("north", "south")
 _PARTIES = (HOLDER, *OTHERS, CONSUMER)

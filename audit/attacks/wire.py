@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from audit.streams import over_grpc
 from curator.owners.session import OwnerSession
 from curator.run.roster import Fault
 from curator.run.summary_record import RoundRecord
@@ -26,7 +27,6 @@ from owner.runs import Outbox, RunManager
 from owner.summary.bidder import Bidder
 from owner.summary.handler import SummaryHandler
 from sim.engines.loopback import Loopback
-from sim.engines.streams import over_grpc
 
 Party = Bidder | HistogramResponder
 Seat = Callable[[Sequence[Party]], Sequence[OwnerSession]]

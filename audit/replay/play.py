@@ -19,6 +19,7 @@ from audit.replay.observed import acting, observing
 from audit.replay.owner_trace import DyingCurator, open_tapped
 from audit.replay.patches import watching
 from audit.replay.recorder import Recorder
+from audit.streams import over_grpc
 from fedkme.errors import ConnectionFailedError, FedkmeError
 from fedkme.ops.metrics import timed
 from fedkme.privacy.events import CONSUMER, CURATOR, Disclosure
@@ -36,7 +37,6 @@ from sim.engines.inprocess import (
     release_in_process,
     run_in_process,
 )
-from sim.engines.streams import over_grpc
 
 CANARY = "a line at the lowest level"
 

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from fedkme.errors import FedkmeError, IdentityError
+from fedkme.pki.certificates import Role
 from fedkme.pki.files import stamp
 from fedkme.pki.revocation import Revocation
-from fedkme.wire.tls import Context, Role, check_peer, peer_certificate
+from fedkme.wire.tls import Context, check_peer, peer_certificate
 
 End = Callable[[FedkmeError], Awaitable[None]]
 

@@ -12,8 +12,9 @@ from google.protobuf.message import Message
 
 from curator.access.certificates import CertificateCheck
 from fedkme.errors import ConnectionFailedError, IdentityError, ProtocolError
+from fedkme.pki.certificates import Role
 from fedkme.wire.channel import receive
-from fedkme.wire.tls import Role, peer_names
+from fedkme.wire.tls import peer_names
 from fedkme.wire.v1 import summaries_pb2 as pb
 
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -14,9 +14,9 @@ from curator.access.names import NameRegister
 from curator.owners.members import Members
 from fedkme.directives import Hello
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError, StoreError
+from fedkme.pki.certificates import Role
 from fedkme.wire.channel import receive
 from fedkme.wire.directives import end_to_wire, hello_from_wire
-from fedkme.wire.tls import Role
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 

@@ -6,7 +6,7 @@ storage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,53 +48,32 @@ class RunNotes:
 def noted(notes: Notes, at: float, event: str, fields: Mapping[str, Any]) -> Notes:
     """Update the notes by an event that the curator reported at a time, Unix seconds."""
     run = fields.get("run", "")
-    change = _CHANGES.get(event)
-    if not run or change is None:
-        return notes
-    return {**notes, run: change(notes.get(run, RunNotes()), at, fields)}
+    before = notes.get(run, RunNotes())
+    match event:
+        case "run":
+            rounds = rounds_of(fields["protocol"], fields.get("p", 0))
+            after = replace(before, protocol=fields["protocol"], began=at, rounds=rounds, done=0)
+        case "round":
+            after = replace(before, done=fields["record"]["round"], progressed=at)
+        case "progress":
+            words = f"{fields['stage']}: {fields['line']}"
+            after = replace(before, stage=words, fraction=fields["fraction"], progressed=at)
+        case "planned":
+            after = replace(before, plan=fields["line"])
+        case "owner_left":
+            faults = {**before.faults, fields["owner"]: (fields["code"], fields["line"])}
+            after = replace(before, faults=faults)
+        case "ended":
+            after = replace(before, reason=fields["reason"] or "", progressed=at)
+        case _:
+            return notes
+    return {**notes, run: after} if run else notes
 
 
 def rounds_of(protocol: str, rows: int) -> int:
     """Number of rounds of a run for `rows` rows; 0 where the number is not known before the run."""
     row = PROTOCOLS.get(protocol)
     return 0 if row is None or row.family == "sums" else rows if row.family == "auction" else 1
-
-
-def _began(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    protocol = fields["protocol"]
-    rounds = rounds_of(protocol, fields.get("p", 0))
-    return replace(notes, protocol=protocol, began=at, rounds=rounds, done=0)
-
-
-def _round(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    return replace(notes, done=fields["record"]["round"], progressed=at)
-
-
-def _progress(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    words = f"{fields['stage']}: {fields['line']}"
-    return replace(notes, stage=words, fraction=fields["fraction"], progressed=at)
-
-
-def _planned(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    return replace(notes, plan=fields["line"])
-
-
-def _owner_left(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    return replace(notes, faults={**notes.faults, fields["owner"]: (fields["code"], fields["line"])})
-
-
-def _ended(notes: RunNotes, at: float, fields: Mapping[str, Any]) -> RunNotes:
-    return replace(notes, reason=fields["reason"] or "", progressed=at)
-
-
-_CHANGES: Mapping[str, Callable[[RunNotes, float, Mapping[str, Any]], RunNotes]] = {
-    "run": _began,
-    "round": _round,
-    "progress": _progress,
-    "planned": _planned,
-    "owner_left": _owner_left,
-    "ended": _ended,
-}
 
 
 def event_of(at: float, event: str, fields: Mapping[str, Any]) -> News | None:

@@ -26,7 +26,7 @@ from fedkme.pages.glossary import explained
 
 STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""What a finished page may do: load nothing and run nothing."""
+"""Rights of a finished page: it loads nothing and runs nothing."""
 FINISHED = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<style>{STYLE}</style>'
 WIDE = 6
 """Columns from which on a table has no room on a phone."""

@@ -102,7 +102,7 @@ def _places(about: dict[str, list[int]], whose: str) -> list[int]:
 
 
 def _cell(learned: Sequence[Learned], whose: str, who: str) -> Seen | None:
-    """What one saw of another's rows; None of its own."""
+    """Part of a data set that an observer saw; None of its own."""
     if who not in _SHARED and whose in (VALIDATION, validation_of(who)):
         return None
     observers = _SHARED.get(who, {who})

@@ -19,9 +19,8 @@ from typing import Any
 
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.pages.html import FINISHED, POLICY, STYLE
-from fedkme.watch.access import Access
+from fedkme.watch.access import Access, PageAddress
 from fedkme.watch.page import page_of
-from fedkme.watch.place import PageAddress
 from fedkme.watch.state import Viewer, Watched, seen_by
 
 Source = Callable[[], Watched]

@@ -16,9 +16,8 @@ from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import canonical, host_of, is_loopback
 from fedkme.pki.certificates import expiry
-from fedkme.pki.identity import IdentityFile, expiry_warning
+from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
 from fedkme.wire.channel import CLIENT_OPTIONS
-from fedkme.wire.tls import Identity
 
 LOOK_AGAIN_S = 0.5
 """Time to wait for a connection before asking gRPC again why there is none."""

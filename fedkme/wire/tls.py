@@ -9,21 +9,8 @@ import grpc
 from cryptography import x509
 
 from fedkme.errors import IdentityError
-from fedkme.pki.authority import Authority
-from fedkme.pki.certificates import LOOPBACK, ROLE, Role, expiry, name_of, now
-from fedkme.pki.identity import Identity, IdentityFile
-
-__all__ = [
-    "LOOPBACK",
-    "Authority",
-    "Identity",
-    "Role",
-    "check_peer",
-    "check_role",
-    "peer_certificate",
-    "peer_names",
-    "renewing_server_credentials",
-]
+from fedkme.pki.certificates import ROLE, Role, expiry, name_of, now
+from fedkme.pki.identity import IdentityFile
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -16,8 +16,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from fedkme.pki.identity import Identity
 from fedkme.wire.dial import dial
-from fedkme.wire.tls import Identity
 
 _SERVICE = "fedkme.bench.Echo"
 _LENGTH = struct.Struct("<I")  # a message begins with the length of the answer that it wants

@@ -19,15 +19,16 @@ from curator.owners.connection import OwnerConnection
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
 from curator.owners.session import OwnerSession
+from fedkme.pki.authority import Authority
+from fedkme.pki.identity import Identity
 from fedkme.wire.channel import SERVER_OPTIONS
-from fedkme.wire.tls import Authority, Identity
 from fedkme.wire.v1 import owners_pb2_grpc
 from lab.bench.echo import EchoHall
 from sim.config import SimulationSettings
 from sim.engines.children import Child, Event
 from sim.engines.processes import prepare_parties
 from sim.engines.template import AVAILABLE, Template
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 T = TypeVar("T")
 Keeps = Literal["nothing", "ledger", "process", "power"]

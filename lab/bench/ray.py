@@ -34,8 +34,7 @@ from sim.cluster.session import connected
 from sim.cluster.shard import Addressed
 from sim.config import load_simulation
 from sim.engines.inprocess import open_market
-from sim.scenarios import Scenario
-from sim.scenarios.base import LazyTables, owner_names
+from sim.scenarios.base import LazyTables, Scenario, owner_names
 
 DIMENSION = 140
 COLUMNS = 64

@@ -49,7 +49,7 @@ from lab.bench.fleet import Fleet, Keeps, fleet
 from lab.bench.result import BenchSettings, Cell, Result
 from lab.bench.synthetic import simulation, synthetic_scenario
 from sim.config import SimulationSettings
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 T = TypeVar("T")
 Books = RunJournal | Ledger | None

@@ -32,7 +32,7 @@ from sim.engines.run_folder import read_record
 from sim.progress import Progress
 from sim.release_config import load_release
 from sim.releases import ReleaseLaunch
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 _LEAST_PATIENCE_S = 600
 _ROUNDS: ScaleProtocol = "ask-everyone"

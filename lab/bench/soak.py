@@ -25,7 +25,7 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.client import run as consume
 from fedkme.config import load_toml
 from fedkme.ops.supervision import StatusReporter
-from fedkme.wire.tls import Authority
+from fedkme.pki.authority import Authority
 from lab.bench.fleet import cpu_s, unless_one_ends
 from lab.bench.result import BenchSettings, Cell, Result
 from lab.bench.synthetic import simulation, synthetic_scenario

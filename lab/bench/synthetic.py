@@ -7,8 +7,7 @@ import numpy as np
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.tables.table import Table
 from sim.config import SimulationSettings, load_simulation
-from sim.scenarios import Scenario
-from sim.scenarios.base import owner_names
+from sim.scenarios.base import Scenario, owner_names
 
 OWNER_ROWS = 200
 _COLUMNS = 64

@@ -18,7 +18,7 @@ from fedkme.errors import DataError
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain
 
 KEPT_NEGATIVES = 0.4
 TEST_SHARE = 0.1

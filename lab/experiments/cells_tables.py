@@ -18,8 +18,7 @@ from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from fedkme.tables.table import Table
 from lab.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of
-from sim.scenarios.base import Scenario, generator, random_rows
-from sim.scenarios.domains import domain
+from sim.scenarios.base import Scenario, domain, generator, random_rows
 
 Columns = Mapping[str, Any]
 Mask = NDArray[np.bool_]

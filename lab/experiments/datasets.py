@@ -24,7 +24,7 @@ from fedkme.tables.files import read_arrays, read_columns, table_from_columns
 from fedkme.tables.schema import Label, Schema
 from fedkme.tables.table import Table
 from lab.experiments.adult import Split
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain
 
 Groups = NDArray[Any] | None
 """Groups of rows that must not be on both sides of a split; None: rows are apart."""

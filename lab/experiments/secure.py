@@ -30,7 +30,7 @@ from lab.experiments import marginals
 from lab.experiments.curves import CurveValue
 from lab.experiments.piece import Piece, data_folder
 from sim.evaluation.classifiers import columns
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain
 
 FILES = {
     "air": "beijing_air_12stations.parquet",

@@ -19,8 +19,7 @@ from fedkme.tables.schema import Label, Numeric, Schema
 from lab.experiments.cells_draw import Build, ExperimentDraw
 from lab.experiments.cells_tables import sited
 from lab.market.layouts import small
-from sim.scenarios.base import generator
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain, generator
 
 Sites = Mapping[str, NDArray[np.bool_]]
 

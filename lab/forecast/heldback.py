@@ -20,7 +20,7 @@ from fedkme.tables.schema import Label
 from lab.experiments.cells_draw import Build, ExperimentDraw
 from lab.experiments.cells_tables import sited
 from lab.forecast.thresholds import above
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain
 
 Columns = dict[str, Any]
 Sought = Callable[[Columns], NDArray[np.bool_]]

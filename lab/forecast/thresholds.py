@@ -19,8 +19,7 @@ from fedkme.tables.files import read_columns
 from fedkme.tables.schema import Category, Label, Numeric, Schema
 from lab.experiments.cells_draw import Build, ExperimentDraw
 from lab.experiments.cells_tables import sited
-from sim.scenarios.base import generator
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain, generator
 
 Columns = dict[str, Any]
 

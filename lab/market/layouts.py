@@ -25,8 +25,7 @@ from fedkme.tables.table import Table
 from lab.experiments.cells_data import layouts as experiments
 from lab.experiments.cells_data import mixed_images
 from lab.experiments.cells_draw import SEEDS, Build, ExperimentDraw, draw_of
-from sim.scenarios.base import Scenario, generator, owner_names, random_rows
-from sim.scenarios.domains import domain
+from sim.scenarios.base import Scenario, domain, generator, owner_names, random_rows
 
 KINDS: Mapping[str, str] = {
     "hospitals": "real sites",

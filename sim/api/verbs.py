@@ -26,7 +26,7 @@ from sim.release_config import plan_for, release_of
 from sim.releases import simulate_release
 from sim.report.write import REMEDY, read_object
 from sim.run import simulate as run_simulation
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 from sim.sweep.grid import AxisValue, SweepSettings
 from sim.sweep.run import sweep as run_sweep
 from sim.sweep.table import FILE

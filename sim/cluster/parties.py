@@ -28,7 +28,7 @@ from sim.cluster.shard import Addressed, KeptStore, OwnerShard, RowsRecipe, Shar
 from sim.config import ClusterSettings, LaunchSettings
 from sim.engines.inprocess import SimulatedMarket
 from sim.engines.loopback import KnownMembers
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 Note = Callable[[str], None]
 

@@ -43,7 +43,7 @@ from owner.runs import RunManager
 from owner.settings import PolicySettings
 from sim.engines.loopback import LoopbackMembers
 from sim.engines.owners import open_owners
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 if TYPE_CHECKING:
     from curator.metrics import CuratorMetrics  # needs a package that is not in every installation

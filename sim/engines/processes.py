@@ -30,9 +30,10 @@ from fedkme.errors import (
     MissingOwnersError,
     NotMadeError,
 )
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from fedkme.wire.tls import LOOPBACK, Authority
 from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
@@ -41,7 +42,7 @@ from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_cura
 from sim.engines.template import AVAILABLE, Template
 from sim.families import words_of
 from sim.progress import Follower
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 T = TypeVar("T")
 SettingsT = TypeVar("SettingsT", bound=LaunchSettings)

@@ -25,7 +25,7 @@ from fedkme.tables.table import Table, joined
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.engines.inprocess import InProcessMarket, KeptRecords, market_of, run_in_process
 from sim.evaluation.exact_greedy import exact_kernel_greedy
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 PAUSE_S = 2.0
 """Least number of seconds between two lines on the progress of baselines."""

@@ -44,11 +44,11 @@ def carry_out(tasks: Sequence[Task], jobs: int | str, folder: Path) -> Results:
 
         yield from on_this_machine(tasks, jobs)
     elif jobs == "slurm":
-        from sim.jobs.slurm import on_slurm
+        from sim.jobs.clusters import on_slurm
 
         yield from on_slurm(tasks, folder / "slurm")
     else:
-        from sim.jobs.ray_tasks import on_ray
+        from sim.jobs.clusters import on_ray
 
         yield from on_ray(tasks, None if jobs == "ray" else jobs)
 

@@ -11,30 +11,13 @@ from pydantic import Field
 
 from fedkme.errors import ConfigError, DataError
 from sim.scenarios.adult import Adult, build_adult
-from sim.scenarios.base import Scenario
+from sim.scenarios.base import Frames, Scenario
 from sim.scenarios.digits import Digits, build_digits
-from sim.scenarios.frames import Frames, refuse_frames
 from sim.scenarios.hospitals import Hospitals, build_hospitals
 from sim.scenarios.mnist import Mnist, build_mnist
 from sim.scenarios.states import States, build_states
 from sim.scenarios.tables import Csv, build_csv
 from sim.shipped import shipped
-
-__all__ = [
-    "SCENARIO_KEYS",
-    "Adult",
-    "Csv",
-    "Digits",
-    "Frames",
-    "Hospitals",
-    "Mnist",
-    "Scenario",
-    "ScenarioConfig",
-    "States",
-    "build_scenario",
-    "check_target",
-    "find_scenario",
-]
 
 _Kind = Digits | Mnist | Hospitals | Adult | States | Csv | Frames
 ScenarioConfig = Annotated[_Kind, Field(discriminator="kind")]
@@ -73,7 +56,11 @@ def build_scenario(
         case Csv():
             scenario = build_csv(config, seed, base_dir)
         case Frames():
-            raise refuse_frames()
+            raise ConfigError(
+                "the rows of scenario 'frames' were data frames of a program",
+                "Call fedkme.summarize or fedkme.release again, or write the rows to files and use kind = "
+                '"csv".',
+            )
     if not len(scenario.validation) and not (isinstance(config, Csv) and config.validation is None):
         cause = f"scenario {scenario.name}: the validation set D_v has no rows"
         raise DataError(cause, "Give it rows, or a larger share of the target's.")

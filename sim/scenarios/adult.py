@@ -13,8 +13,16 @@ from fedkme.errors import ConfigError, DataError
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
-from sim.scenarios.base import Fraction, LazyTables, Scenario, generator, locate, owner_names, random_rows
-from sim.scenarios.domains import domain
+from sim.scenarios.base import (
+    Fraction,
+    LazyTables,
+    Scenario,
+    domain,
+    generator,
+    locate,
+    owner_names,
+    random_rows,
+)
 
 GAINS = ("capital-gain", "capital-loss")
 """Columns that are 0 for nine people in ten."""

@@ -12,8 +12,7 @@ from fedkme.config import Settings
 from fedkme.errors import DataError
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.table import Table
-from sim.scenarios.base import Fraction, Scenario, cut, generator, locate, random_rows
-from sim.scenarios.domains import domain
+from sim.scenarios.base import Fraction, Scenario, cut, domain, generator, locate, random_rows
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 _SITE = "hospital"

@@ -22,8 +22,7 @@ from fedkme.tables.csv_rows import Cells
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
-from sim.scenarios.base import Fraction, Rows, Scenario, cut, draw, generator, locate, owner_names
-from sim.scenarios.domains import domain
+from sim.scenarios.base import Fraction, Rows, Scenario, cut, domain, draw, generator, locate, owner_names
 
 Regions = NDArray[np.str_]
 """Region of each row, (m,)."""

@@ -16,7 +16,9 @@ from typing import IO, Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK, Role
+from fedkme.pki.identity import Identity
 from tests import forked
 from tests.parties import HERE, MIXED, WAIT_S, consumer_values, curator_values, owner_values, write_config
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK, Role
 from fedkme.store import open_store
-from fedkme.wire.tls import LOOPBACK, Authority, Role
 from operate.doctor import network
 from operate.doctor.cli import app
 from tests.ops.parties import Site

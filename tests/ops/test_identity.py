@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
 from fedkme.wire.dial import own_identity
-from fedkme.wire.tls import Authority, Role
 from tests.parties import Transcript
 
 

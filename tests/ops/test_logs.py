@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedkme.ops.logs import Log, text_of, unforeseen
-from fedkme.wire.tls import Role
+from fedkme.pki.certificates import Role
 from tests.ops.parties import Party, Site
 from tests.parties import HERE, caller_values, write_config
 

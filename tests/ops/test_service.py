@@ -20,8 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from curator.health import SERVICES
 from fedkme.errors import ConfigError, InterruptedRunError, NotEnoughRowsError, StoppingError
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import Role
+from fedkme.pki.identity import Identity
 from fedkme.privacy.events import validation_of
-from fedkme.wire.tls import Authority, Identity, Role
 from tests.ops.parties import Party, Site, rows
 from tests.parties import WAIT_S
 

@@ -21,7 +21,9 @@ def test_the_plan_is_printed_and_kept_in_the_record_and_on_the_page(tmp_path: Pa
     out = tmp_path / "run"
     result = CliRunner().invoke(app, ["auto", "digits", *SMALL, "--out", str(out)])
     assert result.exit_code == 0, result.output
-    plan = json.loads((out / "metrics.json").read_text())["plan"]
+    metrics = json.loads((out / "metrics.json").read_text())
+    plan = metrics["plan"]
+    assert not metrics["security"]  # without --secure it was secure aggregation all the same
     assert plan["method"] == "moments"
     assert set(plan["errors"]) == {"marginals", "moments", "balog2"}
     assert plan["line"] in " ".join(result.output.split())

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fedkme.pages.html import FINISHED
-from fedkme.watch.place import PageAddress
+from fedkme.watch.access import PageAddress
 from fedkme.watch.server import shown
 from fedkme.watch.state import Viewer, Watched, seen_by
 from sim.config import load_simulation

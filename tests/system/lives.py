@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
 from fedkme.store.reading import read_store
-from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import journals_pb2
 from tests import forked
 from tests.parties import (

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 import operate.audit_cli
+from fedkme.pki.certificates import Role
 from fedkme.privacy.ledger import read_ledger
-from fedkme.wire.tls import Role
 from tests.ops.parties import Party, Site, rows
 from tests.parties import HERE, WAIT_S, caller_values, write_config
 

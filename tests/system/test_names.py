@@ -25,11 +25,12 @@ from fedkme.config import Settings, validate
 from fedkme.errors import ConfigError, IdentityError, InterruptedRunError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.reconcile import verify
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
 from fedkme.privacy.accountants import TOGETHER, Sound, by_owner, cells_of, composed, with_coalition
 from fedkme.privacy.events import validation_of
 from fedkme.privacy.ledger import read_ledger
 from fedkme.wire import codecs
-from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2
 from operate.audit_cli import app
 from owner.settings import OwnerSettings

@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from curator.sums.session import SumSession
 from fedkme.errors import QuorumError, SecureAggregationError
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK, Role
 from fedkme.secagg.signing import KeyBinding, bind, verify_binding
-from fedkme.wire.tls import LOOPBACK, Authority, Role
 from tests.system.launches import read_json
 from tests.system.release_market import OWNERS, SECURE, come, faults, release_market
 

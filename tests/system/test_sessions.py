@@ -17,11 +17,13 @@ import pytest_asyncio
 
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import CancelledRunError, ConfigError, FedkmeError, FencedError, IdentityError
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
+from fedkme.pki.identity import Identity
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.settings import ExactSettings, GaussianSettings
 from fedkme.tables.files import read_arrays
 from fedkme.wire import codecs
-from fedkme.wire.tls import LOOPBACK, Authority, Identity
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 from tests.parties import WAIT_S

@@ -9,8 +9,9 @@ from typing import Any
 
 from fedkme.errors import ConnectionFailedError, InterruptedRunError
 from fedkme.ledgers.reconcile import verify
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
 from fedkme.tables.files import read_arrays
-from fedkme.wire.tls import LOOPBACK, Authority
 from tests.parties import HERE, Values, consumer_values, curator_values, owner_values, write_config
 from tests.system.launches import Process, Start, end_of, line_with, read_json, rows_in, write_own_files
 from tests.system.market import write_ledger

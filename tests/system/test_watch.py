@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from fedkme.errors import ConfigError
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
+from fedkme.watch.access import PageAddress
 from fedkme.watch.page import waiting
-from fedkme.watch.place import PageAddress
 from fedkme.watch.server import shown
 from fedkme.watch.state import RunState, Viewer, Watched
 from fedkme.wire import codecs
-from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2
 from owner.consent.approvals import approve
 from tests.parties import WAIT_S, run_verb, write_config

@@ -25,12 +25,13 @@ from fedkme.errors import (
     ProtocolError,
     ProtocolVersionError,
 )
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
 from fedkme.privacy.ledger import read_ledger
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import MESSAGE_LIMIT, explain_rpc_error
-from fedkme.wire.tls import LOOPBACK, Authority
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2

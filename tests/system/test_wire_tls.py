@@ -11,8 +11,11 @@ import grpc.aio
 import pytest
 
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK, Role
+from fedkme.pki.identity import Identity
 from fedkme.wire.dial import dial
-from fedkme.wire.tls import LOOPBACK, Authority, Identity, Role, check_peer
+from fedkme.wire.tls import check_peer
 from tests.parties import WAIT_S
 from tests.system.lives import PORTS
 from tests.system.market import market

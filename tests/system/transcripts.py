@@ -20,7 +20,7 @@ from curator.sums.settings import SumSettings
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
 from sim.engines.inprocess import KeptRecords, market_of, release_in_process, run_in_process
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 from tests.record_transcripts import record_transcript
 
 WIDTH = 20

@@ -24,7 +24,7 @@ from lab.bench.fleet import fleet
 from lab.bench.result import BenchSettings
 from lab.bench.rounds import real_block
 from lab.bench.synthetic import simulation, synthetic_scenario, synthetic_schema
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 
 TINY = BenchSettings(
     owners=(2,),

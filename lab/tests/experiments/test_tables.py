@@ -13,7 +13,7 @@ from lab.experiments import marginals
 from lab.experiments.codes import FILE, CodesEffort, pieces
 from lab.experiments.paper import printed_numbers
 from sim.evaluation import classifiers
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain
 
 
 def codes(rows: int, seed: int) -> np.ndarray:

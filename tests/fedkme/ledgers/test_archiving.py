@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkme.errors import ArchiveError
-from fedkme.heads.export import export_ledger, ledger_text
+from fedkme.heads.files import export_ledger, ledger_text
 from fedkme.ledgers.archiving import archive_finished
 from fedkme.ledgers.compaction import condensed
 from fedkme.ledgers.windows import Readings

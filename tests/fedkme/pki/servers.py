@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc.aio
 
-from fedkme.wire.tls import Identity
+from fedkme.pki.identity import Identity
 from tests.parties import WAIT_S
 
 Look = Callable[[Any], str]

@@ -12,9 +12,10 @@ import pytest
 from cryptography import x509
 
 from fedkme.errors import IdentityError
+from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role
 from fedkme.pki.identity import Identity, IdentityFile, expiry_warning
-from fedkme.wire.tls import Authority, peer_names, renewing_server_credentials
+from fedkme.wire.tls import peer_names, renewing_server_credentials
 from tests.fedkme.pki.servers import call, calling, serving
 from tests.fedkme.pki.verbs import pki
 

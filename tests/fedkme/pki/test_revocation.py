@@ -10,11 +10,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.errors import IdentityError
+from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.pki.folder import AuthorityFolder
 from fedkme.pki.identity import Identity
 from fedkme.pki.revocation import Revocation
-from fedkme.wire.tls import Authority, peer_certificate
+from fedkme.wire.tls import peer_certificate
 from tests.fedkme.pki.servers import call, calling, serving
 from tests.fedkme.pki.verbs import pki
 

@@ -10,9 +10,10 @@ import pytest
 from grpc.experimental.session_cache import ssl_session_cache_lru
 
 from fedkme.errors import IdentityError
+from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role, now
 from fedkme.pki.identity import Identity
-from fedkme.wire.tls import Authority, check_peer, peer_names
+from fedkme.wire.tls import check_peer, peer_names
 from tests.fedkme.pki.servers import call, refusal, serving
 from tests.parties import WAIT_S
 

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedkme.errors import FedkmeError, IdentityError, PkiError
+from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role, alternative_names, fingerprint, role_of
 from fedkme.pki.files import pem_blocks
 from fedkme.pki.folder import AuthorityFolder
 from fedkme.pki.identity import Identity
-from fedkme.wire.tls import Authority
 from tests.fedkme.pki.verbs import pki, said
 from tests.parties import WAIT_S
 

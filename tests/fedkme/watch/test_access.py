@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedkme.errors import ConfigError
-from fedkme.watch.access import Access, read_secret, viewer_of
-from fedkme.watch.place import PageAddress
+from fedkme.watch.access import Access, PageAddress, read_secret, viewer_of
 from fedkme.watch.state import Viewer
 
 NORTH = Viewer("owner", "north")

@@ -86,7 +86,7 @@ def test_real_rows_get_noise_from_the_operating_system_and_no_baselines(
         opened.append(market_of(*given))
         return opened[-1]
 
-    monkeypatch.setattr("sim.opening.market_of", seen)
+    monkeypatch.setattr("sim.run.market_of", seen)
     real = small_summary(tmp_path / "real")
     simulated = small_summary(tmp_path / "simulated", seed=0, baselines=["uniform"])
     kinds = [type(market.noise_for("north")("purpose")) for market in opened]

@@ -36,7 +36,8 @@ from sim.engines.inprocess import (
     release_in_process,
     run_in_process,
 )
-from sim.scenarios import Scenario, build_scenario
+from sim.scenarios import build_scenario
+from sim.scenarios.base import Scenario
 from tests.curator.summary.fakes import SCHEMA, owners, table
 from tests.record_transcripts import record_transcript
 from tests.sim.cluster.shards import ShardedMarket, rows_in_memory, travelled

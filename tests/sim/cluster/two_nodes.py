@@ -22,7 +22,8 @@ from sim.cluster.session import connected
 from sim.cluster.shard import rows_of_scenario
 from sim.config import SimulationSettings, load_simulation
 from sim.engines.inprocess import Hear, KeptRecords, SimulatedMarket, run_in_process, silent
-from sim.scenarios import Scenario, build_scenario
+from sim.scenarios import build_scenario
+from sim.scenarios.base import Scenario
 from sim.sweep.grid import SweepRun, SweepSettings, runs_of
 from sim.sweep.run import measured
 from tests.record_transcripts import record_transcript

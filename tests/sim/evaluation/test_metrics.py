@@ -26,7 +26,7 @@ from sim.engines.loopback import Loopback
 from sim.engines.run_folder import write_ledgers
 from sim.evaluation.baselines import BaselineResult
 from sim.evaluation.metrics import Metrics, assemble, over_greedy, payouts, read_rounds, write_metrics
-from sim.scenarios import Digits
+from sim.scenarios.digits import Digits
 from tests.curator.summary.fakes import owners, small_market, table
 
 P = 5

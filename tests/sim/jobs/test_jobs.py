@@ -12,7 +12,7 @@ import pytest
 
 from fedkme.errors import ConfigError, MissingDependencyError
 from sim.jobs.choice import carry_out, parse_jobs
-from sim.jobs.slurm import submitted
+from sim.jobs.clusters import submitted
 from sim.jobs.tasks import LostTask, Task, task_of
 
 

@@ -19,8 +19,7 @@ from fedkme.pages.html import Bar, bars, number, short
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from sim.cli import report_app
-from sim.evaluation.release_shares import shares
-from sim.evaluation.releases import evaluate_rows
+from sim.evaluation.releases import evaluate_rows, shares
 from sim.formatting import columns_line, distance
 from sim.progress import Progress
 from sim.release_cli import print_release

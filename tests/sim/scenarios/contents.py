@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedkme.tables.table import Table
-from sim.scenarios import Scenario
+from sim.scenarios.base import Scenario
 from tests.places import DATA
 
 

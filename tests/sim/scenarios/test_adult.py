@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.scenarios.adult import GAINS, public_schema
-from sim.scenarios.domains import domain
+from sim.scenarios.base import domain
 
 
 def test_gains_of_zero_stand_apart_and_nothing_else_differs_from_the_experiments_domain() -> None:

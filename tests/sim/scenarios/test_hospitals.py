@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fedkme.errors import DataError
-from sim.scenarios import Hospitals, build_scenario
+from sim.scenarios import build_scenario
+from sim.scenarios.hospitals import Hospitals
 from tests.sim.scenarios.contents import classes, data, same, tables
 
 

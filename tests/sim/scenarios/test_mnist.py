@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, DataError
-from sim.scenarios import Mnist, Scenario, build_scenario
-from sim.scenarios.base import locate
+from sim.scenarios import build_scenario
+from sim.scenarios.base import Scenario, locate
+from sim.scenarios.mnist import Mnist
 from tests.sim.scenarios.contents import classes, content, data, same, tables
 
 

@@ -13,7 +13,8 @@ from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from sim.scenarios import Csv, build_scenario
+from sim.scenarios import build_scenario
+from sim.scenarios.tables import Csv
 from tests.parties import MIXED
 
 ROWS = "age,smoker,ill\n50,yes,no\n60,no,yes\n"

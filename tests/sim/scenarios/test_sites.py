@@ -12,8 +12,10 @@ from pyarrow import parquet
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
 from fedkme.party import fault_of_name
-from sim.scenarios import Csv, Scenario, build_scenario
+from sim.scenarios import build_scenario
+from sim.scenarios.base import Scenario
 from sim.scenarios.sites import owner_names_of
+from sim.scenarios.tables import Csv
 
 SCHEMA = """
 [[columns]]

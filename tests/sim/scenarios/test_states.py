@@ -12,7 +12,9 @@ from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.table import Table
 from sim.config import load_simulation
-from sim.scenarios import Scenario, States, build_scenario
+from sim.scenarios import build_scenario
+from sim.scenarios.base import Scenario
+from sim.scenarios.states import States
 from tests.sim.scenarios.allstate import write_allstate
 
 

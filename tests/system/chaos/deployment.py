@@ -11,9 +11,10 @@ from typing import Any
 from audit.chaos.parties import SEED
 from audit.chaos.worlds import SimulatedWorld, menu
 from audit.replay.neighbours import SCHEMA, UNLABELLED
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK
 from fedkme.tables.files import save_table
 from fedkme.tables.schema import Schema
-from fedkme.wire.tls import LOOPBACK, Authority
 from sim.engines.owners import policy_of
 from tests.parties import Values, write_config
 from tests.system.chaos.party import Party

@@ -1,4 +1,4 @@
-"""Tasks as arrays of Slurm, through submitit."""
+"""Tasks on a cluster: as arrays of Slurm, through submitit, or on Ray, one CPU each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.errors import ConfigError, MissingDependencyError
+from sim.cluster.session import connected
 from sim.jobs.tasks import LostTask, Results, Task, perform
 
 LONGEST_ARRAY = 1000
@@ -66,3 +67,38 @@ def _result(job: Any) -> Any:
         return LostTask(f"it raised; see {job.paths.stderr}")
     except UncompletedJobError:
         return LostTask(f"its job or node was lost; see {job.paths.stderr}")
+
+
+RETRIES = 1
+"""Times that Ray repeats a task whose worker or node was lost. It is finite: a task may kill its worker."""
+
+
+def on_ray(tasks: Sequence[Task], address: str | None) -> Results:
+    """Run as many tasks at a time as the cluster has CPUs; its nodes have this package and the tasks' files.
+
+    Raises:
+        MissingDependencyError: Ray is not installed.
+        ConnectionFailedError: there is no such cluster.
+    """
+    with connected(address) as ray:
+        remote = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(perform)
+        running = {
+            remote.options(name=task.name).remote(task.function, task.argument): place
+            for place, task in enumerate(tasks)
+        }
+        try:
+            while running:
+                for reference in ray.wait(list(running))[0]:
+                    yield running.pop(reference), _ray_result(ray, reference)
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _ray_result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        return LostTask(f"it raised {type(error.cause).__name__}")
+    except ray.exceptions.RayError as error:
+        return LostTask(f"its worker or node was lost ({type(error).__name__})")
