@@ -85,7 +85,7 @@ class Archived:
 
     def with_lines(self, store: Store, leaving: Leaving, whose: Mapping[bytes, Explained]) -> Archived:
         """Add lines that go into an archive; `whose` has the explained lines by D_v."""
-        from fedkme.ledgers.compaction import condensed  # it imports accountants
+        from fedkme.ledgers.archiving import condensed  # it imports accountants
 
         readings = Readings(store)
         costs_by_place = defaultdict(list, {place: list(lines) for place, lines in self.costs.items()})

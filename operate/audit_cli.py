@@ -27,7 +27,7 @@ from fedkme.privacy.events import Disclosure, MwemCall, PrivAuction
 from fedkme.verbs import AsJson, Verbs, console, print_json
 from sim.config import load_simulation
 from sim.engines.run_folder import AUTHORITY, read_record
-from sim.evaluation.published_variant import published_variant
+from sim.evaluation.metrics import published_variant
 from sim.report.write import REPORT, fault_of_report, read_object
 
 app = Verbs("Check ledgers; attack the mechanisms.", place="audit")

@@ -80,8 +80,7 @@ TWO_MEANINGS = {
 """Class names that stand twice."""
 READS_MESSAGES = {
     **dict.fromkeys(
-        ("codecs", "directives", "heads", "journals", "releases", "rows", "sealed", "summaries", "sums"),
-        "codec",
+        ("codecs", "directives", "journals", "releases", "rows", "sealed", "summaries", "sums"), "codec"
     ),
     "owner.agent": "stream of an owner",
     "curator.owners.owner_service": "service for owners",

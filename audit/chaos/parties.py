@@ -51,7 +51,7 @@ from fedkme.wire.retry import LAST_RETRY_S, Absence, CuratorCalls
 from owner.agent import attend
 from owner.party import OwnerParty
 from owner.runs import RunManager
-from sim.engines.owners import policy_of
+from sim.engines.loopback import policy_of
 
 SEED = 5
 """Seed of all parties' noise."""

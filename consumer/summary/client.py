@@ -30,9 +30,9 @@ from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
 from fedkme.wire.dial import own_identity
-from fedkme.wire.heads import HEAD
 from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.rows import any_rows_from_wire
+from fedkme.wire.sealed import HEAD
 from fedkme.wire.summaries import OUTCOME, offer_to_messages, plan_from_wire, request_to_wire
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc

@@ -23,8 +23,8 @@ from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError, Proto
 from fedkme.exchange import Offer, Plan, RoundProgress
 from fedkme.tables.table import Row, Table
 from fedkme.wire import codecs, summaries
-from fedkme.wire.heads import HEAD
 from fedkme.wire.rows import any_rows_to_wire
+from fedkme.wire.sealed import HEAD
 from fedkme.wire.v1 import summaries_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2_grpc
 

@@ -14,7 +14,7 @@ from curator.run.roster import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
 from fedkme.ops.derivation import Derivation, total
-from fedkme.ops.linear_algebra import one_thread
+from fedkme.ops.threads import one_thread
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
 from fedkme.releases.file import from_bytes
 from fedkme.releases.settings import settings_from_json

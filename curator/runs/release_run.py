@@ -27,8 +27,7 @@ from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
 from fedkme.exchange import StageProgress
-from fedkme.ops.linear_algebra import one_thread
-from fedkme.ops.threads import in_thread
+from fedkme.ops.threads import in_thread, one_thread
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
 from fedkme.tables.schema import rows_of_person

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from fedkme.ledgers.windows import Readings
+from fedkme.privacy.accountants.matrix import cells_of
+from fedkme.privacy.events import Disclosure, Event, leaves, repeated
 from fedkme.privacy.ledger import ARCHIVED_LINES, GENESIS, costs, disclosures_in, hash_of, lines_to_json, tip
 from fedkme.store import LedgerLine, Store
 
@@ -54,10 +58,6 @@ def archive_finished(
         StoreError: an archive could not be written; the store is as it was.
         LedgerError: a line is no entry of a ledger.
     """
-    from fedkme.ledgers.compaction import (
-        condensed,  # it imports accountants: only where something is archived
-    )
-
     count = 0
     while len(over := store.finished()) >= 2 * runs:
         leaving, before = _leaving(store, over[:runs], over[runs]), tip(store)
@@ -91,3 +91,37 @@ def _leaving(store: Store, runs: Sequence[str], next_run: str) -> Leaving:
         if ahead or (count == place - 1 and line.written == readings.largest):
             last, count = line.seq, place
     return Leaving(runs, lines[:count], last)
+
+
+ARCHIVED = "archived"
+"""Run name of lines that stand for lines of several runs."""
+
+
+def condensed(lines: Iterable[Disclosure]) -> list[Disclosure]:
+    """Fewest lines of the same cost, also together with any later lines, even of the same runs."""
+    fewest: list[Disclosure] = []
+    for cell in cells_of(lines).values():
+        always: Counter[Disclosure] = Counter()
+        once: dict[Disclosure, int] = {}
+        for line, times in Counter(cell).items():
+            for leaf in leaves([line.event]):
+                if leaf.whole_run:
+                    bare = _bare(line, leaf, line.run, line.nonce)
+                    once[bare] = max(times, once.get(bare, 0))
+                else:
+                    one, count = _single(leaf)
+                    always[_bare(line, one, ARCHIVED, line.nonce.partition(" ")[0])] += times * count
+        fewest += (replace(line, event=repeated(line.event, times)) for line, times in always.items())
+        fewest += (line for line, times in once.items() for _ in range(times))
+    return fewest
+
+
+def _bare(line: Disclosure, event: Event, run: str, nonce: str) -> Disclosure:
+    return replace(line, run=run, round=0, event=event, sensitivity=None, nonce=nonce, certain=True)
+
+
+def _single(event: Event) -> tuple[Event, int]:
+    """One release of an event, and the number of its releases."""
+    counted: Any = event
+    count = getattr(event, "count", 1)
+    return (event, 1) if count == 1 else (replace(counted, count=1), count)

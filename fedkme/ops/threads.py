@@ -14,7 +14,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -130,3 +131,28 @@ def _serve(tasks: SimpleQueue[Work]) -> None:
 def under_way() -> bool:
     """Check whether a computation is still running in a thread."""
     return bool(_under_way)
+
+
+_lock = threading.Lock()
+_held: list[Any] = []
+"""Limit of this process, once for each context that is open; the last one to close lifts it."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit matrix computations of this process to one thread; contexts may overlap.
+
+    The limit does not hold for libraries that are loaded later, so scipy's is loaded first.
+    """
+    import scipy.linalg.lapack  # noqa: F401, takes a fifth of a second, so not at start
+    from threadpoolctl import threadpool_limits
+
+    with _lock:
+        _held.append(_held[-1] if _held else threadpool_limits(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            limits = _held.pop()
+            if not _held:
+                limits.restore_original_limits()

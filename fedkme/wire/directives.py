@@ -34,9 +34,8 @@ from fedkme.protocol import (
 from fedkme.wire import codecs, sums
 from fedkme.wire.channel import fitting
 from fedkme.wire.fields import Field, FieldCodec, number, numbers
-from fedkme.wire.heads import COSIGNATURE, HEAD
 from fedkme.wire.rows import any_rows_from_wire, any_rows_to_wire
-from fedkme.wire.sealed import GIFT, OFFER
+from fedkme.wire.sealed import COSIGNATURE, GIFT, HEAD, OFFER
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import pooling_pb2
 

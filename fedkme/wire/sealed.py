@@ -1,4 +1,4 @@
-"""Codecs of keys and gifts to messages of the wire and back."""
+"""Codecs of keys, gifts and heads of ledgers to messages of the wire and back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import AnyStr
 
 from fedkme.errors import ProtocolError
+from fedkme.heads.log import Cosignature, Head
 from fedkme.sealed.group import Gift
 from fedkme.sealed.offers import KeyOffer
 from fedkme.wire.fields import Field, FieldCodec
-from fedkme.wire.v1 import types_pb2
+from fedkme.wire.v1 import owners_pb2, types_pb2
 
 MOST_OFFERED = 2**12
 """Limit of owners in a run with sealed rows: each offer has a certificate, and one plan holds all offers."""
@@ -59,3 +60,16 @@ def gifts_from_wire(messages: Sequence[types_pb2.Gift]) -> dict[str, Gift]:
 
 def _violation(what: str) -> ProtocolError:
     return ProtocolError(f"the peer sends {what}")
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("a head is not text") from None
+
+
+HEAD = FieldCodec(Head, types_pb2.Head, note=Field(str.encode, _text))
+"""Head that a party shows."""
+COSIGNATURE = FieldCodec(Cosignature, owners_pb2.Cosignature, line=Field(str.encode, _text))
+"""Signature of another party's head."""

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from lab.experiments.paper import PaperClaim, Place
-from sim.sweep.statistics import SeedMean, mean_over
+from sim.sweep.table import SeedMean, mean_over
 
 
 @dataclass(frozen=True, slots=True)

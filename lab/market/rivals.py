@@ -29,7 +29,7 @@ from lab.market.published.private_kmeans import CentreBudget, nearest, private_c
 from lab.market.published.prototypes import protodash
 from lab.market.published.thinning import thin
 from owner.cells.fill import FillRule, drawn_rows, fill_order
-from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.evaluation.baselines import exact_kernel_greedy
 
 _DESIGN_FEATURES = 128
 _THINNED = 3200

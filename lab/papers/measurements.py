@@ -16,7 +16,7 @@ from fedkme.privacy.settings import broadcast_events
 from lab.experiments.curves import CurveValue
 from lab.experiments.paper import PaperFigure
 from sim.config import SimulationSettings
-from sim.evaluation.published_variant import SUMMARY_DELTA
+from sim.evaluation.metrics import SUMMARY_DELTA
 from sim.sweep.measure import Row
 
 BASELINES = ("greedy", "uniform")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fedkme import __version__
 from lab.experiments.curves import Curve, CurveValue, at, claimed_curve, curves_of, holds, overall
 from lab.experiments.paper import PaperClaim, PaperFigure, PaperPanel, Place, method_title
-from sim.sweep.statistics import SeedMean
+from sim.sweep.table import SeedMean
 
 WHERE = {"every": "at every {x}", "most": "at most {x}", "mean": "in the mean over {x}"}
 NEAR = 0.005

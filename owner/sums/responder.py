@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from numpy.typing import NDArray
 
 from fedkme.errors import ConfigError, PolicyError, ProtocolError, SecureAggregationError
-from fedkme.ops.linear_algebra import one_thread
+from fedkme.ops.threads import one_thread
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import Gaussian
 from fedkme.privacy.noise import NoiseSource

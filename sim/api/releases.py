@@ -24,8 +24,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
 from sim.api.frames import Rows, frame_of, table_of
-from sim.api.pages import framed
-from sim.api.statements import frame_of_statements
+from sim.api.views import frame_of_statements, framed
 from sim.report.write import read_object
 
 SYNTHETIC, WEIGHTED = "synthetic.npz", "weighted.npz"

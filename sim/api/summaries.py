@@ -19,8 +19,7 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table, table_from_arrays
 from sim.api.frames import frame_of
-from sim.api.pages import framed
-from sim.api.statements import frame_of_statements
+from sim.api.views import frame_of_statements, framed
 from sim.engines.run_folder import SCHEMA
 from sim.formatting import verdict
 from sim.report.write import read_object

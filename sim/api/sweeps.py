@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sim.api.pages import framed
+from sim.api.views import framed
 from sim.sweep.run import PAGE
 from sim.sweep.table import FILE
 

@@ -17,7 +17,7 @@ from fedkme.tables.table import Table
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from owner.settings import PolicySettings
-from sim.engines.owners import open_owners
+from sim.engines.loopback import open_owners
 from sim.scenarios import ScenarioConfig, build_scenario
 
 RowsRecipe = Callable[[Sequence[str]], Mapping[str, Table]]

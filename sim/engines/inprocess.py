@@ -41,8 +41,7 @@ from fedkme.tables.table import Row, Table
 from owner.party import OwnerParty
 from owner.runs import RunManager
 from owner.settings import PolicySettings
-from sim.engines.loopback import LoopbackMembers
-from sim.engines.owners import open_owners
+from sim.engines.loopback import LoopbackMembers, open_owners
 from sim.scenarios.base import Scenario
 
 if TYPE_CHECKING:

@@ -7,13 +7,21 @@ encoded nor copied. The owner has the policy, gate, journal and ledger that it h
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from curator.owners.connection import Connection, Traffic
 from fedkme.directives import Answer, Directive, Limits, Rows
 from fedkme.errors import MissingOwnersError, OwnerFaultError, OwnerLostError
+from fedkme.party import NoiseFor
+from fedkme.store.memory import MemoryStore
+from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
+from owner.party import OwnerParty
 from owner.runs import RunManager
+from owner.settings import PolicySettings
 
 
 def within_limits(name: str, directive: Directive, answer: Answer | None, limits: Limits) -> Answer:
@@ -126,3 +134,39 @@ class LoopbackMembers(KnownMembers[Loopback]):
     def __init__(self, owners: Mapping[str, RunManager]) -> None:
         """Take owners by name."""
         super().__init__({name: Loopback(name, runs) for name, runs in owners.items()})
+
+
+def open_owners(
+    schema: Schema,
+    tables: Mapping[str, Table],
+    noise_of: Callable[[str], NoiseFor],
+    policies: Mapping[str, PolicySettings],
+) -> dict[str, OwnerParty]:
+    """Create owners, each with a store of its own.
+
+    Args:
+        schema: of the rows.
+        tables: rows by owner.
+        noise_of: private randomness of a party.
+        policies: by owner; `all` for owners that are not named; without either everything is allowed.
+
+    Returns:
+        Owners by name.
+    """
+    return {
+        name: OwnerParty(
+            name=name,
+            table=table,
+            schema=schema,
+            store=MemoryStore(name),
+            noise_for=cache(noise_of(name)),
+            policy=policy_of(policies, name),
+            approvals=Path("no-approvals"),
+        )
+        for name, table in tables.items()
+    }
+
+
+def policy_of(policies: Mapping[str, PolicySettings], owner: str) -> PolicySettings:
+    """Policy of an owner: its own, or the policy `all`; without either everything is allowed."""
+    return policies.get(owner, policies.get("all", PolicySettings()))

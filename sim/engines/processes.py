@@ -37,7 +37,7 @@ from fedkme.tables.table import Table
 from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
-from sim.engines.owners import policy_of
+from sim.engines.loopback import policy_of
 from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
 from sim.engines.template import AVAILABLE, Template
 from sim.families import words_of

@@ -31,7 +31,7 @@ ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 """Environment variables of every party."""
 _IMPORTED = (
     *("operate.cli", "curator.cli", "owner.cli", "consumer.cli", "numpy.ma", "numpy.random"),
-    *("fedkme.ledgers.compaction", "fedkme.privacy.accountants"),  # each party imports these two at its start
+    *("fedkme.ledgers.archiving", "fedkme.privacy.accountants"),  # each party imports these two at its start
     *("scipy.special", "scipy.linalg"),  # a curator and a consumer take a tenth of a second for each of them
 )
 _MESSAGE_BYTES = 2**16

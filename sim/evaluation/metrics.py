@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
+from curator.summary.auctions.privauction import PrivAuctionSettings
+from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
-from sim.config import Baseline, SimulationSettings
+from fedkme.privacy.events import Event
+from fedkme.privacy.settings import target_event
+from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.evaluation.baselines import BaselineResult
-from sim.evaluation.published_variant import published_variant
 from sim.families import words_of
 
 Metrics = dict[str, Any]
@@ -181,3 +185,42 @@ def write_metrics(directory: Path, metrics: Metrics) -> None:
     """Write metrics.json; JSON has no NaN, so no figure may be NaN."""
     text = json.dumps(metrics, indent=2, allow_nan=False)
     (directory / "metrics.json").write_text(text + "\n", encoding="utf-8")
+
+
+TARGET_DELTA = 0.01
+"""delta of the paper's epsilon for D_v."""
+SUMMARY_DELTA = 1e-4
+"""delta of the paper's epsilon for the summary; the auction's own delta is added."""
+
+
+def published_variant(table: SummaryTable, owners: int) -> list[PrivacyStatement]:
+    """List the paper's claims for its variant, and proven bounds on the same events; empty for other runs.
+
+    Args:
+        table: the run's settings; `preset = "published"` makes the run the paper's variant.
+        owners: K.
+    """
+    if table.preset != "published":
+        return []
+    delta = SUMMARY_DELTA
+    if isinstance(table.auction, PrivAuctionSettings):
+        delta += table.auction.delta
+    between = table.between_owners(table.p, owners)
+    return [
+        *_figures("D_v", "owners and curator", [target_event(table.target)], TARGET_DELTA, TARGET_DELTA),
+        *_figures("each owner", "other owners", between, delta, table.privacy.delta),
+    ]
+
+
+def _figures(
+    protected: str, observer: str, events: list[Event], published: float, sound: float
+) -> Iterator[PrivacyStatement]:
+    accountants: tuple[tuple[Literal["published", "sound"], Bound], ...] = (
+        ("published", Published().epsilon(events, published)),
+        ("sound", Sound().epsilon(events, sound)),
+    )
+    for name, figure in accountants:
+        if name == "sound" or figure.method != "none":
+            delta = figure.delta if math.isfinite(figure.epsilon) else 0.0
+            reason = figure.reason or figure.method
+            yield PrivacyStatement(protected, observer, name, figure.epsilon, delta, "replace-one", 0, reason)

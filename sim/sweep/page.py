@@ -8,8 +8,7 @@ from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.pages.line_chart import Point, Series, lines
 from sim.sweep.measure import Row
-from sim.sweep.statistics import SeedMean, grouped, mean_of
-from sim.sweep.table import AXIS
+from sim.sweep.table import AXIS, SeedMean, grouped, mean_of
 
 VALUES = {"mmd2.summary": "MMD² to D_v", "points_accessed.total": "points accessed"}
 """Columns that are drawn, in words."""

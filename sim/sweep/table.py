@@ -1,11 +1,15 @@
-"""The table of a sweep: one row a run, in a Parquet file that is whole at any moment."""
+"""The table of a sweep: one row a run, in a Parquet file that is whole at any moment; means of its columns."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedkme import durable
 from fedkme.errors import DataError
@@ -68,3 +72,41 @@ def _column(cells: list[Any]) -> list[Any]:
     if kinds == {int, float}:
         return [cell if cell is None else float(cell) for cell in cells]
     return cells if len(kinds) < 2 else [cell if cell is None else str(cell) for cell in cells]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedMean:
+    """Mean over seeds.
+
+    Attributes:
+        mean: of the values.
+        error: standard error of the mean; NaN of one value.
+        count: of values.
+    """
+
+    mean: float
+    error: float
+    count: int
+
+
+def mean_over(values: Iterable[float]) -> SeedMean | None:
+    """Mean and standard error of the values that are finite; None without one."""
+    finite = [float(value) for value in values if math.isfinite(value)]
+    if not finite:
+        return None
+    spread = float(np.std(finite, ddof=1)) if len(finite) > 1 else math.nan
+    return SeedMean(float(np.mean(finite)), spread / math.sqrt(len(finite)), len(finite))
+
+
+def mean_of(rows: Iterable[Row], column: str) -> SeedMean | None:
+    """Mean of a column over rows that have a number there."""
+    cells = (row.get(column) for row in rows)
+    return mean_over(cell for cell in cells if isinstance(cell, int | float))
+
+
+def grouped(rows: Iterable[Row], columns: Sequence[str]) -> Mapping[tuple[Any, ...], list[Row]]:
+    """Rows by their values in some columns, in the order in which these come."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(column) for column in columns), []).append(row)
+    return groups

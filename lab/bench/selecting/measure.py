@@ -20,7 +20,7 @@ from lab.bench.result import BenchSettings, Cell, Result, timed
 from lab.bench.selecting.peers import installed, missing
 from lab.bench.selecting.task import Rows, Selecting
 from lab.market.published.prototypes import protodash
-from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.evaluation.baselines import exact_kernel_greedy
 from sim.scenarios.base import place
 
 COLUMNS = 784

@@ -22,7 +22,7 @@ from fedkme.sealed.group import GroupSecret, SecretGiver, SecretTaker
 from fedkme.sealed.offers import PartyKeys, offer_keys, taken_at_their_word
 from fedkme.sealed.rows import HashedRow, mismatched, open_rows, row_box_bytes, seal_rows
 from fedkme.tables.table import Row
-from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.evaluation.baselines import exact_kernel_greedy
 from tests.fedkme.sealed.maps import GAMMA, ROWS, SCHEMA, SECRET, WIDTH, secret_map, spec
 from tests.leaks import Seen
 

@@ -13,7 +13,7 @@ from fedkme.embeddings.selection import Selected, choose, exchange, pursue, sele
 from fedkme.embeddings.short_rows import shorten
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
-from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.evaluation.baselines import exact_kernel_greedy
 
 GAMMA = 0.7
 

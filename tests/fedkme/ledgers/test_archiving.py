@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from fedkme.errors import ArchiveError
 from fedkme.heads.files import export_ledger, ledger_text
-from fedkme.ledgers.archiving import archive_finished
-from fedkme.ledgers.compaction import condensed
+from fedkme.ledgers.archiving import archive_finished, condensed
 from fedkme.ledgers.windows import Readings
 from fedkme.privacy.accountants import Sound, cells_of, matrix, paid
 from fedkme.privacy.events import (

@@ -26,7 +26,7 @@ from fedkme.errors import BudgetError
 from fedkme.exchange import Offer
 from fedkme.features.fourier import FourierSpec
 from fedkme.features.sums import Layout
-from fedkme.ledgers.compaction import condensed
+from fedkme.ledgers.archiving import condensed
 from fedkme.ops.metrics import DELTA, Spending
 from fedkme.privacy.accountants import Sound, matrix
 from fedkme.privacy.budget import WindowBudget, check_budget, check_owners

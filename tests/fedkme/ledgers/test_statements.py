@@ -10,7 +10,7 @@ import pytest
 
 from fedkme.errors import ProtocolError
 from fedkme.features.sums import Layout
-from fedkme.ledgers.compaction import condensed
+from fedkme.ledgers.archiving import condensed
 from fedkme.ledgers.ledger_set import LedgerSet
 from fedkme.ledgers.statements import EACH_OWNER, statements
 from fedkme.privacy.accounting import PrivacyStatement

@@ -1,4 +1,4 @@
-"""sim.evaluation.exact_greedy: the exact-kernel baseline of issue 2, item 4."""
+"""sim.evaluation.baselines: the exact-kernel baseline of issue 2, item 4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.mmd import mmd2
 from fedkme.errors import NotEnoughRowsError
-from sim.evaluation.exact_greedy import exact_kernel_greedy
+from sim.evaluation.baselines import exact_kernel_greedy
 
 GAMMA = 0.5
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedkme.privacy.accounting import PrivacyStatement
 from sim.config import SummaryTable
-from sim.evaluation.published_variant import published_variant
+from sim.evaluation.metrics import published_variant
 
 PUBLISHED = {"preset": "published"}
 

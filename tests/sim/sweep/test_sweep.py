@@ -26,8 +26,7 @@ from sim.progress import TableStep
 from sim.sweep.grid import SweepSettings, runs_of
 from sim.sweep.measure import flattened, measure
 from sim.sweep.run import PAGE, SweepResult, sweep
-from sim.sweep.statistics import mean_over
-from sim.sweep.table import FILE, read_rows, write_rows
+from sim.sweep.table import FILE, mean_over, read_rows, write_rows
 
 SMALL = ("copies=1", "protocol=uniform", "downstream=false", "baselines=[]")
 TOO_MANY = 10**6

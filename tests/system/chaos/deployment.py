@@ -15,7 +15,7 @@ from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK
 from fedkme.tables.files import save_table
 from fedkme.tables.schema import Schema
-from sim.engines.owners import policy_of
+from sim.engines.loopback import policy_of
 from tests.parties import Values, write_config
 from tests.system.chaos.party import Party
 from tests.system.chaos.schedules import ProcessSchedule

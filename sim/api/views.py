@@ -1,8 +1,12 @@
-"""Privacy statements as a data frame."""
+"""Views of results: privacy statements as a data frame, and a report in a frame of a notebook.
+
+A frame of its own keeps report and notebook from styling each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import Any
 
 import pandas as pd
@@ -26,3 +30,18 @@ def frame_of_statements(entries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         for entry in entries
     ]
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+HEIGHT = "34rem"
+
+
+def framed(page: str, title: str) -> str:
+    """Put a page, which loads nothing and runs nothing, into a frame whose height a reader can change.
+
+    Args:
+        page: a whole HTML document.
+        title: of the frame, for screen readers.
+    """
+    style = f"width: 100%; height: {HEIGHT}; border: 1px solid #8886; border-radius: 6px; resize: vertical"
+    rights = 'sandbox="allow-same-origin"'  # no scripts; the notebook's own process draws it at once
+    return f'<iframe title="{escape(title)}" {rights} style="{style}" srcdoc="{escape(page)}"></iframe>'
