@@ -50,8 +50,8 @@ def methods_of(name: str, metrics: Metrics) -> str:
 def accessed_by_twins(metrics: Metrics) -> str:
     """Rows that two ways which select the same ones accessed, in words; "" where there are no two."""
     accessed = metrics.get("points_accessed_baselines", {})
-    said = ", ".join(f"{method(name)} {number(accessed[name])}" for name in _twins(metrics))
-    return f"rows accessed: {said}" if said else ""
+    rows = ", ".join(f"{method(name)} {number(accessed[name])}" for name in _twins(metrics))
+    return f"rows accessed: {rows}" if rows else ""
 
 
 def _twins(metrics: Metrics) -> tuple[str, ...]:
@@ -73,8 +73,18 @@ def model(name: str) -> str:
 
 def graded(metrics: Metrics) -> str:
     """The verdict on a run with what to try, or "" where there is none."""
-    said = metrics.get("verdict")
-    return f"{said['grade'].capitalize()}: {said['sentence']}. {said['advice']}".rstrip() if said else ""
+    reached = metrics.get("verdict")
+    return f"{reached['grade'].capitalize()}: {reason(reached)}" if reached else ""
+
+
+def reason(reached: Mapping[str, Any]) -> str:
+    """Sentence and advice of a verdict."""
+    return f"{reached['sentence']}. {reached['advice']}".rstrip()
+
+
+def accuracies(metrics: Metrics) -> dict[str, Mapping[str, float]]:
+    """Accuracy of each kind of model, by the way in which its rows were selected."""
+    return {"summary": metrics.get("downstream", {}), **metrics.get("downstream_baselines", {})}
 
 
 def plan_lines(metrics: Metrics) -> list[str]:
@@ -88,8 +98,8 @@ def verdict(metrics: Metrics) -> str:
     mmd2 = metrics.get("mmd2", {})
     if "summary" not in mmd2:
         return "No summary came out of this run, so there is nothing to compare."
-    if said := graded(metrics):
-        return said
+    if line := graded(metrics):
+        return line
     text = f"The summary's MMD² is {distance(mmd2['summary'])}"
     over = metrics.get("percent_over_greedy", {}).get("summary")
     if over is not None:

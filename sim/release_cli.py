@@ -102,7 +102,7 @@ def _add(method: str, text: str) -> None:
 
     verb.__doc__ = text
     if method != AUTO:  # the task is what `auto` chooses by
-        signature = inspect.signature(verb)
+        signature = inspect.signature(verb, eval_str=True)
         options = [option for name, option in signature.parameters.items() if name != "task"]
         verb.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     command = TyperCommand if method == AUTO else MethodCommand

@@ -197,11 +197,11 @@ def decades(low: float, high: float) -> list[float]:
     """Powers of ten, with 2 and 5 between them where there are few, that enclose [low, high]."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if last - first <= 2 else (1,)
-    found = [10.0**power * factor for power in range(first, last) for factor in factors] + [10.0**last]
+    marks = [10.0**power * factor for power in range(first, last) for factor in factors] + [10.0**last]
     # The ends by default: rounding may put a power of ten on the wrong side of its own logarithm.
-    start = max((tick for tick in found if tick <= low), default=found[0])
-    end = min((tick for tick in found if tick >= high), default=found[-1])
-    return [tick for tick in found if start <= tick <= end]
+    start = max((tick for tick in marks if tick <= low), default=marks[0])
+    end = min((tick for tick in marks if tick >= high), default=marks[-1])
+    return [tick for tick in marks if start <= tick <= end]
 
 
 def document(title: str, head: Html, sections: Iterable[tuple[str, Html]], live: bool = False) -> str:

@@ -61,8 +61,8 @@ def page_of(watched: Watched, viewer: Viewer, query: Mapping[str, str]) -> str:
         query: of the page's address: `run`, the run to show, and `as`, which offers other views again.
     """
     seen = seen_by(watched, viewer)
-    asked = [run for run in seen.runs if run.run == query.get("run")]
-    shown = [*asked, *(run for run in seen.runs if run.open), *seen.runs][:1]
+    named = [run for run in seen.runs if run.run == query.get("run")]
+    shown = [*named, *(run for run in seen.runs if run.open), *seen.runs][:1]
     sections = [
         *([(run.run, _run(run, viewer)) for run in shown] or [("Runs", note("No run yet."))]),
         ("Who learned what, in all runs", _learned(seen, viewer)),

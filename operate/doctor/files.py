@@ -65,27 +65,20 @@ def check_files(settings: PartySettings, name: str) -> Iterator[Finding]:
 
 def _key(settings: PartySettings) -> Iterator[Finding]:
     """Check that nobody else can read the key."""
-    secret: list[tuple[str, Path]] = []
-    if settings.identity is not None:
-        folder = settings.identity.is_dir()
-        secret.append(("the key in", settings.identity / "key.pem" if folder else settings.identity))
-    for what, path in secret:
-        try:
-            mode = stat.S_IMODE(path.stat().st_mode)
-        except OSError:
-            continue  # the check that reads the file reports it
-        if mode & 0o077:
-            can = "everybody on this host" if mode & 0o007 else "its group"
-            # the group may belong to the service: then it is the operator's decision
-            yield Finding(
-                "fail" if mode & 0o007 else "warn",
-                "modes",
-                f"{can} can read {what} {path} (mode {mode:04o})",
-                f"Run `chmod 600 {path}`.",
-                33 if mode & 0o007 else 0,
-            )
-        else:
-            yield Finding("ok", "modes", f"only its user can read {what} {path}")
+    if settings.identity is None:
+        return
+    path = settings.identity / "key.pem" if settings.identity.is_dir() else settings.identity
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return  # the check that reads the file reports it
+    line, remedy = f"can read the key in {path} (mode {mode:04o})", f"Run `chmod 600 {path}`."
+    if mode & 0o007:
+        yield Finding("fail", "modes", f"everybody on this host {line}", remedy, 33)
+    elif mode & 0o070:  # the group may belong to the service: then it is the operator's decision
+        yield Finding("warn", "modes", f"its group {line}", remedy)
+    else:
+        yield Finding("ok", "modes", f"only its user can read the key in {path}")
 
 
 def _table(schema: Schema, source: Source, what: str, name: str) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from fedkme.tables.table import Table, table_from_arrays
 from sim.api.frames import frame_of
 from sim.api.views import frame_of_statements, framed
 from sim.engines.run_folder import SCHEMA
-from sim.formatting import verdict
+from sim.formatting import accuracies, verdict
 from sim.report.write import read_object
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ class SummaryResult:
         return {} if expected is None else {"fresh_rows": expected}
 
     def _accuracies(self) -> dict[str, dict[str, float]]:
-        own, others = self.metrics.get("downstream", {}), self.metrics.get("downstream_baselines", {})
-        by_name = {"summary": own} | others
+        by_name = accuracies(self.metrics)
         models = dict.fromkeys(model for scores in by_name.values() for model in scores)
         return {
             f"accuracy_{model}": {name: scores[model] for name, scores in by_name.items() if model in scores}

@@ -13,7 +13,7 @@ from typing import Any
 from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.privacy.events import CONSUMER
-from sim.formatting import Metrics, columns_line, distance, size, title
+from sim.formatting import Metrics, columns_line, distance, reason, size, title
 from sim.report import privacy
 
 MOST_COLUMNS = 40
@@ -93,11 +93,9 @@ def _head(run: ReleaseFolder) -> html.Html:
 
 def _verdict(m: Metrics, made: str) -> html.Html:
     """Sentence of what was made; where it was graded a word with a colour and a mark, and why."""
-    said, close = m.get("verdict") or {}, columns_line(m)
-    if (grade := said.get("grade")) in MEANINGS:
-        return html.judged(
-            grade, MEANINGS[grade], f"{said['sentence']}. {said['advice']}".rstrip(), made, close
-        )
+    reached, close = m.get("verdict") or {}, columns_line(m)
+    if (grade := reached.get("grade")) in MEANINGS:
+        return html.judged(grade, MEANINGS[grade], reason(reached), made, close)
     why = [html.tag("p", close, class_="why")] if close else []
     return html.tag("div", html.tag("p", made), *why, class_="verdict")
 

@@ -22,12 +22,14 @@ from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
     accessed_by_twins,
+    accuracies,
     distance,
     method,
     methods_of,
     model,
     percent,
     plan_lines,
+    reason,
     size,
     title,
     verdict,
@@ -118,11 +120,10 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
 
 def _verdict(m: Metrics) -> html.Html:
     """The outcome in a sentence, with a colour, a mark and a word where it was graded, and why below it."""
-    said = m.get("verdict") or {}
-    if (grade := said.get("grade")) not in MEANINGS:
+    reached = m.get("verdict") or {}
+    if (grade := reached.get("grade")) not in MEANINGS:
         return html.tag("div", html.tag("p", verdict(m)), class_="verdict")
-    why = f"{said['sentence']}. {said['advice']}".rstrip().replace("MMD^2", "MMD²")
-    return html.judged(grade, MEANINGS[grade], why)
+    return html.judged(grade, MEANINGS[grade], reason(reached).replace("MMD^2", "MMD²"))
 
 
 def _head(run: SummaryFolder) -> html.Html:
@@ -208,9 +209,11 @@ def _closeness(m: Metrics, together: str) -> html.Html:
     if twins := accessed_by_twins(m):
         notes.append(f"{twins.capitalize()}.")
     header = ("method", ">MMD² to D_v", ">over greedy", ">with seed set", ">to test rows", ">effective rows")
-    known = [at for at in range(len(header)) if any(row[at] not in ("", "-") for row in rows)]
-    cells = [[row[at] for at in known] for row in rows]
-    return html.joined([html.pair(figures), html.table(" ".join(notes), [header[at] for at in known], cells)])
+    columns = [at for at in range(len(header)) if any(row[at] not in ("", "-") for row in rows)]
+    cells = [[row[at] for at in columns] for row in rows]
+    return html.joined(
+        [html.pair(figures), html.table(" ".join(notes), [header[at] for at in columns], cells)]
+    )
 
 
 def _method_bars(values: Mapping[str, float]) -> list[html.Bar]:
@@ -252,9 +255,9 @@ def _owners(run: SummaryFolder, words: Words) -> html.Html:
     shown = sorted(by_owner, key=lambda name: (-by_owner[name], name))[:MOST_OWNERS]
     rows = []
     for name in sorted(shown):
-        kept, sent = min(used[name], by_owner[name]), by_owner[name]
-        parts = ((kept, "main"), (sent - kept, "waste")) if words.ranked else ((sent, "main"),)
-        rows.append(html.Bar(name, parts, f"{sent} ({kept} used)" if words.ranked else str(sent)))
+        chosen, sent = min(used[name], by_owner[name]), by_owner[name]
+        parts = ((chosen, "main"), (sent - chosen, "waste")) if words.ranked else ((sent, "main"),)
+        rows.append(html.Bar(name, parts, f"{sent} ({chosen} used)" if words.ranked else str(sent)))
     rest = len(by_owner) - len(shown)
     more = f" The {rest} owners that sent least are left out." if rest else ""
     drawing = html.bars("Points accessed of each owner", rows)
@@ -275,12 +278,12 @@ def _owners(run: SummaryFolder, words: Words) -> html.Html:
 
 
 def _downstream(m: Metrics) -> html.Html:
-    accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
-    models = sorted({name for found in accuracies.values() for name in found})
+    by_name = accuracies(m)
+    models = sorted({kind for scores in by_name.values() for kind in scores})
     rows = [
-        (methods_of(name, m), *(f"{found[kind]:.1%}" if kind in found else "-" for kind in models))
-        for name, found in accuracies.items()
-        if found
+        (methods_of(name, m), *(f"{scores[kind]:.1%}" if kind in scores else "-" for kind in models))
+        for name, scores in by_name.items()
+        if scores
     ]
     caption = "Accuracy on the consumer's test rows of a model that saw nothing but the selected rows."
     return html.table(caption, ("trained on rows of", *(f">{model(kind)}" for kind in models)), rows)

@@ -23,6 +23,7 @@ from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
     accessed_by_twins,
+    accuracies,
     distance,
     graded,
     methods_of,
@@ -100,8 +101,8 @@ def _page(directory: Path) -> str:
 
 
 def _summary(directory: Path) -> str:
-    rounds, kept = directory / "rounds.csv", directory / "consumer" / "summary.npz"
-    summary = kept if kept.exists() else directory / "summary.npz"
+    rounds, rows = directory / "rounds.csv", directory / "consumer" / "summary.npz"
+    summary = rows if rows.exists() else directory / "summary.npz"
     run = SummaryFolder(
         metrics=_read_metrics(directory / "metrics.json", REQUIRED, OPTIONAL),
         rounds=_read_lines(rounds) if rounds.exists() else [],
@@ -216,9 +217,9 @@ def _table(m: Metrics) -> Table | None:
         ("+ seeds", {name: distance(value) for name, value in m.get("mmd2_counted", {}).items()}),
         ("to test", {name: distance(value) for name, value in m.get("mmd2_test", {}).items()}),
     ]
-    accuracies = {"summary": m.get("downstream", {})} | m.get("downstream_baselines", {})
-    for kind in sorted({kind for found in accuracies.values() for kind in found}):
-        cells = {name: f"{found[kind]:.1%}" for name, found in accuracies.items() if kind in found}
+    by_name = accuracies(m)
+    for kind in sorted({kind for scores in by_name.values() for kind in scores}):
+        cells = {name: f"{scores[kind]:.1%}" for name, scores in by_name.items() if kind in scores}
         columns.append((model(kind), cells))
     columns = [column for column in columns if column[1]]
     table = Table(box=None, padding=(0, 1), header_style="bold")

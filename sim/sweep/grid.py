@@ -90,8 +90,8 @@ def runs_of(sweep: SweepSettings) -> list[SweepRun]:
         raise ConfigError("'seed' is no key of a sweep, which sets it", "Seeds are --seeds, or 'seeds'.")
     values = [[(key, value) for value in sweep.grid[key]] for key in sweep.grid]
     combinations = list(itertools.product(*values))
-    found = (_resolved(sweep, dict(chosen), seed) for seed in sweep.seeds for chosen in combinations)
-    return list({run.key: run for run in found}.values())
+    runs = (_resolved(sweep, dict(chosen), seed) for seed in sweep.seeds for chosen in combinations)
+    return list({run.key: run for run in runs}.values())
 
 
 def _resolved(sweep: SweepSettings, chosen: Mapping[str, AxisValue], seed: int) -> SweepRun:

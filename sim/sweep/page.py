@@ -62,11 +62,11 @@ def _drawing(axis: str, others: Sequence[str], rows: Sequence[Row], column: str,
     words = () if numeric else tuple(map(str, settings))
     series = []
     for chosen, members in grouped(rows, others).items():
-        found = {
+        means = {
             float(setting) if numeric else float(settings.index(setting)): mean_of(group, column)
             for (setting,), group in grouped(members, [AXIS + axis]).items()
         }
-        points = tuple(Point(x, each.mean, each.error) for x, each in sorted(found.items()) if each)
+        points = tuple(Point(x, each.mean, each.error) for x, each in sorted(means.items()) if each)
         if points:
             series.append(Series(_words(others, chosen) or "all runs", points))
     return lines(f"{name} against {axis}", axis, "", series, words)

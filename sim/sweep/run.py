@@ -118,20 +118,20 @@ def fill_table(
     """
     import_module("pyarrow")  # without it nothing is begun, nor a folder left behind
     with held(out, "sweep") as folder:
-        kept = {row["key"]: row for row in read_rows(folder / FILE)}
-        kept |= {run.key: _common(run) | kept[run.key] for run in runs if run.key in kept}
-        missing = [run for run in runs if "status" not in kept.get(run.key, {})]
+        table = {row["key"]: row for row in read_rows(folder / FILE)}
+        table |= {run.key: _common(run) | table[run.key] for run in runs if run.key in table}
+        missing = [run for run in runs if "status" not in table.get(run.key, {})]
         done = before = len(runs) - len(missing)
         hear(TableStep(done, before, len(runs)))
         try:
             with closing(measured(missing, jobs, folder)) as results:
                 for run, row in results:
-                    kept[run.key] = _common(run) | row
-                    write_rows(folder / FILE, list(kept.values()))
+                    table[run.key] = _common(run) | row
+                    write_rows(folder / FILE, list(table.values()))
                     done += 1
-                    hear(TableStep(done, before, len(runs), f"{run.words()}: {_outcome(kept[run.key])}"))
+                    hear(TableStep(done, before, len(runs), f"{run.words()}: {_outcome(table[run.key])}"))
         finally:
-            rows = tuple(kept[run.key] for run in runs if run.key in kept)
+            rows = tuple(table[run.key] for run in runs if run.key in table)
             show(rows)
     return rows
 

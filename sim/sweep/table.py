@@ -1,4 +1,4 @@
-"""The table of a sweep: one row a run, in a Parquet file that is whole at any moment; means of its columns."""
+"""The table of a sweep: one row a run, in a Parquet file that is whole at any moment, and means."""
 
 from __future__ import annotations
 
