@@ -1,6 +1,6 @@
 """The labelled tables of DP-MERF and DP-HP besides Adult: public schemas, rows split over simulated owners.
 
-Everything that turns rows into model space is written down: bounds and names in sim.scenarios.domains,
+Everything that turns rows into model space is written down: bounds and names in sim.scenarios.base,
 logarithms of columns with a long tail and the rates at which rows of a class are kept here. None is learnt
 from rows when an experiment runs.
 

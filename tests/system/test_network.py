@@ -15,9 +15,10 @@ import pytest
 
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError
 from fedkme.party import canonical, is_loopback
+from fedkme.pki.authority import Authority
+from fedkme.pki.certificates import LOOPBACK, Role
 from fedkme.pki.identity import Identity
 from fedkme.wire.dial import PROXY_VARIABLES, dial
-from fedkme.wire.tls import LOOPBACK, Authority, Role
 from tests.parties import WAIT_S
 from tests.system.market import Ear, market
 
