@@ -68,7 +68,7 @@ def page_of(watched: Watched, viewer: Viewer, query: Mapping[str, str]) -> str:
         ("Who learned what, in all runs", _learned(seen, viewer)),
         ("Budget of owners' rows towards other owners", _budget(seen)),
         ("Latest events", _events(seen.events)),
-        ("All runs", _runs(seen.runs, query)),
+        ("All runs", _runs(seen.runs, viewer, query)),
     ]
     head = _head(seen, viewer, viewer.role == "curator" or "as" in query)
     return document(f"fedkme: runs of {seen.curator}", head, sections, live=True)
@@ -178,8 +178,7 @@ def _tiles(run: RunState, viewer: Viewer) -> Html:
     if run.wanted:
         entries.append(("rows asked for", number(run.wanted), Html(tag("span", f"for {run.consumer}"))))
     if viewer.role == "owner":
-        own = sum(lane.seen for lane in run.lanes)
-        entries.append(("of your rows came", number(own), tag("span", "in this run")))
+        entries.append(("of your rows came", number(_came(run, viewer)), tag("span", "in this run")))
     else:
         plan = f"the plan expects {run.planned:,}" if run.planned else "in this run"
         entries.append(("rows that came", number(run.rows), tag("span", plan)))
@@ -264,7 +263,7 @@ def _events(events: Iterable[News]) -> Html:
     return tag("ol", *items, class_="events") if items else Html()
 
 
-def _runs(runs: Sequence[RunState], query: Mapping[str, str]) -> Html:
+def _runs(runs: Sequence[RunState], viewer: Viewer, query: Mapping[str, str]) -> Html:
     if len(runs) < 2:
         return Html()
     whose = f"as={query['as']}&" if "as" in query else ""
@@ -274,7 +273,7 @@ def _runs(runs: Sequence[RunState], query: Mapping[str, str]) -> Html:
             run.consumer,
             run.kind,
             _status(run),
-            number(run.rows),
+            number(_came(run, viewer)),
             _time(run.opened),
         )
         for run in runs
@@ -291,6 +290,11 @@ def _ticking(text: str, since: float | None = None, to: float | None = None) -> 
     """A text with a time that the script has go on; `{}` stands for it."""
     ends = {"data_from" if to is None else "data_to": since if to is None else to}
     return tag("span", data_text=text, **{name: at or 0.0 for name, at in ends.items()})
+
+
+def _came(run: RunState, viewer: Viewer) -> int:
+    """Rows that came in a run; for an owner, those of its own."""
+    return sum(lane.seen for lane in run.lanes) if viewer.role == "owner" else run.rows
 
 
 def _status(run: RunState) -> str:

@@ -200,6 +200,12 @@ def test_an_owner_is_shown_that_the_run_waits_for_it() -> None:
     assert "Waiting for you: asked for a bid." in shown(state(RUN), NORTH)
 
 
+def test_an_owner_is_shown_its_own_rows_in_each_run() -> None:
+    page = text_of(shown(state(RUN, runs=(RUN, replace(RUN, run="run-2", status="complete"))), NORTH))
+    assert "of your rows came 7" in page
+    assert "run-2 lab summary over 7" in page
+
+
 def test_the_time_left_is_that_of_the_rounds_so_far() -> None:
     assert left_s(replace(RUN, done=25, rounds=100, progressed=12.0)) == pytest.approx(30.0)
     assert left_s(replace(RUN, done=0, rounds=100, progressed=12.0)) is None
