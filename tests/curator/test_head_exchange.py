@@ -40,10 +40,10 @@ class Exchange:
     """A curator, its store, what it said, and owners with certificates."""
 
     def __init__(self, own: Identity) -> None:
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.reports: list[tuple[str, dict[str, Any]]] = []
         self.store = FullDisk(CURATOR)
         log = HeadLog(Role.CURATOR, CURATOR, stored_ledger(CURATOR, self.store), self.store, lambda: own)
-        self._heads = HeadExchange(log, lambda event, **fields: self.said.append((event, fields)))
+        self._heads = HeadExchange(log, lambda event, **fields: self.reports.append((event, fields)))
         tables = {name: table(4, place) for place, name in enumerate(OWNERS)}
         self._owners = open_market(SCHEMA, tables, None, 0, opened=certified)
 
@@ -73,7 +73,7 @@ async def test_a_full_disk_of_the_curator_is_not_an_owners_fault(room: Callable[
         await exchange.after("run-1")
     exchange.store.room = lambda key, value: True
     await exchange.after("run-1")
-    assert not exchange.said
+    assert not exchange.reports
     (*_, last) = exchange.store.keys(NOTES + origin(CURATOR))
     assert (exchange.store.get(last) or b"").count("\n— fedkme.ledger/".encode()) == 1 + len(OWNERS)
 
@@ -83,7 +83,7 @@ async def test_a_key_of_another_kind_is_reported_once_and_of_no_owner() -> None:
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     exchange = Exchange(replace(identity(CURATOR), key=key))
     await exchange.after("run-1")
-    ((event, fields),) = exchange.said
+    ((event, fields),) = exchange.reports
     assert (event, fields["run"], fields["round"], fields["code"]) == ("unwitnessed", "run-1", 0, 50)
     assert "owner" not in fields
     assert "not on an elliptic curve" in fields["line"]

@@ -194,7 +194,7 @@ def test_noise_that_costs_more_than_the_owner_allows(tmp_path: Path) -> None:
             planned = (HistogramNoise(scale).event,)
             fault = fault_of(at.wired.answer(invite(f"run-{number}", planned, scale=scale)))
             assert type(fault) is BudgetError
-            assert "towards others: epsilon 0 is spent of 1" in at.said[-1][1].cause
+            assert "towards others: epsilon 0 is spent of 1" in at.refusals[-1][1].cause
         assert at.lines == 0
         assert at.wired.answer(invite("good"))[0].HasField("accepted")
 

@@ -58,10 +58,10 @@ class Lines:
     """A ledger in memory."""
 
     def __init__(self) -> None:
-        self.kept: list[Disclosure] = []
+        self.entries: list[Disclosure] = []
 
     def extend(self, disclosures: Any) -> None:
-        self.kept.extend(disclosures)
+        self.entries.extend(disclosures)
 
     def head(self) -> dict[str, int | str]:
         return {}
@@ -111,7 +111,7 @@ def test_an_order_of_cells_without_rows_is_filled_with_others() -> None:
     assert len(sent) == len(keys.open(sent)) == 5
     assert {len(row.box) for row in sent} == {row_box_bytes(3)}
     assert owner.responder.close().rows_sent == 5
-    events = [(about.observer, about.event.kind) for about in owner.lines.kept]
+    events = [(about.observer, about.event.kind) for about in owner.lines.entries]
     assert events == [("curator", "sealed-rows"), ("consumer", "raw-rows")] * 5
 
 
@@ -148,7 +148,7 @@ def test_a_run_without_a_gift_or_of_another_kind_is_refused_before_anything_is_c
     assert not owner.responder._invitation is not None
     with pytest.raises(ProtocolError):
         owner.responder.histogram(1)
-    assert owner.lines.kept == []
+    assert owner.lines.entries == []
 
 
 async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> None:
@@ -164,8 +164,8 @@ async def test_an_owner_that_was_started_again_leaves_and_the_others_go_on() -> 
     assert record.status == "complete"
     assert [(fault.owner, fault.code) for fault in record.faults] == [("b", SealedBoxError.code)]
     assert len(keys.open(record.sealed())) == 8
-    theirs = [about for about in first.lines.kept if about.nonce.startswith("row ")]
-    assert theirs == [about for about in lines.kept if about.nonce.startswith("row ")]
+    theirs = [about for about in first.lines.entries if about.nonce.startswith("row ")]
+    assert theirs == [about for about in lines.entries if about.nonce.startswith("row ")]
 
 
 def directive(seq: int, body: Body) -> Directive:
@@ -197,7 +197,7 @@ def test_a_repeated_order_gets_the_same_boxes_after_a_restart() -> None:
     reply = early.answer(directives[2]).answer
     assert isinstance(reply, Refusal)
     assert reply.code == SealedBoxError.code
-    assert after.lines.kept == []
+    assert after.lines.entries == []
     assert keys.secret.exposed() not in b"".join(stored)  # the journal has no key to the boxes
 
 
@@ -246,7 +246,7 @@ def test_a_box_whose_row_does_not_match_its_hash_is_refused() -> None:
     assert len(sent) == 30
     opened(sent, SCHEMA, keys, draw)
     assert HashedContent(draw.spec, 3).fault("a", sent) is None
-    events = {(about.observer, about.event.kind) for about in owner.lines.kept if "row" in about.nonce}
+    events = {(about.observer, about.event.kind) for about in owner.lines.entries if "row" in about.nonce}
     assert events == {("curator", "hashed-rows"), ("consumer", "raw-rows")}
     rows = keys.open(sent)
     liar = Sealer(keys.secret, keys.keys.opener.public)

@@ -55,13 +55,13 @@ class Lab:
             budget=budget,
             clock=self.clock,
         )
-        self.asked = 0
+        self.requests_made = 0
 
     def ask(self) -> Offer:
         """Request one more summary, in a folder of its own."""
-        self.asked += 1
-        request = self.party.ask(self.party.document(Path(f"out-{self.asked}")))
-        offer = self.party.offer(request, plan(self.asked, f"run-{self.asked}"))
+        self.requests_made += 1
+        request = self.party.ask(self.party.document(Path(f"out-{self.requests_made}")))
+        offer = self.party.offer(request, plan(self.requests_made, f"run-{self.requests_made}"))
         if self.archiving:
             self.clock.pass_days(1e-9)
             request.end(DONE)

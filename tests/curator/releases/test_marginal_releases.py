@@ -154,10 +154,10 @@ class _Spy(TrustedNoise):
 
     def __init__(self) -> None:
         super().__init__(PooledOracle(OWNERS, SIZES), simulated(0, "curator", "spy"))
-        self.asked: list[Sequence[Clique]] = []
+        self.questions: list[Sequence[Clique]] = []
 
     async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
-        self.asked.append(cliques)
+        self.questions.append(cliques)
         assert min(sigmas) > 0
         return await super().noisy(cliques, sigmas)
 
@@ -166,17 +166,17 @@ async def test_rounds_see_noisy_sums_only_and_keep_the_tables_of_the_label() -> 
     # Issue 16, item 5: its one source is a NoisyOracle. Decision 021: all at first, then five rounds.
     spy = _Spy()
     release = await rounds(spy, SIZES, ROWS, 1.0, 1e-5, KEPT)
-    assert len(spy.asked) == 6
-    assert sorted(spy.asked[0]) == sorted(
+    assert len(spy.questions) == 6
+    assert sorted(spy.questions[0]) == sorted(
         c for size in (1, 2) for c in itertools.combinations(range(4), size)
     )
     assert set(KEPT) < set(release.cliques)
-    assert all(1 <= len(cliques) <= 2 for cliques in spy.asked[1:])
-    count = sum(len(cliques) for cliques in spy.asked)
+    assert all(1 <= len(cliques) <= 2 for cliques in spy.questions[1:])
+    count = sum(len(cliques) for cliques in spy.questions)
     assert len(release.measurements) + len(release.others) == count
     # The pairs that are strongly related, and not those that are not, are worth their noise.
-    assert {(0, 1), (2, 3)} <= {c for cliques in spy.asked[1:] for c in cliques}
-    assert (0, 2) not in {c for cliques in spy.asked[1:] for c in cliques}
+    assert {(0, 1), (2, 3)} <= {c for cliques in spy.questions[1:] for c in cliques}
+    assert (0, 2) not in {c for cliques in spy.questions[1:] for c in cliques}
 
 
 async def test_a_model_stays_below_its_limit_whatever_is_wrong_with_it() -> None:

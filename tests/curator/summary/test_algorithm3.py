@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.settings import RequestSettings
-from curator.owners.session import OwnerSession
 from curator.run.summary_record import SummaryRecord
 from curator.summary.auctions.ask_everyone import AskEveryone, AskEveryoneSettings
 from curator.summary.auctions.base import AnyAuction
@@ -253,17 +252,6 @@ def test_with_seeds_the_first_release_alone_spends_the_first_budget() -> None:
     assert scales == pytest.approx((100 / 0.05, 100 / LATER, 100 / LATER))
 
 
-def test_without_seeds_the_first_budget_is_never_spent_on_private_rows() -> None:
-    # means.MwemMean.release: with no rows zeros are released, and later releases are small ones.
-    noise = WrittenNoise()
-    listener = broadcasts(3, MWEM, noise, seeds=0)
-    scales, counts = zip(*noise.laplace_draws, strict=True)
-    assert counts == (4, 4)
-    assert scales == pytest.approx((100 / LATER, 100 / LATER))
-    assert listener.broadcasts[0].size == 0
-    assert not listener.broadcasts[0].mean.any()
-
-
 def test_d_v_is_released_by_one_call() -> None:
     # Step 3: g~ = h2(h1(D_v)); T iterations at eps_v and no more. Without noise it is the mean itself.
     h1, validation, noise = make_task(1).h1, SCHEMA.encode(table(9, 2).values), WrittenNoise()
@@ -323,8 +311,3 @@ def test_points_of_d_v_that_the_curator_sees_are_counted(share: str, points: int
 def test_the_seed_set_counts_unless_it_is_subtracted(seed_set: str, sizes: list[int]) -> None:
     record, _ = in_process(SummarySettings.model_validate({"protocol": "algorithm3", "seed_set": seed_set}))
     assert [r.size for r in record.rounds] == sizes
-
-
-def test_an_owners_session_is_all_that_the_protocol_needs() -> None:
-    session: OwnerSession = ports(owners(1))[0]
-    assert run(make_task(1), make_settings(), [session]).status == "complete"

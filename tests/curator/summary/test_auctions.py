@@ -95,10 +95,3 @@ def test_parameters_are_those_that_theorem_6_states() -> None:
     assert PrivAuctionSettings(rate=0.5, patience=3).access_bound(10, 6) == pytest.approx(
         10 * (6 / 3 + 1 + 2)
     )
-
-
-def test_at_the_papers_parameters_nearly_all_owners_are_asked() -> None:
-    # MATH.md: eps 1, delta 1e-3: 4.8 of 5, 23 of 27, 49 of 64, 84 of 125 owners a pick.
-    for owners, expected in [(5, 4.8), (27, 23.4), (64, 49.5), (125, 84.4)]:
-        rate, _ = PrivAuctionSettings().parameters(owners)
-        assert sum(math.exp(-rate * rank) for rank in range(owners)) == pytest.approx(expected, abs=0.06)

@@ -79,7 +79,7 @@ class FakeOwner(SumSession):
         vector: vector of the last question.
         heard: the invitation.
         opened: questions whose masks the owner was asked to open.
-        told: for each question, the rows by which a lie of one owner moves a sum.
+        moved: for each question, the rows by which a lie of one owner moves a sum.
     """
 
     at_once = False
@@ -95,7 +95,7 @@ class FakeOwner(SumSession):
         self.parameters: list[Parameters] = []
         self.heard: list[Invitation] = []
         self.opened: list[int] = []
-        self.told: list[int] = []
+        self.moved: list[int] = []
         self._noise = noise or simulated(1, name, "shares")
         self._identity = identity
         self.vector: SumVector | None = None
@@ -117,7 +117,7 @@ class FakeOwner(SumSession):
 
     async def embed(self, number: int, query: SumQuery, length: int, moves: int = 0) -> NDArray[np.int64]:
         self._be_there("embed", number)
-        self.told.append(moves)
+        self.moved.append(moves)
         vector: NDArray[np.int64] = self._changed("embed", number, SumVector(query, SCHEMA).of(self.table))
         return vector
 
@@ -125,7 +125,7 @@ class FakeOwner(SumSession):
         self, number: int, parameters: Parameters, query: SumQuery, moves: int = 0
     ) -> KeyBinding:
         self._be_there("propose", number)
-        self.told.append(moves)
+        self.moved.append(moves)
         self.parameters.append(parameters)
         self.vector = SumVector(query, SCHEMA)
         self._key = Ed25519PrivateKey.generate()

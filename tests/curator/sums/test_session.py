@@ -62,10 +62,10 @@ class Lines:
     """A ledger that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.kept: list[Disclosure] = []
+        self.lines: list[Disclosure] = []
 
     def extend(self, disclosures: Iterable[Disclosure]) -> None:
-        self.kept += disclosures
+        self.lines += disclosures
 
     def head(self) -> dict[str, int | str]:
         return {}
@@ -174,7 +174,7 @@ async def test_both_sides_write_the_same_lines(query: SumQuery) -> None:
         written = gate.came()
         for party in parties:
             assert [line for line in written if line.protected == party.connection.name] == sorted(
-                party.lines.kept, key=lambda line: line.round
+                party.lines.lines, key=lambda line: line.round
             )
             assert party.session.traffic.received > 8 * vector.length
     assert np.array_equal(totals[0], totals[1])

@@ -76,7 +76,7 @@ async def test_the_secure_total_is_the_plain_total(query: SumQuery) -> None:
     assert clear.owners == masked.owners == tuple(plain.owners)
     held = [len(owner.table) for owner in owners]
     for at, moves in ((plain, max(held)), (secure, sum(held))):  # all are told what one of them moves
-        assert {moves} == {rows_moved for owner in at.owners.values() for rows_moved in owner.told}
+        assert {moves} == {rows_moved for owner in at.owners.values() for rows_moved in owner.moved}
     assert clear.rows == masked.rows == 240
     assert np.array_equal(clear.steps, exact(owners, query, clear.owners))
     assert np.array_equal(masked.steps, clear.steps)

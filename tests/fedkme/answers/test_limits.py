@@ -1,7 +1,7 @@
 """Intervals at the ends of the range of a value: cut to the range, and never to a single point.
 
 All seeds are fixed, so each test gives the same result every time. With fresh seeds, an exact 95 % interval
-would hold in fewer than 93.5 % of 500 releases with a chance of 6.7 %.
+would hold in fewer than 90 of 100 releases with a chance of 1.2 %, and one that holds with 80 % with 99.4 %.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from fedkme.tables.schema import Numeric, Schema, schema_from
 from fedkme.tables.table import Table
 from operate.cli import main
 
-ROWS, RELEASES = 2000, 500
+ROWS, RELEASES = 2000, 100
+LEAST = 0.9
+"""Least share of releases in which an interval holds."""
 NOBODY, EVERYBODY, FEW = "z", "yes", "a"
 SHARE_OF_FEW = 0.0015
 
@@ -95,7 +97,7 @@ def test_variances_and_correlations_cover_at_the_ends_of_their_ranges(sigma: flo
                 hits[answer.question] = hits.get(answer.question, 0) + within
                 assert answer.high - answer.low > min(1.9 * answer.noise, 1.0)
     assert [answered.get(each) for each in questions.split("; ")[:4]] == [RELEASES] * 4
-    assert all(hits[each] >= 0.935 * count for each, count in answered.items()), (hits, answered)
+    assert all(hits[each] >= LEAST * count for each, count in answered.items()), (hits, answered)
 
 
 def test_a_correlation_of_one_is_covered() -> None:
@@ -114,7 +116,7 @@ def test_a_correlation_of_one_is_covered() -> None:
         hits += answer.high == 1.0
         assert math.isnan(answer.low) or answer.high - answer.low > 1.9 * answer.noise > 0.0
     assert answered == RELEASES
-    assert hits >= 0.935 * RELEASES
+    assert hits >= LEAST * RELEASES
 
 
 def test_a_count_measured_below_zero_has_no_interval_of_one_point(
@@ -138,8 +140,8 @@ def test_a_count_measured_below_zero_has_no_interval_of_one_point(
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 50.0])
 def test_shares_and_means_cover_at_and_near_the_ends_of_their_ranges(epsilon: float) -> None:
-    # Near an end, where an interval misses on one side only, it holds with 97.5 % (below 93.5 % of 500:
-    # 7e-7). With few rows and little noise, the error is least like a normal one.
+    # Near an end, where an interval misses on one side only, it holds with 97.5 % (in fewer than 90 of 100:
+    # 4.4e-5). With few rows and little noise, the error is least like a normal one.
     truths: dict[str, float] = {
         f"share(kind = '{NOBODY}')": 0.0,
         f"share(held = '{EVERYBODY}')": 1.0,
@@ -153,4 +155,4 @@ def test_shares_and_means_cover_at_and_near_the_ends_of_their_ranges(epsilon: fl
         answers = ask(evidence_of(released(seed, epsilon)), list(truths))
         for answer, truth in zip(answers, truths.values(), strict=True):
             hits[answer.question] += answer.low - 1e-12 <= truth <= answer.high + 1e-12
-    assert all(count >= 0.935 * RELEASES for count in hits.values()), (epsilon, hits)
+    assert all(count >= LEAST * RELEASES for count in hits.values()), (epsilon, hits)

@@ -140,9 +140,7 @@ def test_coalitions_out_of_order_are_refused(firsts: tuple[str, ...]) -> None:
         CellCounts("{}", 0, firsts)
 
 
-@given(
-    st.dictionaries(st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True), st.integers(1, 99), min_size=1)
-)
+@given(st.dictionaries(st.text("abz09", min_size=1, max_size=4), st.integers(1, 99), min_size=1))
 def test_first_names_give_every_owner_its_coalition(sizes: dict[str, int]) -> None:
     # A question that names all owners to each owner would grow with the square of their number.
     groups = coalitions_of(sizes, 90)

@@ -88,9 +88,9 @@ def test_noisy_counts_are_counts_with_noise_and_shares_a_distribution() -> None:
     noisy = noisy_counts(cells, 6, histogram_noise(1.0), simulated(0, "o", "c"))
     noise = simulated(0, "o", "c").discrete_laplace(2.0, 6)
     assert np.array_equal(noisy, noise + np.array([1, 0, 2, 0, 0, 1]))
-    found = shares(noisy, 4)
-    assert found.min() >= 0
-    assert found.sum() == pytest.approx(1.0)
+    law = shares(noisy, 4)
+    assert law.min() >= 0
+    assert law.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("scale", [LEAST_SCALE, LARGEST_SCALE])

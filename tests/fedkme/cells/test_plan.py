@@ -14,7 +14,7 @@ from fedkme.privacy.events import Composed, Gaussian
 
 def numeric_delta(multiplier: float, scale: float, epsilon: float) -> float:
     """Hockey stick of the joint outputs by summation: a Gaussian shifted by 1, two counts shifted by 1."""
-    x = np.linspace(-12 * multiplier, 12 * multiplier + 1.0, 40_001)
+    x = np.linspace(-12 * multiplier, 12 * multiplier + 1.0, 8_001)
     width = x[1] - x[0]
     edges = np.append(x - width / 2, x[-1] + width / 2)
     p, q = (np.diff(ndtr((edges - shift) / multiplier)) for shift in (1.0, 0.0))

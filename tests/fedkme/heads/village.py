@@ -77,14 +77,14 @@ class Party:
         write_heads(self.store, path)
 
 
-def exchange(curator: Party, owners: Sequence[Party], run: str, said: str | None = None) -> None:
+def exchange(curator: Party, owners: Sequence[Party], run: str, signed: str | None = None) -> None:
     """Exchange heads at the end of a run, which the curator's own head may call otherwise."""
     ours, shown = curator.heads, list[tuple[HeadLog, Head]]()
     for theirs in (owner.heads for owner in owners):
         theirs.advance(run)
         shown.append((theirs, theirs.show(ours.known(theirs.origin), ours.origin)))
         ours.keep(shown[-1][1], theirs.origin)
-    ours.advance(run if said is None else said)
+    ours.advance(run if signed is None else signed)
     for theirs, head in shown:
         checkpoint = theirs.keep(ours.show(head.known, theirs.origin), origin_of(Role.CURATOR, ""))
         assert not ours.add({theirs.origin: theirs.cosign(checkpoint)})

@@ -122,8 +122,8 @@ def test_a_line_of_a_sketch_without_a_record_may_have_been_lost_where_no_row_of_
     write(tmp_path, curator, north)
     if recorded:
         record(tmp_path)
-    found = compared(tmp_path)
-    assert (bool(found.fault), bool(found.note)) == (fault, not fault)
+    verdict = compared(tmp_path)
+    assert (bool(verdict.fault), bool(verdict.note)) == (fault, not fault)
 
 
 @pytest.mark.parametrize("over", [False, True])
@@ -147,12 +147,12 @@ def heads(folder: Path, name: str, party: Party) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ran", "said", "fault"),
+    ("ran", "signed", "fault"),
     [("run-1", "run-1", True), ("", "", False), ("run-1", "", True), ("run-2", "run-2", False)],
     ids=["ended", "came to nothing", "ended, and the curator's head says otherwise", "another run ended"],
 )
 def test_heads_show_that_a_run_without_a_record_had_begun(
-    tmp_path: Path, ran: str, said: str, fault: bool
+    tmp_path: Path, ran: str, signed: str, fault: bool
 ) -> None:
     # A curator deletes the record of a run in which nothing was counted or sold, and hides behind "its plan
     # came to nothing": its own head, of which others keep the leaf, says that the run had an end.
@@ -161,7 +161,7 @@ def test_heads_show_that_a_run_without_a_record_had_begun(
     curator.ledger.extend([replace(line, protected="owner-1") for line in SKETCH[:2]])
     north.ledger.extend([replace(line, protected="owner-1") for line in SKETCH])
     if ran:
-        exchange(curator, [north], ran, said)
+        exchange(curator, [north], ran, signed)
     heads(tmp_path, "ledger.jsonl", curator)
     heads(tmp_path, "owners/owner-1.jsonl", north)
     assert bool(compared(tmp_path).fault) is fault

@@ -248,10 +248,10 @@ def test_k_draws_cost_k_times_in_every_reader(name: str, draws: int, alike: bool
             *map(condensed, disclosures),
             merged(ledgers),
         ):  # those in the middle once archived
-            found = {
+            figures_of = {
                 (row.protected, row.observer): row.figure.epsilon for row in matrix(lines, Sound(), DELTA)
             }
-            assert found[protected, observer] == pytest.approx(cost)
+            assert figures_of[protected, observer] == pytest.approx(cost)
 
         # budgets, over the ledger of whoever has one
         for lines in disclosures:
@@ -299,6 +299,6 @@ def exposed(store: MemoryStore, protected: str, observer: str) -> float:
     registry = CollectorRegistry()
     spending = Still(store, registry, lambda error: None)
     spending._compute()
-    found = registry.get_sample_value("fedkme_epsilon", {"protected": protected, "observer": observer})
-    assert found is not None
-    return found
+    epsilon = registry.get_sample_value("fedkme_epsilon", {"protected": protected, "observer": observer})
+    assert epsilon is not None
+    return epsilon

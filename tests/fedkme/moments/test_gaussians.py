@@ -202,7 +202,7 @@ def patterns(count: int, seed: int) -> Table:
 def test_edges_classify_images_that_second_moments_of_pixels_cannot(
     edges: bool, least: float, most: float
 ) -> None:
-    stored = released_moments(IMAGE, [patterns(10_000, 1), patterns(10_000, 2)], 3, edges)
+    stored = released_moments(IMAGE, [patterns(5_000, 1), patterns(5_000, 2)], 3, edges)
     test = patterns(2000, 4)
     accuracy = float((discriminant_of(stored).predict(test.values) == test.labels).mean())
     assert least < accuracy <= most

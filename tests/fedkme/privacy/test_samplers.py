@@ -27,12 +27,12 @@ def seeded(seed: int) -> Words:
 def given(*words: int) -> Words:
     """A source of given words, one after another; the last word repeats."""
 
-    def said() -> Iterator[int]:
+    def words_left() -> Iterator[int]:
         yield from words
         while True:
             yield words[-1]
 
-    stream = said()
+    stream = words_left()
     return lambda size: np.array([next(stream) for _ in range(size)], dtype=np.uint64)
 
 

@@ -44,10 +44,6 @@ def table(rows: int) -> Table:
     ("diameters", "epsilon", "delta", "multipliers"),
     [
         ((2.0,), 1.0, 1e-5, (3.7306,)),
-        ((2.0,), 1.0, 1e-6, (4.2247,)),
-        ((2.0,), 0.1, 1e-6, (36.305,)),
-        ((2.0,), 0.01, 1e-6, (306.35,)),
-        ((2.0,), 0.2, 1e-5, (16.304,)),
         ((math.sqrt(2), 2.0), 1.0, 1e-5, (5.2759, 5.2759)),
         ((1.0,) * 8, 1.0, 1e-5, (10.552,) * 8),
         ((1.0,) * 10, 1.0, 1e-5, (11.797,) * 10),
@@ -56,7 +52,8 @@ def table(rows: int) -> Table:
 def test_reference_values(
     diameters: tuple[float, ...], epsilon: float, delta: float, multipliers: tuple[float, ...]
 ) -> None:
-    # MATH.md 2 and 3, ANCHORS.md D (a), column "exact": noise per unit of sensitivity.
+    # MATH.md 2 and 3, ANCHORS.md D (a), column "exact": noise per unit of sensitivity. test_gaussian has
+    # the figures of one query.
     release = PooledRelease(tuple(Query(diameter, diameter) for diameter in diameters), epsilon, delta)
     figures = tuple(float(f"{s / d:.5g}") for s, d in zip(release.sigmas, diameters, strict=True))
     assert figures == multipliers
@@ -90,13 +87,6 @@ def test_shares_split_the_budget() -> None:
     first, second = ((q.diameter / s) ** 2 for q, s in zip(release.queries, release.sigmas, strict=True))
     assert first / second == pytest.approx(4.0)
     assert first + second == pytest.approx(1 / release.multiplier**2)
-
-
-def test_joint_calibration_of_epochs_beats_the_split_of_epsilon() -> None:
-    # MATH.md 4: "their split wastes up to 39 %": (eps/2, delta/2) for each of two against both jointly.
-    joint = PooledRelease((Query(1.0, 1.0),) * 2, 1.0, 1e-5).sigmas[0]
-    split = gaussian_sigma(0.5, 0.5e-5)
-    assert split / joint > 1.3
 
 
 def test_class_counts_come_free_with_fourier_features() -> None:

@@ -192,16 +192,6 @@ def test_owners_with_different_survivor_lists_open_nothing() -> None:
         assert run.owners[name].phase is Phase.LEFT
 
 
-@pytest.mark.parametrize("colluders", [0, 1, 2])
-def test_no_two_sets_of_survivors_are_both_endorsed(colluders: int) -> None:
-    # However the curator splits honest owners: with 2 t > n + T one of two sets lacks t signatures.
-    agreed = parameters(owners=7, dropouts=1, colluders=colluders)
-    honest = agreed.owners[colluders:]
-    for first in range(len(honest) + 1):
-        second = len(honest) - first
-        assert min(first, second) + colluders < agreed.threshold
-
-
 @pytest.mark.parametrize("lie", ["who shared", "keys"])
 def test_owners_with_different_rosters_or_deliveries_open_nothing(lie: str) -> None:
     # The survivors are the same; one owner saw another roster, or other shares.

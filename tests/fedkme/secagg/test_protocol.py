@@ -28,18 +28,6 @@ def test_the_result_is_the_plain_sum(owners: int, bits: int) -> None:
     assert total.owners == agreed.owners
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_owners_may_be_lost_in_every_phase(phase: str) -> None:
-    # The sum is over owners that sent their masked vector, including owners that are lost later.
-    agreed = parameters(owners=7, dropouts=2, length=300)
-    gone = ("o001", "o004")
-    run = Run(agreed, vectors(agreed), lost={phase: gone})
-    total = run.total()
-    stay = [name for name in agreed.owners if name not in gone or phase in ("endorse", "unmask")]
-    assert list(total.owners) == stay
-    np.testing.assert_array_equal(total.steps, sum(run.inputs[name] for name in stay))
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     owners=st.integers(5, 9),

@@ -84,7 +84,7 @@ class Host:
     """One process of an owner; a kill is another `Host` over the same folder.
 
     Attributes:
-        said: refusals in the owner's log, as (run, error).
+        refusals: refusals in the owner's log, as (run, error).
         loaded: runs for which features were computed.
     """
 
@@ -92,9 +92,9 @@ class Host:
         self.store = store
         self.settings = settings
         self.clock = clock
-        self.said: list[tuple[str, FedkmeError]] = []
+        self.refusals: list[tuple[str, FedkmeError]] = []
         self.loaded: list[str] = []
-        loaded, refusals = self.loaded, self.said
+        loaded, refusals = self.loaded, self.refusals
 
         class Watched(Bidder):
             def _load(self, invitation: Invitation) -> None:

@@ -87,7 +87,7 @@ def test_a_budget_towards_a_consumer_holds_over_restarts_and_is_stated(tmp_path:
         with host(tmp_path, budgets=[EACH, TOGETHER]) as at:
             assert type(release(at, run)) is kind
             lines = at.lines
-    ((name, error),) = at.said
+    ((name, error),) = at.refusals
     assert name == "r-3"
     assert error.code == 52
     assert "rows of owner-1 towards hospital: epsilon 1.866 is spent of 2" in error.cause

@@ -86,7 +86,7 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
         # The owner's log has the reason; the curator is not told what was spent.
-        ((name, logged),) = at.said
+        ((name, logged),) = at.refusals
         assert (name, logged.code) == ("r", kind.code)
         with pytest.raises(kind, match=words):
             raise logged
@@ -134,7 +134,7 @@ def test_a_run_that_the_policy_allows_is_computed(tmp_path: Path) -> None:
         assert at.loaded == ["r"]
         assert at.bid("r").HasField("counts")
         assert at.lines == 1
-        assert at.said == []
+        assert at.refusals == []
 
 
 def test_the_empty_policy_lets_any_run_in(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_limit_never_ends_a_run_that_was_begun(tmp_path: Path) -> None:
         at.prepare("r-1", protocol="uniform", planned=())
         assert len(at.draw("r-1", 3, 2).rows.rows) == 3
         assert len(at.draw("r-1", 1, 3).rows.rows) == 0
-        assert at.said == []
+        assert at.refusals == []
         at.prepare("r-2", protocol="uniform", planned=())  # another run has rows of its own
         assert len(at.draw("r-2", 3, 2).rows.rows) == 3
 
@@ -368,10 +368,10 @@ def test_a_full_disk_is_in_the_owners_own_log(tmp_path: Path, monkeypatch: pytes
         with monkeypatch.context() as patched:
             patched.setattr(at.store, "append", fails)
             assert at.bid("run-1").HasField("fault")
-        assert [(run, error.code) for run, error in at.said] == [("run-1", StoreError.code)]
+        assert [(run, error.code) for run, error in at.refusals] == [("run-1", StoreError.code)]
         assert at.bid("run-1").HasField("fault"), (
             "a refused answer does not leave when the directive comes again"
         )
         at.wired.welcome(["run-1"])  # another stream: the curator may not have heard the refusal
         assert at.bid("run-1").HasField("counts")
-        assert len(at.said) == 1
+        assert len(at.refusals) == 1

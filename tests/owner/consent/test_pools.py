@@ -137,4 +137,4 @@ def test_no_more_rows_leave_in_a_run_than_may(tmp_path: Path, limits: dict[str, 
         assert len({(*row.values, row.label) for row in (*first, *second)}) == 7
         assert at.prepare("r-2") is None
         assert list(at.bid("r-2").counts.at_least)[-1] == 7
-        assert at.said == []
+        assert at.refusals == []

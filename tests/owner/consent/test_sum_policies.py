@@ -54,7 +54,7 @@ def test_a_refusal_comes_before_anything_is_computed_or_written(
         assert type(error) is kind
         assert at.lines == 0
         assert at.store.keys("admitted/") == []
-        ((name, logged),) = at.said
+        ((name, logged),) = at.refusals
         assert name == "r"
         assert words in logged.cause
         assert kind is BudgetError or logged.cause == error.cause
@@ -78,7 +78,7 @@ def test_a_release_that_the_policy_allows_is_let_in(
         colluders=0 if security is None else security.colluders,
     ) as at:  # fmt: skip
         assert Asker(at).enlist(security=security, planned=ONE) is None
-        assert at.said == []
+        assert at.refusals == []
 
 
 def test_every_release_is_a_run_of_sums_and_of_nothing_else(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def settings(folder: Path, **changes: Any) -> OwnerSettings:
     return configured(folder).model_copy(update={"curator": "127.0.0.1:1", **changes})
 
 
-async def asked(owner: OwnerSettings, ask: Ask) -> None:
+async def ask_owner(owner: OwnerSettings, ask: Ask) -> None:
     """Ask an owner's process as a curator does, without a network; then the process stops."""
 
     class Asked(RunManager):
@@ -69,8 +69,8 @@ async def test_an_owners_process_takes_part(tmp_path: Path) -> None:
         assert isinstance(key, KeyBinding)
         assert key.owner == NAME
 
-    await asked(settings(tmp_path), ask)
-    await asked(settings(tmp_path), lambda curator: _goes_on(curator))
+    await ask_owner(settings(tmp_path), ask)
+    await ask_owner(settings(tmp_path), lambda curator: _goes_on(curator))
 
 
 def _goes_on(curator: Asker) -> None:
@@ -105,7 +105,7 @@ async def test_signing_keys_of_others_are_held_to_the_list_of_revoked_certificat
             assert (fault is None) is not revokes
 
     identity = {"identity": tmp_path / f"{NAME}.pem", "plaintext": False}
-    await asked(settings(tmp_path, revoked=listed, **identity), ask)
+    await ask_owner(settings(tmp_path, revoked=listed, **identity), ask)
     listed.write_bytes(b"")
     with pytest.raises(IdentityError, match="no revocation list"):
         await join(settings(tmp_path, revoked=listed, **identity), StatusReporter(NAME, supervised=False))

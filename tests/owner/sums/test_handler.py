@@ -45,7 +45,7 @@ from tests.owner.sums.owner_parties import (
 
 
 @contextmanager
-def asked(folder: Path, **policy: Any) -> Iterator[tuple[Host, Asker]]:
+def asking(folder: Path, **policy: Any) -> Iterator[tuple[Host, Asker]]:
     with host(folder, **policy) as at:
         yield at, Asker(at)
 
@@ -62,7 +62,7 @@ def refusal(answer: object) -> FedkmeError:
 
 
 def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         assert curator.enlist() is None
         vector = curator.embed(1)
         assert isinstance(vector, np.ndarray)
@@ -73,7 +73,7 @@ def test_a_vector_in_parts_is_the_vector(tmp_path: Path) -> None:
 
 def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> None:
     # Also under secure aggregation, where the answer could not be computed again.
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist(security=NOISY)
         agreed = parameters()
         first = [reply.SerializeToString() for reply in curator.mask(1, agreed)]
@@ -88,7 +88,7 @@ def test_a_directive_that_comes_again_gets_the_same_bytes(tmp_path: Path) -> Non
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None:
     # No sums are stored on the owner's disk, and no secrets of masks.
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist(security=security)
         if security is None:
             curator.embed(1)
@@ -102,11 +102,11 @@ def test_vectors_are_not_kept(tmp_path: Path, security: Security | None) -> None
 
 def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
     # Sums are a function of the rows: the same bits, and no line is written twice.
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist()
         first = curator.embed(1)
         before = nonces(at)
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         again = curator.embed(1, seq=2)
         assert isinstance(first, np.ndarray)
         assert isinstance(again, np.ndarray)
@@ -119,7 +119,7 @@ def test_a_restarted_owner_computes_the_same_bits_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("security", [None, NOISY])
 def test_a_restarted_curator_counts_from_1_again(tmp_path: Path, security: Security | None) -> None:
     # The policy decides once, and lines are written once; a masked aggregation is not repeated.
-    with asked(tmp_path, approval="manual") as (at, curator):
+    with asking(tmp_path, approval="manual") as (at, curator):
         approve(tmp_path / "approvals", "hospital", "merf", 0, 1)
         assert curator.enlist(security=security) is None
         if security is None:
@@ -148,11 +148,11 @@ def test_a_stated_influence_of_one_owner_below_its_rows_is_refused(
 ) -> None:
     # "a printed bound of what one owner can shift, in the agreement that all see". Of rows
     # of its own an owner knows; 0 is an earlier release's.
-    with asked(tmp_path) as (_, curator):
+    with asking(tmp_path) as (_, curator):
         curator.enlist(security=security)
         held = len(rows())
 
-        def said(number: int, moves: int) -> FedkmeError | None:
+        def refusal_of(number: int, moves: int) -> FedkmeError | None:
             if security is None:
                 question = pooling_pb2.Embed(query=wire.query_to_wire(QUERY), one_owner_moves=moves)
                 return fault_of(curator.ask(number, embed=question))
@@ -160,8 +160,8 @@ def test_a_stated_influence_of_one_owner_below_its_rows_is_refused(
             return fault_of(curator.step(number, propose=proposal))
 
         for number, moves in enumerate((0, held, 3 * held), start=1):
-            assert said(number, moves) is None
-        refusal_of_less = said(4, held - 1)
+            assert refusal_of(number, moves) is None
+        refusal_of_less = refusal_of(4, held - 1)
     assert type(refusal_of_less) is ProtocolError
     assert f"one owner moves {held - 1} rows' worth, not {held}" in refusal_of_less.cause
 
@@ -171,7 +171,7 @@ def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
     for phase in range(1, 4):
         folder = tmp_path / str(phase)
         folder.mkdir()
-        with asked(folder) as (_, curator):
+        with asking(folder) as (_, curator):
             curator.enlist(security=NOISY)
             if phase == 3:
                 curator.mask(1, parameters())
@@ -183,27 +183,27 @@ def test_a_restarted_owner_has_lost_its_secrets(tmp_path: Path) -> None:
                     assert fault_of(curator.step(1, keys=wire.KEYS.to_wire(SigningKeys(tuple(keys))))) is None
         context = parameters().context
         for again in (True, False):
-            with asked(folder) as (_, restarted):
+            with asking(folder) as (_, restarted):
                 seq = curator.seq + (not again)
                 nothing = wire.SURVIVORS.to_wire(Survivors(context, ("owner-1",)))
                 error = refusal(fault_of(restarted.step(1, seq, survivors=nothing)))
                 assert type(error) is SecureAggregationError
                 assert "its secrets died with its process" in error.cause
-        with asked(folder) as (_, restarted):
+        with asking(folder) as (_, restarted):
             restarted.seq = curator.seq + 1
             assert isinstance(restarted.propose(2, parameters(2)), KeyBinding)
 
 
 def test_a_restarted_owner_still_counts_the_cost_of_a_run(tmp_path: Path) -> None:
     # The plan has two questions, and one answer left: one more question is let in, not two; names stay used.
-    with asked(tmp_path) as (_, curator):
+    with asking(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
         assert fault_of(curator.mask(1, parameters())) is None
-    with asked(tmp_path) as (_, restarted):
+    with asking(tmp_path) as (_, restarted):
         restarted.seq = curator.seq
         assert type(restarted.propose(1, parameters())) is SecureAggregationError
         assert fault_of(restarted.mask(2, parameters(2))) is None
-    with asked(tmp_path) as (at, last):
+    with asking(tmp_path) as (at, last):
         last.seq = restarted.seq
         assert type(last.propose(3, parameters(3))) is PolicyError
         assert nonces(at) == ["sums 1", "release 0", "sums 2"]
@@ -211,19 +211,19 @@ def test_a_restarted_owner_still_counts_the_cost_of_a_run(tmp_path: Path) -> Non
 
 def test_after_a_restart_a_number_keeps_its_question_and_a_roster_never_grows(tmp_path: Path) -> None:
     more: dict[str, Any] = {"owners": (*NAMES, "owner-4"), "threshold": 3}
-    with asked(tmp_path) as (_, curator):
+    with asking(tmp_path) as (_, curator):
         curator.enlist(security=NOISY)
         assert fault_of(curator.mask(1, parameters())) is None
-    with asked(tmp_path) as (_, restarted):
+    with asking(tmp_path) as (_, restarted):
         restarted.seq = curator.seq
         assert "had another question" in refusal(restarted.propose(1, parameters(1, OTHER), OTHER)).cause
         assert "not in it before" in refusal(restarted.propose(2, parameters(2, **more))).cause
-    with asked(tmp_path) as (at, restarted):
+    with asking(tmp_path) as (at, restarted):
         plain = Asker(at, "plain")
         plain.enlist()
         plain.embed(1)
         before = nonces(at)
-    with asked(tmp_path) as (at, restarted):
+    with asking(tmp_path) as (at, restarted):
         again = Asker(at, "plain")
         again.seq = plain.seq
         assert "had another question" in refusal(again.embed(1, OTHER)).cause
@@ -237,7 +237,7 @@ def test_no_vector_leaves_before_its_ledger_line_is_stored(
     def fails(*lines: object) -> None:
         raise StoreError("the disk is full", "Make room.")
 
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist()
         with monkeypatch.context() as patched:
             patched.setattr(at.store, "append", fails)
@@ -252,7 +252,7 @@ def test_no_vector_leaves_before_its_ledger_line_is_stored(
 def test_a_masked_vector_whose_line_cannot_be_stored_does_not_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist(security=NOISY)
         append = at.store.append
 
@@ -275,7 +275,7 @@ def test_a_masked_vector_whose_line_cannot_be_stored_does_not_leave(
 
 def test_directives_of_another_kind_of_run_are_refused(tmp_path: Path) -> None:
     # Sums in a run of bids, and bids in a run of sums, are refused.
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         assert "not in a run" in refusal(curator.embed(1)).cause
         curator = Asker(at)
         assert type(curator.enlist(schema="x")) is SchemaError
@@ -297,7 +297,7 @@ def test_directives_of_another_kind_of_run_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_dismissed_is_over(tmp_path: Path) -> None:
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist()
         assert at.wired.answer(pb.Directive(at=pb.Position(run="r"), dismiss=pb.Dismiss())) == []
         assert "has left r" in refusal(curator.embed(1)).cause
@@ -305,7 +305,7 @@ def test_a_run_that_was_dismissed_is_over(tmp_path: Path) -> None:
 
 
 def test_messages_of_no_aggregation_are_typed_refusals(tmp_path: Path) -> None:
-    with asked(tmp_path) as (at, curator):
+    with asking(tmp_path) as (at, curator):
         curator.enlist(security=NOISY)
         context = parameters().context
         steps: list[dict[str, Any]] = [

@@ -10,7 +10,6 @@ import pytest
 from fedkme.errors import (
     DataError,
     FedkmeError,
-    IdentityError,
     PolicyError,
     ProtocolError,
     SchemaError,
@@ -194,40 +193,6 @@ def test_noise_of_all_owners_is_in_the_total() -> None:
     total = everybody.total(1, GOOD, QUERY)
     off = (total.steps - 3 * VECTOR.of(rows())) / (3**0.5 * GOOD.noise)
     assert 0.3 < np.sqrt((off**2).mean()) < 3  # of 18 numbers; the seed is fixed
-
-
-def test_signing_keys_are_bound_to_certificates() -> None:
-    # Each owner needs one key, bound to this authority and this aggregation, with a certificate that is not
-    # revoked. Only simulations without certificates believe the curator.
-    authority, stranger = Authority(), Authority()
-    revoked: list[bytes] = []
-
-    def check(certificate: bytes) -> None:
-        if certificate in revoked:
-            raise IdentityError("the certificate was revoked", "Ask for another.")
-
-    identities = {name: authority.issue(name, role=Role.OWNER) for name in NAMES}
-
-    def begun() -> tuple[Together, list[KeyBinding]]:
-        owners = [sum_responder(name, identity=identities[name], revoked=check) for name in NAMES]
-        everybody = Together(owners, NOISY, authority.pem)
-        return everybody, everybody.keys(1, GOOD, QUERY)
-
-    everybody, keys = begun()
-    everybody.owners[0].advertise(1, keys)
-    plain = KeyBinding(b"", keys[1].key, b"", "owner-2")
-    foreign = sum_responder("owner-2", identity=stranger.issue("owner-2", role=Role.OWNER))
-    foreign.invite(invitation(security=NOISY))
-    elsewhere = sum_responder("owner-2", identity=identities["owner-2"])
-    elsewhere.invite(invitation(security=NOISY))
-    for bad in (plain, foreign.propose(1, GOOD, QUERY), elsewhere.propose(2, parameters(2), QUERY)):
-        everybody, keys = begun()
-        with pytest.raises(IdentityError):
-            everybody.owners[0].advertise(1, [keys[0], bad, keys[2]])
-    everybody, keys = begun()
-    revoked.append(identities["owner-3"].certificate)
-    with pytest.raises(IdentityError, match="revoked"):
-        everybody.owners[0].advertise(1, keys)
 
 
 def test_without_certificates_every_owner_has_exactly_one_key() -> None:
