@@ -1,4 +1,4 @@
-"""The owner's policy in runs of sums: checked before anything is computed."""
+"""The owner's policy in runs of sums, where it differs from that in runs of rows (test_policy.py)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ ONE = (Gaussian(3.0),)
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ({"protocols": ["uniform"]}, {}, PolicyError, "take part in the protocol 'merf', but in uniform"),
-    ({"consumers": ["clinic"]}, {}, PolicyError, "for the consumer 'hospital'"),
-    ({"columns": ["x", "age"]}, {}, PolicyError, "column 'ill' of the public schema"),
     ({"sums": "noisy"}, {}, PolicyError, "under secure aggregation alone"),
     ({"colluders": 1}, {"security": NOISY}, PolicyError, "for 1 owners that side with the curator"),
     ({"budgets": [BUDGET]}, {"planned": (Gaussian(1.0),)}, BudgetError, "rows of owner-1 towards others"),
@@ -39,8 +37,6 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[FedkmeError], str]] = [
     ),
     ({"approval": "manual"}, {}, ApprovalError, "has approved none by merf for hospital"),
     ({}, {"protocol": "clock"}, PolicyError, "asked for sums in the protocol 'clock'"),
-    ({}, {"protocol": "kme"}, PolicyError, "'kme' is no protocol"),
-    ({}, {"consumer": "two words\n"}, PolicyError, "is asked for a run without a valid consumer"),
 ]
 
 
@@ -186,13 +182,6 @@ def test_status_says_what_releases_took(tmp_path: Path) -> None:
         assert "sums exact" in text
         assert all(len(line) <= 100 for line in text.splitlines())
         assert status.to_json()["runs"][0]["sums"] == 2
-
-
-def test_the_plan_of_an_open_release_counts(tmp_path: Path) -> None:
-    with host(tmp_path, budgets=[BUDGET]) as at:
-        assert Asker(at, "r-1").enlist(planned=ONE) is None
-        assert Asker(at, "r-2").enlist(planned=ONE) is None
-        assert type(Asker(at, "r-3").enlist(planned=ONE)) is BudgetError
 
 
 def test_an_unknown_level_of_sums_is_refused(tmp_path: Path) -> None:
