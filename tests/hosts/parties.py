@@ -137,12 +137,12 @@ class Site:
     def _own(self, identity: str) -> Values:
         return {"schema_file": "../schema.toml", "log": "json", "identity": self.identities / identity}
 
-    def start(self, party: str, values: Values, settings: str = "", host: str = "") -> Party:
-        """Write a configuration and start its party on a host, by default its own."""
+    def start(self, party: str, values: Values, settings: str = "") -> Party:
+        """Write a configuration and start its party on its host."""
         home = self.home(party)
         role, verb = VERBS.get(party, ("owner", "join"))
-        config = write_config(home / f"{host or party}.toml", values, settings)
-        command = self.network.within(host or party, sys.executable, "-m", role, verb, str(config))
+        config = write_config(home / f"{party}.toml", values, settings)
+        command = self.network.within(party, sys.executable, "-m", role, verb, str(config))
         self._started.append(Party(command, home))
         return self._started[-1]
 
@@ -154,10 +154,10 @@ class Site:
         party.until("listening")
         return party
 
-    def owner(self, name: str, identity: str = "", host: str = "", **changes: str) -> Party:
+    def owner(self, name: str, identity: str = "", **changes: str) -> Party:
         """An owner, not yet joined; with its bundle by default."""
         own = self._own(identity or f"{name}.pem") | {"data": "rows.csv", "durability": "power"}
-        self.running[name] = self.start(name, owner_values(HERE, name, ADDRESS, **own | changes), host=host)
+        self.running[name] = self.start(name, owner_values(HERE, name, ADDRESS, **own | changes))
         return self.running[name]
 
     def ask(self, p: int, output: str) -> Party:

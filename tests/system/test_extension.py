@@ -57,8 +57,8 @@ def test_an_auction_and_a_mechanism_of_another_package_run(
     allowed = ("--set", 'policies.all.protocols=["best-two"]')
     ran = fedkme(extended, tmp_path / "run", "processes", *SUMMARY, *AUCTION, *allowed)
     assert ran.returncode == 0, ran.stderr
-    found = metrics(tmp_path / "run")
-    assert found["points_accessed"]["total"] == 2 * found["p"] == 12
+    figures = metrics(tmp_path / "run")
+    assert figures["points_accessed"]["total"] == 2 * figures["p"] == 12
     assert "the two best bidders of a round" in " ".join(ran.stdout.split())
 
 
@@ -66,10 +66,10 @@ def test_a_release_method_of_another_package_runs(extended: Mapping[str, str], t
     allowed = ("--set", 'policies.all.protocols=["normal"]')
     ran = fedkme(extended, tmp_path / "run", "processes", *RELEASE, *allowed)
     assert ran.returncode == 0, ran.stderr
-    found = metrics(tmp_path / "run")
-    assert found["method"] == "normal"
-    assert found["rows"] == 50
-    sound = [row["epsilon"] for row in found["privacy"] if row["accountant"] == "sound"]
+    figures = metrics(tmp_path / "run")
+    assert figures["method"] == "normal"
+    assert figures["rows"] == 50
+    sound = [row["epsilon"] for row in figures["privacy"] if row["accountant"] == "sound"]
     assert pytest.approx(1.0, rel=1e-4) in sound
     assert (tmp_path / "run" / "synthetic.csv").exists()
 
@@ -80,8 +80,8 @@ def test_owners_whose_policy_does_not_list_it_take_no_part(
     refused = ("--set", 'policies.all.protocols=["clock", "merf"]')
     ran = fedkme(extended, tmp_path / "run", "inprocess", *SUMMARY, *AUCTION, *refused)
     assert ran.returncode == 21, ran.stderr
-    said = (ran.stdout + ran.stderr).replace("\n", " ")
-    assert "does not take part in the protocol 'best-two', but in clock, merf" in said
+    output = (ran.stdout + ran.stderr).replace("\n", " ")
+    assert "does not take part in the protocol 'best-two', but in clock, merf" in output
 
 
 def test_a_policy_that_lists_a_protocol_nobody_installed_is_one_line(tmp_path: Path) -> None:
