@@ -7,15 +7,14 @@ ones become `other`, which tells nothing of them.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fedkme.config import validate
-from fedkme.drafts.drafting import MOST_NAMES, outwards
-from fedkme.drafts.edits import Edit, SchemaChange, changed, tables
+from fedkme.drafts.drafting import MOST_NAMES
+from fedkme.drafts.edits import Edit, SchemaChange, changed, tables, wider_bounds, written_value
 from fedkme.drafts.reading import (
     ColumnNeeds,
     RowsToCheck,
@@ -26,7 +25,6 @@ from fedkme.drafts.reading import (
 )
 from fedkme.drafts.writing import FROM_DATA
 from fedkme.errors import FedkmeError, SchemaError
-from fedkme.tables.cells import date_of
 from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import MOST_CLIPPED
 from fedkme.tables.data_file import DataFile
@@ -135,11 +133,14 @@ class _Fitter:
             for name, source in own.sources.items():
                 self._say_of_column(place, name, {"from": source})
             self.edit.guesses[place].update(own.guesses)
-            for name, column in own.cells.items():
-                self._own_words(place, name, column)
         self._unused(needs)
-        for name in dict.fromkeys(name for own in needs for name in own.cells):
-            self._column(name, needs)
+        if before == (self.edit.schema, self.edit.files):  # or cells will be read in another way
+            for place, own in enumerate(needs):
+                for name, column in own.cells.items():
+                    self._own_words(place, name, column)
+            self._words(needs)
+            for name in dict.fromkeys(name for own in needs for name in own.cells):
+                self._column(name, needs)
         return before != (self.edit.schema, self.edit.files)
 
     def _needs(self, place: int) -> _Needs:
@@ -233,12 +234,11 @@ class _Fitter:
 
     def _column(self, name: str, needs: Sequence[_Needs]) -> None:
         """Add what the faulty cells of a column need, over all files."""
-        label = self.schema.label if self.schema.label and self.schema.label.name == name else None
-        spec = label or next(each for each in self.schema.columns if name in each.names)
+        spec = self._spec(name)
         having = {place: own.cells[name] for place, own in enumerate(needs) if name in own.cells}
         rows = sum(self.rows.values())
-        hollow = {place for place, own in having.items() if own.gaps}
-        hollow |= self._nothing(spec, name, having)
+        hollow = {place for place, own in having.items() if own.gaps or own.words or own.codes}
+        self._codes(spec, name, having)
         if isinstance(spec, Numeric):
             self._forms(spec, name, having)
             self._bounds(spec, having, rows)
@@ -248,28 +248,37 @@ class _Fitter:
         if hollow:
             self._gaps(spec, hollow)
 
-    def _nothing(
-        self, spec: Numeric | Category | Label, name: str, having: Mapping[int, ColumnNeeds]
-    ) -> set[int]:
-        """Say which words and codes mean nothing; the files that have any."""
-        with_words = [place for place, own in having.items() if own.words]
-        if self._belongs_to_schema(with_words):
-            words = sorted({word for place in with_words for word in having[place].words})
-            self._change(spec.name, "na", [*spec.na, *words])
-        else:
-            for place in with_words:
-                self._say_words(place, name, having[place].words)
+    def _words(self, needs: Sequence[_Needs]) -> None:
+        """Say which words mean nothing: in few columns of several files in the schema, else in each file."""
+        having = {
+            place: words
+            for place, own in enumerate(needs)
+            if (words := {name: column.words for name, column in own.cells.items() if column.words})
+        }
+        columns = sorted({name for words in having.values() for name in words})
+        in_files = len(having) < len(columns) and all(map(self._has_section, having))
+        for name in columns:
+            places = [place for place, words in having.items() if name in words]
+            if in_files or not self._belongs_to_schema(places):
+                for place in places:
+                    self._say_words(place, name, having[place][name])
+            else:
+                spec = self._spec(name)
+                found = {word for place in places for word in having[place][name]}
+                self._change(spec.name, "na", [*spec.na, *sorted(found)])
+
+    def _codes(self, spec: Numeric | Category | Label, name: str, having: Mapping[int, ColumnNeeds]) -> None:
         with_codes = [place for place, own in having.items() if own.codes]
         if isinstance(spec, Numeric) and self._belongs_to_schema(with_codes):
+            self._gaps(spec, set(with_codes))  # codes need a value in their place
             codes = sorted(
                 {*spec.missing_codes, *(code for place in with_codes for code in having[place].codes)}
             )
-            self._change(spec.name, "missing_codes", [self._written(spec, code) for code in codes])
-        else:
-            for place in with_codes:
-                own = self.files[place].column(name).na
-                self._say_of_column(place, name, {"na": sorted({*own, *having[place].codes.values()})})
-        return {*with_words, *with_codes}
+            self._change(spec.name, "missing_codes", [written_value(spec, code) for code in codes])
+            return
+        for place in with_codes:
+            own = self.files[place].column(name).na
+            self._say_of_column(place, name, {"na": sorted({*own, *having[place].codes.values()})})
 
     def _say_words(self, place: int, name: str, words: set[str]) -> None:
         """Add words for nothing, of the whole file; one that is a name elsewhere, of the column alone."""
@@ -309,17 +318,7 @@ class _Fitter:
         if not spec.clip and outside.total() <= max(FEW, RARELY * rows):
             self._change(spec.name, "clip", True)
             return
-        low, high = spec.bounds
-        lower, upper = min(low, *outside), max(high, *outside)
-        if spec.kind == "date":
-            bounds = [f"{date_of(lower)[:4]}-01-01" if lower < low else date_of(low)]
-            bounds += [f"{date_of(upper)[:4]}-12-31" if upper > high else date_of(high)]
-            self._change(spec.name, "bounds", bounds, FROM_DATA)
-            return
-        wide = outwards(lower, upper)
-        lower = low if lower == low else 10.0 ** math.floor(math.log10(lower)) if low > 0 < lower else wide[0]
-        upper = high if upper == high else wide[1]
-        self._change(spec.name, "bounds", [self._written(spec, lower), self._written(spec, upper)], FROM_DATA)
+        self._change(spec.name, "bounds", wider_bounds(spec, outside), FROM_DATA)
 
     def _unread(self, name: str, having: Mapping[int, ColumnNeeds]) -> set[int]:
         """Name a few words among numbers in the own settings of the file that has them, if asked."""
@@ -379,14 +378,16 @@ class _Fitter:
             else:
                 self._change(spec.name, "nullable", True)
 
+    def _spec(self, name: str) -> Numeric | Category | Label:
+        """Column or label of a name."""
+        label = self.schema.label
+        if label is not None and label.name == name:
+            return label
+        return next(each for each in self.schema.columns if name in each.names)
+
     def _plain(self, column: str) -> Mapping[str, Any]:
         """Plain values of a column or of the label."""
         return next(values for values in tables(self.values) if values["name"] == column)
-
-    def _written(self, spec: Numeric, value: float) -> Any:
-        if spec.kind == "date":
-            return date_of(value)
-        return int(value) if float(value).is_integer() and (spec.integer or abs(value) < 1e15) else value
 
     def _change(self, column: str, key: str, value: Any, remark: str = "") -> None:
         """Change a key of the schema, unless the schema would be inconsistent."""

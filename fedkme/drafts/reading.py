@@ -5,10 +5,11 @@ Needs are what an edit is made of (fitting.py); nothing here decides who says wh
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,9 @@ _OTHER = 0.1
 """Share of a column's rows from which names that are taken as `other` are looked at."""
 _FITS = 0.9
 """Least share of a column's cells that a form of dates or a unit has."""
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
+_CODE = re.compile(r"0\d.*")
+"""Pattern of digits that are no number, such as a postal code."""
 _DRESSED = re.compile(r"([^\d\s.,+-][^\d]*?)?\s*([+-]?[\d.,'\u2019\u00a0\u202f ]*\d)\s*([^\d\s.,][^\s]*)?")
 """Pattern of a number with a unit before or behind it."""
 
@@ -213,7 +217,7 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             cell for cell in others if cell not in names and means_nothing(cell, among_numbers=False)
         }
         strange = {cell: n for cell, n in others.items() if cell not in {*names, *needs.words}}
-        needs.map = meanings(strange, names)
+        needs.map = meanings(strange, names) | _same_numbers(strange, names, file)
         if not (isinstance(spec, Category) and spec.other):
             needs.names = Counter({cell: n for cell, n in strange.items() if cell not in needs.map})
         return needs
@@ -253,6 +257,21 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
         )
         needs.units, needs.unread = units, Counter()
     return needs
+
+
+def _same_numbers(cells: Iterable[str], names: Iterable[str], file: DataFile) -> dict[str, str]:
+    """Names that are the same numbers as cells, which the file writes in its own way: "1,0" for "1"."""
+    by_number: dict[float, list[str]] = {}
+    for name in names:
+        if _PLAIN_NUMBER.fullmatch(name):
+            by_number.setdefault(float(name), []).append(name)
+    read, same = file.number_reader(), dict[str, str]()
+    for cell in cells if by_number else ():
+        if not _CODE.fullmatch(cell):
+            with contextlib.suppress(ValueError):
+                listed = by_number.get(read(cell), [])
+                same |= {cell: listed[0]} if len(listed) == 1 else {}
+    return same
 
 
 def _is_code(value: float, low: float, high: float) -> bool:

@@ -219,6 +219,30 @@ def test_what_several_files_need_goes_to_the_schema_and_else_to_own_settings(fol
     assert typed("check", "schema.toml", "scenario.toml").count("no faults") == 3
 
 
+def test_a_word_of_many_columns_stands_once_in_each_file_and_numbers_keep_their_names(folder: Path) -> None:
+    # Found on cervical.parquet as three csv files: 14 lines of `na` in the schema in place of one in each of
+    # two files, and "0,0" of a file with decimal commas beside "0.0" in the list of names.
+    schema = SCHEMA.replace('["female", "male"]', '["0.0", "1.0"]')
+    Path("schema.toml").write_text(schema, encoding="utf-8")
+    for name, word, names in (("north", "NULL", ["0", "1"]), ("south", "k. A.", ["0,0", "1,0"])):
+        own = rows()
+        own["sex"] = [names[n % 2] for n in range(60)]
+        own["weight"] = [f"{cell}".replace(".", "," if name == "south" else ".") for cell in own["weight"]]
+        for column in ("age", "sex", "weight"):
+            own[column][9] = word
+        write(f"{name}.csv", own, sep=";")
+    scenario(north="north.csv", south="south.csv")
+    typed("check", "schema.toml", "scenario.toml", "--fix")
+    owners = tomllib.loads(Path("scenario.toml").read_text())["scenario"]["owners"]
+    assert owners["north"]["na"] == ["NULL"]
+    assert owners["south"]["na"] == ["k. A."]
+    assert owners["south"]["columns"] == {"sex": {"map": {"0,0": "0.0", "1,0": "1.0"}}}
+    columns = tomllib.loads(Path("schema.toml").read_text())["columns"]
+    assert not any("na" in column for column in columns)
+    assert columns[1]["categories"] == ["0.0", "1.0"]
+    assert typed("check", "schema.toml", "scenario.toml").count("no faults") == 2
+
+
 def test_files_without_settings_are_mended_by_the_schema(folder: Path) -> None:
     own = rows()
     own["age"][4] = "unknown"
