@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Mapping
 
 import grpc.aio
 
-from curator.access.names import NameRegister
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
+from curator.peers import NameRegister
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.dial import dial
 from fedkme.wire.v1 import owners_pb2_grpc

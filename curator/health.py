@@ -10,7 +10,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio
 
-from curator.access.certificates import CertificateCheck
+from curator.peers import CertificateCheck
 from fedkme import __version__
 from fedkme.errors import IdentityError
 from fedkme.wire import codecs

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from curator.access.quotas import Quota
+from curator.peers import Quota
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.party import ConsumerName, CuratorName, OwnerName, ServicePartySettings

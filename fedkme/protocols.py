@@ -127,7 +127,7 @@ _ROWS = (
     auction_protocol(
         "ask-everyone",
         "Algorithm 3, everyone is asked",
-        settings="curator.summary.auctions.ask_everyone:AskEveryoneSettings",
+        settings="curator.summary.auctions.base:AskEveryoneSettings",
     ),
     auction_protocol(
         "clock",
@@ -143,7 +143,7 @@ _ROWS = (
     auction_protocol(
         "winner-only",
         "Algorithm 3, the best bidder alone is asked",
-        settings="curator.summary.auctions.winner_only:WinnerOnlySettings",
+        settings="curator.summary.auctions.base:WinnerOnlySettings",
     ),
     Protocol("cells", "cells", frozenset({"histogram", "fill_order"}), "orders by public cells"),
     Protocol("uniform", "uniform", frozenset({"draw"}), "uniform sampling"),
@@ -151,19 +151,19 @@ _ROWS = (
         "balog1",
         "weighted public points (Balog 2018, Algorithm 1)",
         settings="fedkme.releases.settings:Balog1Settings",
-        method="curator.releases.methods.balog1:Balog1",
+        method="curator.releases.methods.balog:Balog1",
     ),
     release_protocol(
         "balog2",
         "weighted points found against the release (Balog 2018, Algorithm 2)",
         settings="fedkme.releases.settings:Balog2Settings",
-        method="curator.releases.methods.balog2:Balog2",
+        method="curator.releases.methods.balog:Balog2",
     ),
     release_protocol(
         "hermite",
         "rows of a generator trained on Hermite features (DP-HP, Vinaroz 2022)",
         settings="fedkme.releases.settings:HermiteSettings",
-        method="curator.releases.methods.hermite:Hermite",
+        method="curator.releases.methods.generated:Hermite",
     ),
     release_protocol(
         "marginals",
@@ -175,7 +175,7 @@ _ROWS = (
         "merf",
         "rows of a generator trained on random features (DP-MERF, Harder 2021)",
         settings="fedkme.releases.settings:MerfSettings",
-        method="curator.releases.methods.merf:Merf",
+        method="curator.releases.methods.generated:Merf",
     ),
     release_protocol(
         "moments",

@@ -15,10 +15,16 @@ from rich.table import Table
 
 from curator.payouts.allowance import draw_payout
 from curator.payouts.gains import GainRelease, WinRelease, by_exact_gains, by_noised_gains, by_noised_wins
-from curator.payouts.mixture import by_mixture
-from curator.payouts.payout import Payout
-from curator.payouts.ranking import Standing, rank_owners
-from curator.payouts.rows import NOISED, by_price, by_rows, by_rows_noised
+from curator.payouts.payout import (
+    NOISED,
+    Payout,
+    Standing,
+    by_mixture,
+    by_price,
+    by_rows,
+    by_rows_noised,
+    rank_owners,
+)
 from fedkme.errors import ConfigError, StoreError
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocols import PROTOCOLS, Protocol

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from curator.planning.facts import PublicFacts, run_facts
+from curator.planning.formulas import PublicFacts, run_facts
 from curator.planning.plan import Recommendation, make_plan
 from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma

@@ -14,7 +14,7 @@ from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.evaluation import require_models
 from consumer.summary.judging import judge_tables
 from consumer.summary.offers import Summary, pruned
-from curator.run.record_files import write_run
+from curator.run.summary_record import write_run
 from curator.sums.settings import SumSettings
 from fedkme.errors import ConfigError, FedkmeError, InterruptedRunError, NotJudgedError
 from fedkme.ledgers.ledger_set import read_ledgers

@@ -88,7 +88,7 @@ READS_MESSAGES = {
     "curator.consumers.summary_service": "service for consumers of summaries",
     "curator.consumers.release_service": "service for consumers of releases",
     "curator.consumers.call": "stream of a consumer",
-    "curator.party": "adds the services to a server",
+    "curator.server": "adds the services to a server",
     "curator.health": "service that names the others",
     "consumer.summary.client": "stream for a summary",
     "consumer.releases.client": "stream for a release",

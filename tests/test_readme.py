@@ -108,10 +108,7 @@ def test_code_in_the_page_on_extensions_is_part_of_files_that_tests_run() -> Non
 def test_additions_stand_in_as_many_files_as_the_page_on_extensions_says() -> None:
     # An auction 2 files, a release method 3, a question 5; simulations and tests apart.
     for words, files in (
-        (
-            "WinnerOnlySettings|winner_only:",
-            {"curator/summary/auctions/winner_only.py", "fedkme/protocols.py"},
-        ),
+        ("WinnerOnlySettings|winner_only:", {"curator/summary/auctions/base.py", "fedkme/protocols.py"}),
         (
             "MarginalsSettings|methods.marginals:",
             {"curator/releases/methods/marginals.py", "fedkme/protocols.py", "fedkme/releases/settings.py"},

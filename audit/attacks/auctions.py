@@ -20,10 +20,8 @@ from audit.attacks.recount import recount
 from audit.attacks.runs import OBSERVER, RunGame, first_scores, make_task
 from audit.attacks.scripted import ScriptedNoise
 from audit.attacks.wire import GRPC
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
-from curator.summary.auctions.base import Auction
+from curator.summary.auctions.base import AskEveryoneSettings, Auction, WinnerOnlySettings
 from curator.summary.auctions.privauction import PrivAuctionSettings
-from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.arrays import FloatArray
 from fedkme.privacy.events import PrivAuction as PrivAuctionEvent
 from fedkme.privacy.noise import NoiseSource, simulated

@@ -45,8 +45,7 @@ from consumer.releases.client import run as ask_for_release
 from consumer.requests import Requests
 from consumer.settings import ConsumerSettings, RequestSettings
 from consumer.summary.client import run as ask_for_summary
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.arrays import IntArray
 from fedkme.cells.codebook import code_book_from_json

@@ -24,10 +24,10 @@ from consumer.releases.client import ReleaseConsumerSettings, Request
 from consumer.requests import DONE, RECEIVED, Requests
 from consumer.summary import client as summary_client
 from consumer.summary.party import ConsumerParty
-from curator.access.certificates import CertificateCheck
-from curator.party import CuratorParty, expected_members
+from curator.peers import CertificateCheck
 from curator.releases.method import Finished, finished
 from curator.runs.context import RunContext
+from curator.server import CuratorParty, expected_members
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
 from fedkme.directives import (

@@ -7,8 +7,8 @@ from typing import Any
 
 from audit.planted_faults.planting import PlantedFault, all_of, around, nothing
 from curator.run.journal import JournaledNoise, RunJournal
+from curator.runs.cells_agreement import Agreement
 from curator.runs.context import RunContext
-from curator.runs.families.cells_plan import Agreement
 from curator.runs.release_run import ReleaseRun
 from curator.sums.charges import SumCharges
 

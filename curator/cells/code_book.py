@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.planning.facts import validation_epsilon
+from curator.planning.formulas import validation_epsilon
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import OwnerSums
 from fedkme.arrays import whole

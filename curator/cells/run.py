@@ -24,8 +24,7 @@ from curator.cells.orders import Histograms, Orders, make_orders, uniform_share
 from curator.owners.session import OwnerSession
 from curator.run.roster import LEAVING, Roster
 from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
-from curator.summary.sealed import fault_of_boxes
-from curator.summary.task import fault_of_rows
+from curator.summary.task import fault_of_boxes, fault_of_rows
 from fedkme.arrays import IntArray
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.counting import Counting

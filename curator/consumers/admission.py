@@ -7,9 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from curator.access.certificates import CertificateCheck
-from curator.access.names import NameRegister
 from curator.consumers.call import ConsumerCall, Context
+from curator.peers import CertificateCheck, NameRegister
 from curator.run.run import Run
 from curator.runs.context import GOES_ON
 from curator.runs.queue import RunQueue, unknown

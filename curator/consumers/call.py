@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf.message import Message
 
-from curator.access.certificates import CertificateCheck
+from curator.peers import CertificateCheck
 from fedkme.errors import ConnectionFailedError, IdentityError, ProtocolError
 from fedkme.pki.certificates import Role
 from fedkme.wire.channel import receive

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
 from curator.consumers.call import ConsumerCall, Context
+from curator.peers import masks_errors
 from curator.run.release_record import ReleaseOutcome, completed, read_release
 from curator.run.run import Run
 from curator.runs.context import RunContext

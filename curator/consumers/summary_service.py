@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.access.error_masking import masks_errors
 from curator.consumers.admission import ConsumerAdmission, OpenCall
 from curator.consumers.call import ConsumerCall, Context
-from curator.run.record_files import read_outcome
+from curator.peers import masks_errors
 from curator.run.run import Run
+from curator.run.summary_record import read_outcome
 from curator.runs.context import RunContext
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue, kind_of

@@ -8,10 +8,8 @@ from collections.abc import Callable
 
 import grpc.aio
 
-from curator.access.certificates import CertificateCheck
-from curator.access.error_masking import masks_errors
-from curator.access.names import NameRegister
 from curator.owners.members import Members
+from curator.peers import CertificateCheck, NameRegister, masks_errors
 from fedkme.directives import Hello
 from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError, StoreError
 from fedkme.pki.certificates import Role

@@ -1,15 +1,196 @@
-"""Payouts: whole units of a currency for each owner, who may see the amounts, and what the amounts reveal."""
+"""Payouts: whole units of a currency for each owner, who may see the amounts, and what the amounts reveal.
+
+Payment by mixture weights: how much of D_v each owner's rows can explain, as the orders used it.
+
+The weights are computed from noised histograms (curator/cells/mixture.py), each the output of a private
+release that the run has paid for: **post-processing, cost 0** towards owners, for D_v and for every owner.
+The weights say nothing about which rows were sent or kept; owners whose histograms differ by noise alone get
+about the same amount.
+
+Ranking of owners by how similar the distribution of their rows is to D_v's: whom a contract is worth most.
+
+    d_j = ||c_j / m_j - v||^2 - B s_j^2 / m_j^2
+
+with c_j an owner's noisy counts by cell, s_j^2 the variance of the noise on each count, and v the
+distribution over cells that is nearest to D_v's noisy counts. Without the noise on c_j, d_j is the squared
+distance of two distributions over cells, which approximates the squared MMD of rows (lab/results/summaries.md
+says how well).
+
+All inputs are public or outputs of private releases that the run has paid for: **post-processing, cost 0**,
+for every owner and for D_v. The ranking may be told to anybody. The release cannot tell apart two owners
+whose intervals overlap; another run over the same owners costs again.
+
+Payment for every row sent, used or not: each owner's own ledger already has its count.
+
+With a price per row, an owner's amount is a function of its own count, which the owner knows: it learns
+nothing.
+
+A fixed total that is divided by counts reveals more. From its own amount and count an owner can compute the
+total number of rows that all owners sent.
+
+- `uniform`: the counts are a function of p and all m_j, which are public. The amounts reveal nothing.
+- `cells`: orders are functions of p, rho and private histograms, so counts of *ordered* rows are
+  post-processing. Only the curator sees a short delivery, so divide a total by orders, not by deliveries.
+- `algorithm3`: the clock's noise hides exactly the number of rows worth a price, and no other auction has a
+  proof. So the division is for the curator alone, or the price is computed from a noised number of rows
+  (`by_rows_noised`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
+
+from fedkme.cells.histogram import HistogramNoise, shares
 from fedkme.errors import ConfigError, PolicyError
-from fedkme.privacy.events import Event
+from fedkme.privacy.events import Event, ExactStatistic, Laplace
+from fedkme.privacy.noise import NoiseSource
+
+NOISED = frozenset({"clock"})
+"""Auctions under which a noised release is proven to add its own epsilon, and no more, to a run's cost."""
+
+
+def by_price(counts: Mapping[str, int], price: int) -> Payout:
+    """Pay a public price for every row; the total follows from the counts.
+
+    Relation: replace one row of another owner. Sensitivity of an owner's amount: 0, given its own count.
+
+    Raises:
+        ConfigError: the price or a count is negative, or there is no owner.
+    """
+    if price < 0:
+        raise ConfigError(f"a price of {price} for a row is negative", "Give whole units, 0 or more.")
+    _check(counts)
+    amounts = {name: counts[name] * price for name in sorted(counts)}
+    _, shares = divide(0, counts)
+    tells = "nothing: an owner's amount follows from the count in its own ledger and a public price"
+    return Payout("rows", sum(amounts.values()), amounts, shares, "owners", tells)
+
+
+def by_rows(counts: Mapping[str, int], total: int, public: bool) -> Payout:
+    """Divide a fixed total by rows sent, or by rows ordered in runs by `cells`.
+
+    `public` is true where the counts follow from public numbers and private releases; see the module's
+    docstring.
+
+    Raises:
+        ConfigError: a count or the total is negative, or there is no owner.
+    """
+    _check(counts)
+    amounts, shares = divide(total, counts)
+    if public:
+        tells = "nothing: these counts follow from public numbers and from private releases already paid for"
+        return Payout("rows", total, amounts, shares, "owners", tells)
+    tells = "the exact number of rows that all others sent, which nothing protects: use a price, or --epsilon"
+    event = ExactStatistic("rows that all owners sent")
+    return Payout("rows", total, amounts, shares, "curator", tells, event)
+
+
+def by_rows_noised(counts: Mapping[str, int], total: int, epsilon: float, noise: NoiseSource) -> Payout:
+    """Pay about a total, by a price per row from a noised number of rows; for runs with the clock.
+
+    Relation: replace one row of one owner, seen by the others. With the transcript fixed, whether a row is
+    sent depends on that row alone (curator/summary/auctions/clock.py), so the number of sent rows
+    changes by at most 1. Laplace noise of scale 1/epsilon makes the number (epsilon, 0)-DP, and the price is
+    post-processing.
+    The transcript of another auction has no finite cost: there the payout adds epsilon to infinity.
+
+    Args:
+        counts: rows sent by owner.
+        total: units to pay; the amounts differ from the total by the noise, and the curator bears the
+            difference.
+        epsilon: epsilon of the price, > 0.
+        noise: source of the noise.
+
+    Raises:
+        ConfigError: a parameter is out of its range.
+    """
+    _check(counts)
+    if not epsilon > 0:
+        raise ConfigError(f"epsilon {epsilon} of a payout is not positive", "Take epsilon > 0.")
+    rows = max(1.0, sum(counts.values()) + float(noise.laplace(1.0 / epsilon, 1)[0]))
+    price = total / rows
+    amounts = {name: int(counts[name] * price) for name in sorted(counts)}
+    _, shares = divide(0, counts)
+    tells = f"a price per row with noise: epsilon {epsilon:g} about the number of rows that all sent"
+    return Payout("rows", sum(amounts.values()), amounts, shares, "owners", tells, Laplace(1.0 / epsilon))
+
+
+def _check(counts: Mapping[str, int]) -> None:
+    if not counts or any(count < 0 for count in counts.values()):
+        raise ConfigError("rows sent are not counts of some owners", "Name a run that had owners.")
+
+
+_FOURTH = 6.0
+"""Fourth moment of Laplace noise over its squared variance; the discrete law's ratio is close to 6."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Place of one owner in the ranking.
+
+    Attributes:
+        owner: the owner's name.
+        distance: d_j; below 0 only by noise.
+        margin: two standard deviations of d_j by the noise on the owner's counts.
+    """
+
+    owner: str
+    distance: float
+    margin: float
+
+
+def rank_owners(
+    histograms: Mapping[str, Sequence[int]],
+    owner_rows: Mapping[str, int],
+    target: Sequence[int],
+    validation_rows: int,
+    noise_scale: float,
+) -> list[Standing]:
+    """Rank owners by the releases of a summary by cells, nearest to D_v first; owners need rows.
+
+    Args:
+        histograms: noisy counts of each owner by cell, or by class and cell, class after class.
+        owner_rows: m_j, public.
+        target: noisy counts of D_v, by cell or in the owners' layout.
+        validation_rows: m, public.
+        noise_scale: b of the discrete Laplace noise on each count of an owner, public.
+
+    Raises:
+        ConfigError: the histograms do not fit together.
+    """
+    size = len(target)
+    if not size or any(not len(counts) or len(counts) % size for counts in histograms.values()):
+        raise ConfigError("histograms do not fit together", "Give those of one run.")
+    wanted = shares(np.asarray(target, dtype=np.int64), validation_rows)
+    variance = HistogramNoise(noise_scale).variance
+    standings = []
+    for owner, counts in histograms.items():
+        if rows := owner_rows[owner]:
+            cells = np.asarray(counts, dtype=np.int64).reshape(-1, size)
+            noise = len(cells) * variance / rows**2
+            squared = float(np.square(cells.sum(axis=0) / rows - wanted).sum())
+            distance = squared - size * noise
+            spread = 4.0 * max(distance, 0.0) * noise + (_FOURTH - 1.0) * size * noise**2
+            standings.append(Standing(owner, distance, 2.0 * float(np.sqrt(spread))))
+    return sorted(standings, key=lambda standing: (standing.distance, standing.owner))
+
+
+def by_mixture(weights: Mapping[str, float], total: int) -> Payout:
+    """Divide a total by the mixture weights of a run's owners, which add up to 1.
+
+    Raises:
+        ConfigError: the total cannot be divided.
+    """
+    amounts, shares = divide(total, weights)
+    tells = "nothing new: weights are computed from private histograms already paid for"
+    return Payout("mixture", total, amounts, shares, "owners", tells)
+
 
 Audience = Literal["owners", "curator"]
 """Readers of the amounts: each owner reads its own amount (so a coalition reads its members'), or the curator

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.owners.members import Membership
-from curator.planning.choice import choose
-from curator.run.record_files import write_run
+from curator.planning.plan import choose
 from curator.run.release_record import ReleaseRecord, write_release
 from curator.run.roster import Fault
 from curator.run.run import Run
-from curator.run.summary_record import RoundRecord, SummaryRecord
+from curator.run.summary_record import RoundRecord, SummaryRecord, write_run
 from curator.runs.queue import lines_before
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings

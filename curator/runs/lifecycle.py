@@ -16,10 +16,8 @@ from curator.owners.connection import Traffic
 from curator.owners.head_exchange import HeadExchange
 from curator.run.run import Run, Status
 from curator.runs.context import GOES_ON, RunContext
-from curator.runs.families.auctions import SummaryFamily
-from curator.runs.families.base import Family
-from curator.runs.families.cells import CellsFamily
 from curator.runs.release_run import ReleaseRun
+from curator.runs.summary_families import CellsFamily, Family, SummaryFamily
 from curator.runs.summary_run import SummaryRun
 from curator.sums.charges import charge_ended
 from fedkme.documents import RunDocument

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curator.owners.key_exchange import check_gifts, exchange_keys
+from curator.owners.head_exchange import check_gifts, exchange_keys
 from curator.releases.method import make_method
 from curator.run.run import Run
 from curator.runs.consent import ask_owners
@@ -21,7 +21,6 @@ from curator.runs.context import RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.public_draws import draw_features, public_seed
 from curator.runs.queue import RunQueue, next_run
-from curator.runs.spent import OwnersSpent
 from curator.summary.settings import SummarySettings
 from fedkme.documents import RunDocument
 from fedkme.embeddings.kernels import median_gamma
@@ -38,14 +37,40 @@ from fedkme.exchange import Offer, Plan, ReleaseRequest, SummaryChoice, SummaryR
 from fedkme.heads.log import Head
 from fedkme.ops.threads import in_thread
 from fedkme.privacy.budget import check_owners, check_target, warn_of_unbounded
-from fedkme.privacy.events import OWNERS
+from fedkme.privacy.events import OWNERS, Disclosure
 from fedkme.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.protocols import AUTO
 from fedkme.releases.settings import ReleaseSettings, settings_from_json
+from fedkme.store import Store
 from fedkme.tables.schema import rows_of_person
 from fedkme.tables.table import Table
 from fedkme.wire.journals import run_document_to_bytes
+
+_SPELLED = f'"observer":"{OWNERS}",'
+"""Part of every line about what owners learn, in the one spelling of ledger lines."""
+
+
+class OwnersSpent:
+    """Lines about what owners learn; the ledger only grows, so reading continues after the last line read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        lines, self._read = costs(store)
+        self._lines = [line for line in lines if line.observer == OWNERS]
+
+    def lines(self) -> Sequence[Disclosure]:
+        """List all lines so far.
+
+        Raises:
+            LedgerError: a line is no ledger entry.
+        """
+        entries = self._store.ledger(self._read)
+        self._lines += disclosures_in(entry.line for entry in entries if _SPELLED in entry.line)
+        self._read = entries[-1].seq if entries else self._read
+        return self._lines
+
 
 MOST_ROWS = 2**31
 """Most rows of a summary, where owners have not said how many rows they have."""

@@ -14,11 +14,11 @@ from typing import Any, Literal, TypeVar
 
 import grpc.aio
 
-from curator.access.names import NameRegister
 from curator.owners.connection import OwnerConnection
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
 from curator.owners.session import OwnerSession
+from curator.peers import NameRegister
 from fedkme.pki.authority import Authority
 from fedkme.pki.identity import Identity
 from fedkme.wire.channel import SERVER_OPTIONS

@@ -18,8 +18,8 @@ import numpy as np
 
 from consumer.requests import DONE, Requests
 from curator.run.run import Run, Status
+from curator.runs.preparation import OwnersSpent
 from curator.runs.queue import RunQueue, shortened
-from curator.runs.spent import OwnersSpent
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.disclosures import histogram_disclosures, validation_disclosures
 from fedkme.cells.histogram import HistogramNoise

@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from curator.releases.balog import algorithm1
+from curator.releases.methods.balog import algorithm1
 from curator.releases.subspace import gaussian_points, matched_tolerance, pivoted, subset_points, subspace
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings

@@ -18,8 +18,8 @@ from typing import Literal
 
 import numpy as np
 
-from curator.releases.hermite import hermite_plan
 from curator.releases.joint import JointPlan, fit
+from curator.releases.methods.generated import hermite_plan
 from curator.releases.moments import rows_of
 from fedkme.config import Settings
 from fedkme.errors import DataError

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from curator.releases.hermite import hermite_plan
 from curator.releases.joint import JointPlan, fit
+from curator.releases.methods.generated import hermite_plan
 from fedkme.embeddings.kernels import median_gamma
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec

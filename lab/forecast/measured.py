@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from curator.planning.facts import PublicFacts
+from curator.planning.formulas import PublicFacts
 from curator.planning.plan import Forecast, cells_forecast, uniform_forecast
 
 FILE = Path(__file__).with_suffix(".csv")

@@ -10,7 +10,7 @@ import numpy as np
 from consumer.settings import RequestSettings
 from consumer.summary.forms import make_forms
 from consumer.summary.offers import pruned
-from curator.payouts.ranking import rank_owners
+from curator.payouts.payout import rank_owners
 from curator.summary.settings import SummarySettings
 from fedkme.arrays import FloatArray
 from fedkme.tables.table import Table

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumer.summary.evaluation import Evaluation, evaluator
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
-from curator.summary.auctions.winner_only import WinnerOnlySettings
+from curator.summary.auctions.base import AskEveryoneSettings, WinnerOnlySettings
 from fedkme.arrays import FloatArray, Rows
 from fedkme.embeddings.kernels import kernel_mean_at
 from fedkme.embeddings.mmd import ReferenceRows

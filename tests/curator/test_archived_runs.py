@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from curator.run.run import Run, Status
+from curator.runs.preparation import OwnersSpent
 from curator.runs.queue import RunQueue, kind_of, shortened
-from curator.runs.spent import OwnersSpent
 from curator.watch.ledger import LedgerFigures
 from fedkme.documents import RunDocument
 from fedkme.errors import ArchiveError

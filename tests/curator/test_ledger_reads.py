@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from curator.runs.spent import OwnersSpent
+from curator.runs.preparation import OwnersSpent
 from curator.summary.settings import FeatureSettings, SummarySettings
 from curator.sums.settings import SecuritySettings
 from fedkme.errors import BudgetError

@@ -22,7 +22,7 @@ from fedkme.releases.settings import METHODS
 ROW = "from fedkme.protocols import auction_protocol, release_protocol\n"
 AUCTION = """
 from typing import Literal
-from curator.summary.auctions.winner_only import WinnerOnlySettings
+from curator.summary.auctions.base import WinnerOnlySettings
 class Mine(WinnerOnlySettings):
     kind: Literal["{kind}"] = "{kind}"
 """

@@ -11,12 +11,12 @@ from typing import Any
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from curator.access.names import NameRegister
 from curator.consumers.admission import ConsumerAdmission
 from curator.consumers.summary_service import SummaryService
 from curator.owners.connection import OwnerConnection
 from curator.owners.members import Members
 from curator.owners.owner_service import OwnerService
+from curator.peers import NameRegister
 from curator.runs.context import RecordFolder, RunContext
 from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation

@@ -11,8 +11,7 @@ import pytest
 
 from curator.owners.connection import OwnerConnection
 from curator.owners.session import OwnerSession
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.summary.settings import CellsSettings, FeatureSettings, SummarySettings
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.cells.projection import spec_for

@@ -20,8 +20,7 @@ from curator.run.release_record import ReleaseRecord
 from curator.run.summary_record import SummaryRecord
 from curator.summary.algorithm3 import out_of_rows
 from curator.summary.auctions.privauction import PrivAuctionSettings
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.summary.settings import CellsSettings, FeatureSettings, SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.directives import (
     Accepted,

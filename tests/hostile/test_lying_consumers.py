@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 import consumer.releases.client
 import consumer.summary.client
 from consumer.releases.client import ReleaseConsumerSettings
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.summary.settings import CellsSettings, FeatureSettings, SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.errors import FedkmeError
 from fedkme.exchange import ReleaseRequest

@@ -25,8 +25,7 @@ from consumer.requests import Requests
 from consumer.settings import RequestSettings
 from consumer.summary.offers import finish
 from consumer.summary.party import ConsumerParty
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.cells.codebook import code_book_from_json, kmeans_book
 from fedkme.cells.directions import menu_from_json, scores

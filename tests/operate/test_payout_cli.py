@@ -251,7 +251,7 @@ def test_owners_are_ranked_by_what_a_run_by_cells_released(tmp_path: Path) -> No
 def test_counts_are_public_where_they_follow_from_releases(
     finished: Path, protocol: str, orders: dict[str, int] | None, public: bool
 ) -> None:
-    # curator/payouts/rows.py: a total may be divided by ordered rows, not by delivered rows.
+    # curator/payouts/payout.py: a total may be divided by ordered rows, not by delivered rows.
     inputs = replace(read_inputs(finished), protocol=PROTOCOLS[protocol], orders=orders)
     assert inputs.counts() == (orders or inputs.accessed, public)
     assert inputs.ranked == (protocol == "clock")

@@ -16,7 +16,7 @@ from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession
 from curator.run.summary_record import SummaryRecord
-from curator.summary.hashed import HashedContent
+from curator.summary.task import HashedContent
 from fedkme.cells.codebook import kmeans_book
 from fedkme.cells.histogram import histogram_noise
 from fedkme.cells.projection import spec_for

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.summary.settings import CellsSettings, FeatureSettings, SummarySettings
 from fedkme.ledgers.reconcile import verify
 from tests.system.launches import read_json
 from tests.system.market import DIMENSION, Market, market

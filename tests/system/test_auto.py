@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.directives import Hello
 from fedkme.errors import MissingOwnersError
 from fedkme.privacy.presets import PrivacyTarget

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.cells.directions import ENOUGH, USUAL_PICKS
 from fedkme.cells.histogram import histogram_noise
 from fedkme.directives import Answer, Directive

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from curator.run.run import Run
-from curator.runs.families.cells_plan import Agreement
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.runs.cells_agreement import Agreement
+from curator.summary.settings import CellsSettings, SummarySettings
 from curator.sums.settings import SecuritySettings, SumSettings
 from fedkme.errors import BudgetError, CancelledRunError, ConfigError, FedkmeError, QuorumError
 from fedkme.privacy.budget import WindowBudget

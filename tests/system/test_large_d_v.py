@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.access.quotas import Quota
+from curator.peers import Quota
 from curator.run.run import Run
 from curator.runs.queue import RunQueue, next_run
 from fedkme.documents import RunDocument

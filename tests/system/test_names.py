@@ -16,9 +16,9 @@ import typer
 from typer.testing import CliRunner
 
 from consumer.settings import ConsumerSettings
-from curator.access.names import NameRegister
 from curator.consumers.summary_service import SummaryService
 from curator.owners.owner_service import OwnerService
+from curator.peers import NameRegister
 from curator.settings import CuratorSettings
 from fedkme.command_line import run_app
 from fedkme.config import Settings, validate

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.summary.settings import CellsSettings, FeatureSettings, SummarySettings
 from fedkme.errors import ConfigError, LedgerError
 from fedkme.heads.files import export
 from fedkme.pki.authority import Authority

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from consumer.runs import cancelling, listing, watching
 from curator.cli import app as curator_app
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.errors import CancelledRunError, ConfigError, IncompleteSummaryError, QuotaError
 from fedkme.privacy.presets import PrivacyTarget
 from fedkme.privacy.settings import GaussianSettings

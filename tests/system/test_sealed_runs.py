@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 import curator.consumers.summary_service
 from consumer.runs import watching
 from consumer.sealed.keys import RunKeys
-from curator.run.record_files import MadeSummary, read_outcome
-from curator.runs.families.auctions import check_secret_draw
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.run.summary_record import MadeSummary, read_outcome
+from curator.runs.summary_families import check_secret_draw
+from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.errors import ConfigError, ProtocolError, QuorumError, SealedBoxError
 from fedkme.exchange import Offer, Plan
 from fedkme.features.fourier import FourierSpec
@@ -322,7 +321,7 @@ async def test_an_offer_without_what_hashes_need_is_refused(
         lacking = {"reference": replace(offer, reference=None), "gifts": replace(offer, gifts={})}
         kept(plan, lacking[missing], schema)
 
-    monkeypatch.setattr("curator.runs.families.auctions.check_secret_draw", without)
+    monkeypatch.setattr("curator.runs.summary_families.check_secret_draw", without)
     async with market(tmp_path, ["north"], summary=summary("algorithm3")) as at:
         at.owner("north", 20)
         with pytest.raises(ProtocolError):

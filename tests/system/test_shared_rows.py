@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import FeatureSettings, SummarySettings
+from curator.summary.settings import CellsSettings, FeatureSettings, SummarySettings
 from fedkme.documents import RunDocument
 from fedkme.exchange import Offer, Plan, SummaryRequest
 from fedkme.features.fourier import FourierSpec

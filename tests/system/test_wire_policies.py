@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.errors import ApprovalError, MissingOwnersError, PolicyError, QuorumError
 from fedkme.privacy.ledger import read_ledger
 from fedkme.tables.files import save_table

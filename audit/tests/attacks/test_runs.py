@@ -12,7 +12,7 @@ from audit.attacks.clock import MakeClock
 from audit.attacks.finding import Claim, Effort
 from audit.attacks.wire import GRPC, LOOPBACK
 from audit.planted_faults.parts.auction_faults import FixedThreshold, StaleEpoch
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import AskEveryoneSettings
 from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.directives import Answer, Directive, Sell

@@ -1,4 +1,38 @@
-"""Common part of DP-MERF and DP-HP: a generator that is trained after the question is answered."""
+"""Common part of DP-MERF and DP-HP: a generator that is trained after the question is answered.
+
+DP-HP as a method of release: Hermite features of all columns and of drawn columns, and a generator.
+
+DP-HP: Hermite features, a sum kernel over all columns and product kernels over a few (Vinaroz 2022).
+
+The sum kernel fixes the distribution of each column (given the class), the product kernel the joint
+distribution of the drawn columns, which are drawn afresh in every epoch from a public seed. Each epoch needs
+one pooled embedding and its noise. Three choices differ from the paper, and each gains accuracy under the
+same guarantee:
+
+- All releases are one Gaussian (curator.releases.joint), instead of two budgets of epsilon/2 and delta/2, the
+  second composed by a moments accountant.
+- A truncated Hermite expansion is a projection of the kernel's feature map, so a row moves a sum by at most
+  sqrt(2), instead of 2 (fedkme.features.hermite).
+- Since draws are public, the releases of all epochs exist before training starts, and training uses all of
+  them at every step; the paper forgets an epoch's embedding when the next is drawn, although the embedding is
+  paid for.
+
+Categories take part by their one-hot codes, so a product over categories is their joint marginal. The product
+embedding is class conditional, as the paper writes (the tabular code of the paper is not, docs/errata.md).
+
+DP-MERF as a method of release: one joint embedding of rows and labels, and a generator for it.
+
+A table is embedded as `fourier` (homogeneous: all columns through one Gaussian kernel) or as `mixed` (numbers
+through the kernel, categories as scaled one-hot codes by the public schema). With labels the embedding has a
+column per class, (1/N) sum of phi(x_n) f(y_n)^T; one row moves one column, so the matrix is one Gaussian
+query of diameter 2, not C queries. A continuous label is one more numeric column: the Gaussian kernel of (x,
+y) is the product of the kernels of x and of y, so `fourier` without classes is the joint embedding of the
+paper. Images are embedded as pixels.
+
+Class weights (for imbalance) are the class counts, released together with the embedding;
+curator.releases.joint explains why they cost nothing next to Fourier features. Training divides each column
+by its weight, so a rare class counts as much as a frequent class, and rows can be drawn in any proportion.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +46,23 @@ from typing_extensions import override
 from curator.releases.files import card_of, distance_to_release, make_synthetic
 from curator.releases.joint import JointPlan, fit
 from curator.releases.method import Making
-from curator.releases.methods.base import EmbeddingMethod, Question, joint_of
+from curator.releases.methods.base import (
+    EmbeddingMethod,
+    Question,
+    as_seed,
+    even_rows,
+    joint_of,
+    settled_gamma,
+)
 from curator.releases.progress import Report
 from fedkme.errors import ConfigError
+from fedkme.features.domain import Domain
+from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
+from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec, draw_dimensions
 from fedkme.releases.file import StoredRelease
 from fedkme.releases.settings import HermiteSettings, MerfSettings
 from fedkme.tables.schema import Schema
+from fedkme.tables.table import Table
 
 GeneratorSettingsT = TypeVar("GeneratorSettingsT", MerfSettings, HermiteSettings)
 
@@ -110,3 +155,108 @@ class _TrainingReport:
 
         self._quality = self._making.step("the quality of rows in training", quality) or ""
         self.stepped(state.step)
+
+
+HERMITE = "DP-HP (Vinaroz 2022)"
+
+
+def drawn_columns(width: int, count: int, seed: int, epochs: int) -> tuple[tuple[int, ...], ...]:
+    """Draw the columns of every epoch; a repeated draw is redrawn while other sets of columns are left."""
+    possible = math.comb(width, min(count, width))
+    drawn: list[tuple[int, ...]] = []
+    attempt = 0
+    while len(drawn) < epochs:
+        columns = draw_dimensions(width, count, seed, attempt)
+        attempt += 1
+        seen = drawn[len(drawn) // possible * possible :]  # draws of the current pass through all sets
+        if columns not in seen:
+            drawn.append(columns)
+    return tuple(drawn)
+
+
+def hermite_plan(schema: Schema, epsilon: float | None, settings: HermiteSettings) -> JointPlan:
+    """Plan DP-HP at an epsilon (None: no noise): the sum kernel, then a product kernel for each epoch."""
+    seed, epochs, share = settings.seed or 0, settings.epochs, settings.sum_share
+    products = tuple(
+        HermiteProductSpec(order=settings.product_order, length=settings.product_length, columns=columns)
+        for columns in drawn_columns(len(Domain(schema).dimensions), settings.product_columns, seed, epochs)
+    )
+    return JointPlan(
+        schema,
+        (HermiteSumSpec(order=settings.sum_order, length=settings.sum_length), *products),
+        epsilon,
+        settings.delta,
+        settings.class_weights,
+        (share, *[(1.0 - share) / max(epochs, 1)] * epochs),
+        (1.0, *[settings.gamma / max(epochs, 1)] * epochs),
+    )
+
+
+class Hermite(GeneratedMethod[HermiteSettings]):
+    """Release of the sum kernel, a product kernel for each epoch and class counts, in one question."""
+
+    mechanism = HERMITE
+
+    def __init__(
+        self, settings: HermiteSettings, schema: Schema, seeds: Table | None, public_seed: int
+    ) -> None:
+        if not settings.epochs:
+            self.mechanism = f"{HERMITE}, sum kernel only"
+        check_image(settings, schema)
+        seed = as_seed(settings, public_seed)
+        super().__init__(settings.model_copy(update={"seed": seed}), schema)
+        self.question(1, settings.of_row).check(schema)
+
+    @override
+    def plan(self, epsilon: float | None) -> JointPlan:
+        return hermite_plan(self.schema, epsilon, self.settings)
+
+
+class Merf(GeneratedMethod[MerfSettings]):
+    """Release of mean random features by class, with class counts."""
+
+    mechanism = "DP-MERF (Harder 2021)"
+
+    def __init__(self, settings: MerfSettings, schema: Schema, seeds: Table | None, public_seed: int) -> None:
+        check_image(settings, schema)
+        seed = as_seed(settings, public_seed)
+        domain = Domain(schema)
+        mixed = settings.embedding == "mixed" or (settings.embedding == "auto" and len(domain.codes) > 0)
+        scales = _scales(settings, schema)
+        public_rows = (
+            domain.encode(seeds.values) if seeds is not None and len(seeds) else even_rows(schema, seed)
+        )
+        public_rows = public_rows * domain.affine("model", scales)[0]
+        gamma = settled_gamma(settings.gamma, public_rows[:, domain.numbers] if mixed else public_rows)
+        super().__init__(settings.model_copy(update={"seed": seed, "gamma": gamma}), schema)
+        self.categories = "gumbel" if not mixed and len(domain.codes) else "expectation"
+        self._spec: FourierMapSpec | MixedSpec
+        if mixed:
+            self._spec = MixedSpec(
+                dimension=settings.features,
+                gamma=gamma,
+                seed=seed,
+                scales=scales,
+                weight=settings.code_weight,
+            )
+        else:
+            self._spec = FourierMapSpec(dimension=settings.features, gamma=gamma, seed=seed, scales=scales)
+        self.question(1, settings.of_row).check(schema)
+
+    @override
+    def plan(self, epsilon: float | None) -> JointPlan:
+        return JointPlan(
+            self.schema, (self._spec,), epsilon, self.settings.delta, self.settings.class_weights
+        )
+
+
+def _scales(settings: MerfSettings, schema: Schema) -> tuple[float, ...] | None:
+    """Factor of each column of the schema; None where all factors are 1."""
+    names = [column.name for column in schema.columns]
+    for name in settings.scales:
+        if name not in names:
+            raise ConfigError(
+                f"release: 'scales.{name[:60]}' is not a column of the schema",
+                f"Columns: {', '.join(names)}.",
+            )
+    return tuple(settings.scales.get(name, 1.0) for name in names) if settings.scales else None

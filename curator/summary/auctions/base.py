@@ -3,6 +3,11 @@
 An auction is a settings class (its parameters, and how to make it for K owners) and the object that the class
 makes. To add an auction, write one module in this folder and a row in fedkme/protocols.py; another package
 does the same by an entry point (docs/extending.md).
+
+Auction that asks the best bidder alone: the fewest rows accessed, and no privacy.
+
+An owner that is asked learns that it holds the best row of all; an owner that is not asked learns that it
+does not.
 """
 
 from __future__ import annotations
@@ -10,14 +15,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import SerializeAsAny
 
 from curator.summary.market import Market
 from fedkme.config import Settings
 from fedkme.extensions import Registry
-from fedkme.privacy.events import Event
+from fedkme.privacy.events import Event, ExactStatistic
 from fedkme.privacy.noise import NoiseSource
 from fedkme.protocol import Bid
 from fedkme.protocols import configured
@@ -98,3 +103,59 @@ class RankAuction(ABC):
 def ranked(bids: Mapping[str, Bid]) -> list[str]:
     """Sort owners by decreasing bid (Algorithm 3, step 12); equal bids in the order of names."""
     return sorted(bids, key=lambda name: (-bids[name].value, name))
+
+
+class AskEveryoneSettings(AuctionSettings):
+    """Settings of ask-everyone, which has no parameters."""
+
+    kind: Literal["ask-everyone"] = "ask-everyone"
+
+    def make(self, owners: int, noise: NoiseSource) -> AskEveryone:
+        """Make the auction of one run."""
+        return AskEveryone()
+
+    def event(self, rows: int, owners: int) -> ExactStatistic:
+        """Event that leaves the whole protocol without a figure.
+
+        Being asked says nothing, as every bidder is asked. But no proof bounds how far one row changes the
+        pool and hence the summary, so no figure for the broadcasts would hold.
+        """
+        return ExactStatistic("what the pool holds when everyone is asked")
+
+    def access_bound(self, rows: int, owners: int) -> float:
+        """Bound of K rows a round."""
+        return float(rows * owners)
+
+
+class AskEveryone(RankAuction):
+    """Auction that asks every rank."""
+
+    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
+        """Choose every owner that bid."""
+        return ranked(bids)
+
+
+class WinnerOnlySettings(AuctionSettings):
+    """Settings of winner-only, which has no parameters."""
+
+    kind: Literal["winner-only"] = "winner-only"
+
+    def make(self, owners: int, noise: NoiseSource) -> WinnerOnly:
+        """Make the auction of one run."""
+        return WinnerOnly()
+
+    def event(self, rows: int, owners: int) -> ExactStatistic:
+        """Event of telling exactly who won."""
+        return ExactStatistic("the winner of a round")
+
+    def access_bound(self, rows: int, owners: int) -> float:
+        """Bound of one accessed row per selected row."""
+        return float(rows)
+
+
+class WinnerOnly(RankAuction):
+    """Auction that asks the first in rank."""
+
+    def asked(self, bids: Mapping[str, Bid]) -> list[str]:
+        """Choose the owner with the highest bid."""
+        return ranked(bids)[:1]

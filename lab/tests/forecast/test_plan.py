@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from curator.planning import formulas
-from curator.planning.facts import PublicFacts
+from curator.planning.formulas import PublicFacts
 from curator.planning.plan import ABOVE, BELOW, Recommendation, make_plan
 from fedkme.errors import ConfigError, NotEnoughRowsError
 from fedkme.tables.table import Table

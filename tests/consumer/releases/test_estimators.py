@@ -20,7 +20,7 @@ from consumer.releases.estimators import (
     resample,
 )
 from consumer.releases.two_sample import two_sample_test
-from curator.releases.balog import Weights, algorithm1
+from curator.releases.methods.balog import Weights, algorithm1
 from curator.releases.reduced_set import algorithm2
 from curator.releases.subspace import gaussian_points, subspace
 from fedkme.arrays import FloatArray

@@ -11,8 +11,8 @@ import pytest
 from consumer.requests import DONE, Requests
 from consumer.settings import RequestSettings
 from consumer.summary.party import ConsumerParty
-from curator.planning.facts import validation_epsilon
-from curator.runs.families.cells import declared_noise
+from curator.planning.formulas import validation_epsilon
+from curator.runs.summary_families import declared_noise
 from curator.summary.settings import SummarySettings
 from fedkme.cells.histogram import GaussianNoise, HistogramNoise
 from fedkme.cells.repeated_requests import costs_of_asks

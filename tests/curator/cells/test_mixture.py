@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from curator.cells.mixture import EVENNESS, Parts, mixture
 from curator.cells.orders import Histograms, Orders, make_orders
-from curator.payouts.mixture import by_mixture
+from curator.payouts.payout import by_mixture
 from fedkme.cells.histogram import histogram_noise
 from fedkme.privacy.noise import simulated
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from curator.cells.code_book import picking
-from curator.summary.cells_settings import CellsSettings
-from curator.summary.settings import SummarySettings
+from curator.summary.settings import CellsSettings, SummarySettings
 from fedkme.exchange import SummaryRequest
 from fedkme.tables.schema import Category, Numeric, Schema
 

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curator.payouts.gains import by_exact_gains
-from curator.payouts.mixture import by_mixture
-from curator.payouts.payout import divide
-from curator.payouts.rows import by_price, by_rows, by_rows_noised
+from curator.payouts.payout import by_mixture, by_price, by_rows, by_rows_noised, divide
 from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.noise import simulated

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curator.payouts.ranking import rank_owners
+from curator.payouts.payout import rank_owners
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.errors import ConfigError
 from fedkme.privacy.noise import simulated

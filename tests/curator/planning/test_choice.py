@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from curator.planning.choice import choose
+from curator.planning.plan import choose
 from curator.summary.settings import SummarySettings
 from fedkme.errors import NotEnoughRowsError
 from fedkme.exchange import SummaryChoice, SummaryRequest

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.releases.balog import Weights, algorithm1
+from curator.releases.methods.balog import Weights, algorithm1
 from curator.releases.reduced_set import Step, algorithm2
 from curator.releases.subspace import Method, gaussian_points, matched_tolerance, subset_points, subspace
 from fedkme.arrays import FloatArray

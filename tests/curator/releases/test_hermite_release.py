@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.releases.hermite import NAME, drawn_columns, hermite_plan
 from curator.releases.joint import JointPlan
-from curator.releases.methods.hermite import Hermite
+from curator.releases.methods.generated import HERMITE, Hermite, drawn_columns, hermite_plan
 from fedkme.errors import ConfigError
 from fedkme.features.hermite import HermiteProductSpec, HermiteSumSpec
 from fedkme.features.sums import PooledSum, pooled_sum
@@ -130,7 +129,7 @@ def test_the_product_kernel_teaches_what_columns_have_in_common() -> None:
     assert drawn.values[drawn.labels == 1, 0].mean() > 6 > 4 > drawn.values[drawn.labels == 0, 0].mean()
 
 
-@pytest.mark.parametrize(("epochs", "called"), [(0, "DP-HP (Vinaroz 2022), sum kernel only"), (2, NAME)])
+@pytest.mark.parametrize(("epochs", "called"), [(0, "DP-HP (Vinaroz 2022), sum kernel only"), (2, HERMITE)])
 def test_a_release_without_a_product_kernel_is_called_so(epochs: int, called: str) -> None:
     # Without a product kernel the card says "sum kernel only".
     assert Hermite(HermiteSettings(seed=1, epochs=epochs), SCHEMA, None, 1).mechanism == called

@@ -11,8 +11,7 @@ import curator.summary.disclosures
 from audit.attacks.wire import SilentObserver, loopback_to
 from curator.owners.session import OwnerSession
 from curator.run.summary_record import SummaryRecord
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
-from curator.summary.auctions.base import AnyAuction
+from curator.summary.auctions.base import AnyAuction, AskEveryoneSettings
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask

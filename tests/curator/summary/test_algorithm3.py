@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from consumer.settings import RequestSettings
 from curator.run.summary_record import SummaryRecord
-from curator.summary.auctions.ask_everyone import AskEveryone, AskEveryoneSettings
-from curator.summary.auctions.base import AnyAuction
+from curator.summary.auctions.base import AnyAuction, AskEveryone, AskEveryoneSettings, WinnerOnlySettings
 from curator.summary.auctions.privauction import PrivAuctionSettings
-from curator.summary.auctions.winner_only import WinnerOnlySettings
 from curator.summary.settings import SummarySettings
 from fedkme.arrays import FloatArray
 from fedkme.errors import NotEnoughRowsError

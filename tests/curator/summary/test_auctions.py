@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from audit.contracts import AuctionContract
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
-from curator.summary.auctions.base import AUCTIONS, ranked
+from curator.summary.auctions.base import AUCTIONS, AskEveryoneSettings, WinnerOnlySettings, ranked
 from curator.summary.auctions.privauction import PrivAuctionSettings
-from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.protocol import Bid
 

@@ -11,7 +11,7 @@ import pytest
 from curator.owners.session import OwnerSession
 from curator.run.roster import Fault, Roster
 from curator.run.summary_record import RoundRecord, SummaryRecord
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import AskEveryoneSettings
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from fedkme.errors import IdentityError, OwnerFaultError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from curator.summary.hashed import HashedContent
+from curator.summary.task import HashedContent
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import mmd2
 from fedkme.errors import DataError, NotEnoughRowsError, SealedBoxError

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curator.run.summary_record import SummaryRecord
+from curator.summary.run import shares
 from curator.summary.settings import SummarySettings
-from curator.summary.uniform import shares
 from fedkme.errors import NotEnoughRowsError
 from fedkme.sealed.rows import AnyRow
 from fedkme.tables.table import Row

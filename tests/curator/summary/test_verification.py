@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from curator.run.summary_record import SummaryRecord
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
-from curator.summary.auctions.base import AnyAuction
-from curator.summary.auctions.winner_only import WinnerOnlySettings
+from curator.summary.auctions.base import AnyAuction, AskEveryoneSettings, WinnerOnlySettings
 from curator.summary.task import verify
 from fedkme.features.fixed_point import ScoredFeatures
 from fedkme.protocol import Bid, Broadcast

@@ -8,9 +8,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from curator.summary.auctions.ask_everyone import AskEveryoneSettings
+from curator.summary.auctions.base import AskEveryoneSettings, WinnerOnlySettings
 from curator.summary.auctions.clock import ClockSettings
-from curator.summary.auctions.winner_only import WinnerOnlySettings
 from fedkme.embeddings.mmd import mmd2
 from fedkme.privacy.settings import ExactSettings
 from fedkme.tables.table import Table, joined

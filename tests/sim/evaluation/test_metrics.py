@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from consumer.summary.evaluation import Evaluation
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
-from curator.run.record_files import write_run
-from curator.run.summary_record import SummaryRecord
+from curator.run.summary_record import SummaryRecord, write_run
 from fedkme.errors import OwnerLostError
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements

@@ -24,7 +24,7 @@ from curator.cells.code_book import (
     of_seeds,
     sketch_invitation,
 )
-from curator.planning.facts import held_rows
+from curator.planning.formulas import held_rows
 from curator.run.run import Run
 from curator.runs.context import RunContext
 from curator.runs.sums import run_sums, security_of

@@ -1,1 +1,0 @@
-"""Checks of certificates, names and quotas, and the masking of unexpected errors."""
