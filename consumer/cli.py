@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from consumer.cli_output import print_received, received_release, received_summary
-from consumer.releases.client import attaching, load_release_settings
+from consumer.releases.client import ReleaseConsumerSettings, attaching, is_of_release, load_release_settings
 from consumer.releases.client import run as run_release
 from consumer.requests import Requests
+from consumer.results import CSV, EVALUATION, SUMMARY
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run
@@ -24,8 +26,53 @@ from fedkme.ledgers.data_files import units_of
 from fedkme.ops.supervision import Supervised, run_party
 from fedkme.party import load_settings
 from fedkme.store import open_store
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import load_schema
 from fedkme.verbs import AsJson, Verbs, print_json, print_result
+
+
+def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
+    """Describe the summary in the output folder: `output`, `rows`, `files`, and the verdict or None."""
+    output = settings.output
+    judged = output / EVALUATION
+    evaluation = json.loads(judged.read_text(encoding="utf-8")) if judged.exists() else {}
+    return {
+        "output": output,
+        "rows": len(read_arrays(output / SUMMARY, settings.name)["x"]),
+        "files": sorted(path.name for path in output.iterdir() if path.suffix in (".npz", ".csv", ".json")),
+        "verdict": evaluation.get("verdict"),
+    }
+
+
+def received_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
+    """Describe the release in the output folder: `output`, `files`, and the card's verdict or None."""
+    names = filter(is_of_release, sorted(path.name for path in settings.output.iterdir()))
+    verdicts = map(_verdict_in, sorted(settings.output.glob("*.card.json")))
+    return {"output": settings.output, "files": [*names], "verdict": next(verdicts, None)}
+
+
+def _verdict_in(card: Path) -> dict[str, Any] | None:
+    """Read the verdict in a curator's data card; None if it has no readable verdict."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        verdict = json.loads(card.read_text(encoding="utf-8"))["verdict"]
+        if verdict["grade"] in ("good", "fair", "poor"):
+            return dict(verdict)
+    return None
+
+
+def print_received(received: Mapping[str, Any], config: Path, as_json: bool) -> None:
+    """Print the description: as JSON for programs, or as lines for a person."""
+    if as_json:
+        print_json(received)
+        return
+    output = received["output"]
+    if CSV in received["files"]:
+        typer.echo(f"{received['rows']} rows, with names and weights: {output / CSV}")
+    typer.echo(f"files: {output} ({', '.join(received['files'])})")
+    if verdict := received.get("verdict"):  # no number about D_v: a service's output goes to a log
+        typer.echo(f"verdict: {verdict['grade']}")
+    typer.echo(f"report as a page: fedkme report {config}")
+
 
 Config = Annotated[Path, typer.Argument(help="CONSUMER.toml")]
 GoesOn = Annotated[bool, typer.Option("--goes-on", help="The new D_v may share rows with an earlier one.")]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from google.protobuf.message import DecodeError
 
 from consumer.archived import Archived, Explained
-from consumer.sealed.keys import RunKeys
+from consumer.sealed_rows import RunKeys
 from fedkme.documents import RequestDocument
 from fedkme.errors import (
     ConfigError,

@@ -1,4 +1,4 @@
-"""Check of a peer's certificate: its name, its role and that nobody revoked it."""
+"""Peers of a curator: their names, certificates and quotas, and what they hear of unexpected errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Process of a curator: one port for owners and consumers.
-
-The whole curator: its runs and the services of its one port.
+"""Process of a curator: its runs, and the services for owners and consumers on its one port.
 
 The curator is the same on a host and in a simulation; only its context and the server that carries it differ.
 """

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import grpc.aio
 
-from fedkme.directives import Answer, Directive, Dismiss
+from fedkme.directives import Accepted, Answer, Directive, Dismiss, Refusal, WordVector
 from fedkme.errors import ApprovalError, ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter, to_the_end, while_stored
 from fedkme.ops.threads import AdaptiveThreads
 from fedkme.pki.revocation import Revocation
+from fedkme.protocol import Invitation, SumTerms
+from fedkme.secagg.messages import Delivery
 from fedkme.store import Store, open_store
+from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
@@ -30,16 +34,88 @@ from fedkme.wire.retry import CuratorCalls, curator_calls
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from fedkme.wire.v1.types_pb2 import VersionRange
-from owner.consent.archiving import archive_runs
-from owner.consent.history import files_of_runs
+from owner.consent.history import archive_runs, files_of_runs
 from owner.consent.policy import check_columns
 from owner.party import OwnerParty
-from owner.release_log import Answering, ReleaseLines
 from owner.runs import RunManager
 from owner.settings import OwnerSettings
 
 if TYPE_CHECKING:
-    from owner.metrics import OwnerMetrics  # imported only where metrics are exported
+    from owner.metrics import OwnerMetrics
+
+
+Answering = Callable[[Directive], Answer | None]
+
+
+@dataclass(slots=True)
+class _ReleaseLog:
+    """A release that this owner takes part in: its epsilon, and the questions answered so far."""
+
+    epsilon: float
+    answered: set[int] = field(default_factory=set)
+
+
+class ReleaseLines:
+    """Logs each event of a release once; the gate logs why a release is refused."""
+
+    def __init__(self, say: Callable[..., None], delta: float) -> None:
+        """Log through `say`, from any thread, with epsilons at `delta`."""
+        self._say = say
+        self._delta = delta
+        self._runs: dict[str, _ReleaseLog] = {}
+        self._refused: set[str] = set()
+
+    def answer(self, answering: Answering, directive: Directive) -> Answer | None:
+        """Answer a directive, and log the outcome before the answer leaves."""
+        answer = answering(directive)
+        match directive.body, answer:
+            case Dismiss(), _:
+                self._over(directive.run)
+            case Invitation(terms=SumTerms(ahead=None)) as invitation, Accepted() | Refusal():
+                self._note_invitation(invitation, answer)
+            case body, WordVector(words) if (log_entry := self._runs.get(directive.run)) is not None:
+                if directive.round not in log_entry.answered:
+                    log_entry.answered.add(directive.round)
+                    how = "masked" if isinstance(body, Delivery) else "plain"
+                    self._say("sent", run=directive.run, round=directive.round, numbers=len(words), sums=how)
+        return answer
+
+    def welcome(self, runs: Collection[str]) -> None:
+        """End all runs but those in which the curator still has this owner."""
+        for run in (self._runs.keys() | self._refused) - set(runs):
+            self._over(run)
+
+    def _note_invitation(self, invitation: Invitation, answer: Accepted | Refusal) -> None:
+        run, accepted = invitation.run, isinstance(answer, Accepted)
+        if run in self._runs or (run in self._refused and not accepted):
+            return  # the invitation came again: a connection broke, or the run waits for approval
+        from fedkme.privacy.accountants import Sound  # an owner of summaries alone never loads it
+
+        epsilon = Sound().epsilon(invitation.planned or NO_PROMISE, self._delta).epsilon
+        if accepted:
+            self._runs[run] = _ReleaseLog(epsilon)
+        else:
+            self._refused.add(run)
+        self._say(
+            "release",
+            run=run,
+            round=0,
+            consumer=invitation.consumer,
+            method=invitation.protocol,
+            secure=invitation.security is not None,
+            colluders=None if invitation.security is None else invitation.security.colluders,
+            epsilon=epsilon,
+            delta=self._delta,
+            answer="accepted" if accepted else "refused",
+            rows=answer.rows if isinstance(answer, Accepted) else None,
+        )
+
+    def _over(self, run: str) -> None:
+        self._refused.discard(run)
+        if (log_entry := self._runs.pop(run, None)) is not None:
+            cost = log_entry.epsilon if log_entry.answered else 0.0
+            self._say("over", run=run, round=0, sums=len(log_entry.answered), epsilon=cost, delta=self._delta)
+
 
 Stream = grpc.aio.StreamStreamCall[pb.OwnerMessage, pb.Directive]
 Answered = Callable[[Directive, Answer | None, int, int], None]

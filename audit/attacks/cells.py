@@ -21,8 +21,14 @@ from audit.attacks.scripted import ScriptedNoise, TalliedNoise
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells import sketch
 from fedkme.cells.codebook import kmeans_book
-from fedkme.cells.histogram import CountNoise, HistogramNoise, IntegerNoise, histogram_noise, noisy_counts
-from fedkme.cells.noise import on_integers
+from fedkme.cells.histogram import (
+    CountNoise,
+    HistogramNoise,
+    IntegerNoise,
+    histogram_noise,
+    noisy_counts,
+    on_integers,
+)
 from fedkme.cells.plan import OwnerNoise, owner_noise
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ProtocolError

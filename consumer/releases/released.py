@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumer.releases.estimators import Release
-from consumer.releases.two_sample import TwoSampleTest, two_sample_test
+from consumer.releases.estimators import Release, TwoSampleTest, two_sample_test
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.weighted_points import WeightedPoints
 from fedkme.errors import ConfigError, DataError, on_disk

@@ -12,8 +12,7 @@ import grpc.aio
 
 from consumer.requests import DONE, ENDED, RECEIVED, KeptRequest, Requests, is_final
 from consumer.results import SUMMARY, make_folder
-from consumer.sealed.boxes import keys_for
-from consumer.sealed.keys import RunKeys
+from consumer.sealed_rows import RunKeys, keys_for
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import require_models
 from consumer.summary.offers import Summary, finish

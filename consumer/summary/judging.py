@@ -1,4 +1,15 @@
-"""Judging of a received summary, on data that never leave; the request and its cost do not change."""
+"""Judging of a received summary, on data that never leave; the request and its cost do not change.
+
+Cross-validated MMD^2: weights fitted to one half of D_v, judged by the other half.
+
+Let w be weights of the received rows by the rule of `weigh` (with classes where D_v has labels, as the forms
+are made), fitted to a random half of D_v, and B the k rows of the other half. Given w, w'Kw - 2 c_B'w + (mean
+of k over pairs of two different rows of B) is an unbiased estimate of |sum_i w_i phi(x_i) - mu|^2, mu the
+mean of D_v's law: the rows of B are draws of that law that w was not fitted to. (The received rows depend on
+noisy counts of all of D_v, which hide any one row.) Each half is held out in turn, in `SPLITS` random splits,
+and the estimate is the mean. It is too large by at most about (1 - k) / m, as the weights of the summary are
+fitted to twice as many rows.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +18,91 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
-from consumer.summary.classes import classes_apart
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
-from consumer.summary.held_out_mmd import by_halves
 from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
+from fedkme.arrays import Rows
+from fedkme.embeddings.mmd import ReferenceRows
+from fedkme.embeddings.prune import pruned
+from fedkme.embeddings.summary_weights import WeightedRows, beside_classes, received, weigh
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+
+LEAST = 60
+"""Rows of D_v below which the estimate would be noise."""
+MOST_RECEIVED = 5000
+"""Received rows up to which eight more fits take seconds."""
+SPLITS = 4
+
+
+def by_halves(
+    rows: Rows, validation: ReferenceRows, p: int, labels: Labels | None = None, theirs: Labels | None = None
+) -> float | None:
+    """Estimate MMD^2 of weighted rows to the law of D_v; None if the estimate would be noise, or slow.
+
+    Args:
+        rows: received rows, encoded, (r, n), r >= 1.
+        validation: D_v, encoded, (m, n), and gamma.
+        p: most rows with a weight.
+        labels: classes of the rows, (r,), or None.
+        theirs: classes of D_v, (m,), or None.
+    """
+    m = len(validation.rows)
+    if m < LEAST or len(rows) > MOST_RECEIVED:
+        return None
+    random = np.random.default_rng(0)  # equal summaries get equal verdicts
+    halves = [np.array_split(random.permutation(m), 2) for _ in range(SPLITS)]
+    pairs = [pair for first, second in halves for pair in ((first, second), (second, first))]
+    longer, seen = beside_classes(rows, validation, labels, theirs)
+    estimates = []
+    for fitted, other in pairs:
+        about = received(longer, ReferenceRows(seen.rows[fitted], seen.gamma))
+        fit = weigh(about, p, pruned(about.seen, p))
+        estimates.append(_across(rows, validation, fit, other))
+    return float(np.mean(estimates))
+
+
+def _across(rows: Rows, validation: ReferenceRows, fit: WeightedRows, other: NDArray[np.int64]) -> float:
+    """MMD^2 to the law, estimated on rows of D_v that the weights were not fitted to; may be below 0."""
+    held_out = ReferenceRows(validation.rows[other], validation.gamma)
+    return held_out.mmd2(rows[fit.indices], fit.weights) - (1.0 - held_out.own) / (len(other) - 1)
+
+
+Labels = NDArray[np.int64]
+
+
+def classes_apart(
+    labels: Labels | None, weights: NDArray[Any] | None, validation: Labels | None, p: int
+) -> float:
+    """Squared distance of class shares from D_v's, over the mean distance for p fresh rows.
+
+    Fresh rows have a mean squared distance of (1 - sum of squared shares) (1/p + 1/m); a D_v with a single
+    class counts as if it had one row more, of another class.
+
+    Args:
+        labels: labels of a form's rows, (s,); None: the distance is 0.
+        weights: weights of these rows; None: equal weights.
+        validation: labels of D_v's m rows, or None.
+        p: number of requested rows.
+    """
+    if labels is None or validation is None:
+        return 0.0
+    count, m = int(max(labels.max(), validation.max())) + 1, len(validation)
+    shares, theirs = (
+        np.bincount(of, by, count) / (len(of) if by is None else by.sum())
+        for of, by in ((labels, weights), (validation, None))
+    )
+    spread = max(1.0 - float(theirs @ theirs), 2.0 * m / (m + 1) ** 2)
+    return float(((shares - theirs) ** 2).sum()) / (spread * (1.0 / p + 1.0 / m))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

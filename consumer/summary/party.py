@@ -14,11 +14,9 @@ from pathlib import Path
 
 from consumer.gate import ConsumerGate
 from consumer.requests import KeptRequest, Requests
-from consumer.sealed.boxes import give
-from consumer.sealed.keys import RunKeys
+from consumer.sealed_rows import RunKeys, give
 from consumer.settings import RequestSettings
-from consumer.summary.offers import make_offer, make_request
-from consumer.summary.spending import check_request, check_spending, shared_events
+from consumer.summary.offers import check_request, check_spending, make_offer, make_request, shared_events
 from fedkme.documents import RequestDocument
 from fedkme.errors import LedgerError
 from fedkme.exchange import Offer, Plan

@@ -26,8 +26,7 @@ from curator.run.roster import LEAVING, Roster
 from curator.run.summary_record import RoundRecord, RunObserver, SummaryRecord
 from curator.summary.task import fault_of_boxes, fault_of_rows
 from fedkme.arrays import IntArray
-from fedkme.cells.codebook import CodeBook
-from fedkme.cells.counting import Counting
+from fedkme.cells.codebook import CodeBook, Counting
 from fedkme.cells.histogram import CountNoise, HistogramNoise
 from fedkme.directives import FillOrder
 from fedkme.embeddings.mmd import ReferenceRows

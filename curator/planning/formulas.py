@@ -1,6 +1,4 @@
-"""Public facts before a run, from which a plan is made.
-
-Forecasts from public facts: rows accessed, and the MMD^2 to D_v of a summary's best form.
+"""Public facts before a run, and forecasts from them: rows accessed, and the MMD^2 to D_v of the best form.
 
 The best form has weights over all rows that came (consumer/summary/forms.py). The unit is the MMD^2 of p
 uniform rows of equal weight. With n = rho p rows accessed, w columns of an encoded row and the kernel

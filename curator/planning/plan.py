@@ -1,9 +1,7 @@
-"""Forecasts for every protocol, and the protocol to take.
+"""Forecasts for every protocol, the protocol to take, and the choice of a run once owners are here.
 
-Choice of a run's protocol once owners are here, or the forecast of a named protocol.
-
-The choice is a function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): everybody may
-know it.
+A choice is a function of public numbers alone (p, |D_v|, epsilon, the schema, every m_j): everybody may know
+it.
 """
 
 from __future__ import annotations

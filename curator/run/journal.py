@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.cells.noise import on_integers
+from fedkme.cells.histogram import on_integers
 from fedkme.directives import Answer, Directive, Refusal
 from fedkme.documents import CuratorEntry, KeptAnswer
 from fedkme.errors import FedkmeError, StoreError

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from curator.owners.connection import Traffic
-from curator.owners.head_exchange import HeadExchange
+from curator.owners.exchanges import HeadExchange
 from curator.run.run import Run, Status
 from curator.runs.context import GOES_ON, RunContext
 from curator.runs.release_run import ReleaseRun

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curator.owners.head_exchange import check_gifts, exchange_keys
+from curator.owners.exchanges import check_gifts, exchange_keys
 from curator.releases.method import make_method
 from curator.run.run import Run
 from curator.runs.consent import ask_owners

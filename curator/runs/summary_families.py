@@ -1,4 +1,8 @@
-"""Family of summaries by Algorithm 3 and by uniform draws: checks of offers, and the run's body."""
+"""Families of summaries: what differs between runs whose owners hear g~ and runs by cells.
+
+The lifecycle of a run plans and carries out any summary by `Family`: the agreement on public cells, checks of
+offers, and the run's body.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Summary run from the owners' sessions to its record, on any engine that provides the sessions.
 
-Uniform sampling: p/K rows from every owner, drawn by the owner, without a look at any data.
-
-This is the baseline of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves.
+Uniform sampling takes p/K rows from every owner, drawn by the owner, without a look at any data: the baseline
+of Sarpatwar 2019, Section 4, c). It costs no privacy beyond the rows themselves.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Task of a summary run, and the state that Algorithm 3 and uniform draws share.
 
-Checks and scores of hashed rows, for a curator that sees hashes only and never computes h1 itself.
-
 Protocols check whether rows fit, and compute the rows' features. `HashedContent` does both for hashed rows,
-`SummaryTask` for plain rows: the curator may look at a hash but not at the row. The consumer checks, after
-opening the boxes, that each hash belongs to its row (`fedkme.sealed.rows.mismatched`).
+`SummaryTask` for plain rows: a curator that sees hashes alone may look at a hash but not at the row, and
+never computes h1 itself. The consumer checks, after opening the boxes, that each hash belongs to its row
+(`fedkme.sealed.rows.mismatched`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""State of a curator's runs, as one value from its store, records and notes.
+"""State of a curator's runs, as one value from its store, its records and notes on open runs.
 
-Notes on open runs, folded from the events that the curator reports.
-
-A curator that restarts repeats a run from its journal and reports the run's events again, so notes need no
-storage.
+Notes are folded from the events that the curator reports. A curator that restarts repeats a run from its
+journal and reports the run's events again, so notes need no storage.
 """
 
 from __future__ import annotations

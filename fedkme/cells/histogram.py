@@ -28,7 +28,7 @@ from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Event, Gaussian, PureDp
-from fedkme.privacy.noise import whole
+from fedkme.privacy.noise import NoiseSource, whole
 from fedkme.privacy.samplers import LARGEST_SCALE, LEAST_SCALE
 
 SENSITIVITY = 2
@@ -165,3 +165,14 @@ def noisy_counts(cells: IntArray, size: int, how: CountNoise | None, noise: Inte
 def shares(noisy: IntArray, rows: int) -> FloatArray:
     """The nearest distribution over cells to noisy counts / rows, (B,) float64 (post-processing)."""
     return project(noisy / max(rows, 1), "simplex")
+
+
+def on_integers(noise: NoiseSource) -> IntegerNoise:
+    """Take a source of noise as one of whole numbers, for counts.
+
+    Raises:
+        TypeError: it draws real numbers alone.
+    """
+    if not isinstance(noise, IntegerNoise):
+        raise TypeError(f"{type(noise).__name__} draws no whole numbers")
+    return noise

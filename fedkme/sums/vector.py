@@ -11,6 +11,7 @@ at once. w_q and a_q are distances of the integers themselves (`fedkme.features.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from functools import cached_property
@@ -19,6 +20,8 @@ import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells import sketch
+from fedkme.cells.codebook import Counting, code_book_from_json
+from fedkme.cells.histogram import counts as cell_counts
 from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, DataError, SecureAggregationError
 from fedkme.features.binning import Binning
@@ -27,10 +30,53 @@ from fedkme.features.maps import ROW_UNIT, EmbeddingMap
 from fedkme.features.sums import SLACK, PooledSum, pooled_sum
 from fedkme.privacy.sums import PooledRelease, Query, count_query, embedding_query
 from fedkme.secagg.parameters import MAX_LENGTH
-from fedkme.sums.coalitions import CoalitionCounts
-from fedkme.sums.values import SumQuery
+from fedkme.sums.values import CellCounts, SumQuery
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+
+
+class CoalitionCounts:
+    """One question for counts by cells, over one schema.
+
+    Attributes:
+        length: length of the vector: coalitions times cells, times classes where rows are counted by class.
+    """
+
+    def __init__(self, query: CellCounts, schema: Schema) -> None:
+        """Read the code book.
+
+        Raises:
+            ConfigError: the text is not a code book, or rows are to be counted by other classes than the
+                schema has.
+        """
+        self._query, self._schema = query, schema
+        try:
+            plain = json.loads(query.code_book)
+        except (ValueError, RecursionError):
+            raise ConfigError("this is no code book", "Compare the parties' versions.") from None
+        book = code_book_from_json(plain, schema)
+        if query.classes not in (0, len(schema.classes)):
+            raise ConfigError(
+                f"rows are to be counted by {query.classes} classes, the schema has {len(schema.classes)}",
+                "Give all parties the same schema file.",
+            )
+        self._counting = Counting(book, query.classes)
+        self.length = len(query.firsts) * self._counting.size
+
+    def of(self, table: Table, owner: str) -> IntArray:
+        """Count an owner's rows in its coalition's block; zeros elsewhere, (length,) int64.
+
+        Raises:
+            ConfigError: the owner is in no coalition.
+            DataError: rows are to be counted by class and have no labels.
+        """
+        size = self._counting.size
+        cells = self._counting.cells_of(self._schema.encode(table.values), table.labels)
+        start = self._query.coalition_of(owner) * size
+        vector = np.zeros(self.length, dtype=np.int64)
+        vector[start : start + size] = cell_counts(cells, size)
+        return vector
+
 
 WEIGHT_BITS = 6
 """The block with the largest noise has a weight of about 2^6, so weights are right to a percent or better."""

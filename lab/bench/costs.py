@@ -29,7 +29,7 @@ import numpy as np
 from typing_extensions import override
 
 from curator.owners.connection import OwnerConnection
-from curator.owners.head_exchange import HeadExchange
+from curator.owners.exchanges import HeadExchange
 from curator.run.summary_record import RoundRecord
 from curator.runs.public_draws import draw_features
 from curator.summary.settings import FeatureSettings

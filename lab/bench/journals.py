@@ -35,8 +35,7 @@ from fedkme.store import Store, open_store
 from fedkme.tables.schema import Numeric, Schema
 from fedkme.wire.journals import digest_to_bytes
 from lab.bench.result import BenchSettings, Cell, Result
-from owner.consent.archiving import archive_runs
-from owner.consent.history import OVER, Admission, History, files_of_runs
+from owner.consent.history import OVER, Admission, History, archive_runs, files_of_runs
 
 _OWNERS, _ROWS, _CELLS, _WIDTH = 5, 200, 64, 15
 _NOISE = HistogramNoise(2.0)

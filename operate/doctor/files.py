@@ -16,7 +16,7 @@ from pathlib import Path
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.requests import Requests
 from consumer.settings import ConsumerSettings
-from consumer.summary.spending import check_asks
+from consumer.summary.offers import check_asks
 from curator.settings import CuratorSettings
 from fedkme.cells.repeated_requests import words_of_asks
 from fedkme.errors import BudgetError, DataError, FedkmeError, MissingDependencyError, StoreError

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkme.protocol import Fill
-from owner.cells.design import ANCHORS, Span, candidates_for
-from owner.cells.herding import herd, target_scores
+from owner.cells.fill import ANCHORS, Span, candidates_for, herd, target_scores
 
 MARGIN = 4.0
 """Factor on the estimated time, for a host that is busier than during the measurement."""

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedkme.arrays import IntArray
-from fedkme.cells.codebook import code_book_from_json
-from fedkme.cells.counting import Counting
-from fedkme.cells.histogram import noisy_counts
-from fedkme.cells.noise import on_integers
+from fedkme.cells.codebook import Counting, code_book_from_json
+from fedkme.cells.histogram import noisy_counts, on_integers
 from fedkme.directives import SHARES, FillOrder
 from fedkme.errors import ConfigError, ProtocolError
 from fedkme.privacy.noise import NoiseSource

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from fedkme.errors import ProtocolError, StoreError
+from fedkme.ledgers.archiving import RUNS, Leaving, archive_finished
 from fedkme.ledgers.data_files import DataFiles
 from fedkme.ledgers.windows import Readings
 from fedkme.privacy.events import (
@@ -361,3 +362,32 @@ def _parsed(fact: bytes) -> Admission:
     return Admission(
         "", plain["consumer"], plain["protocol"], plain["rows"], planned, pool, approval, shown, ahead
     )
+
+
+def archive_runs(owner: str, store: Store, runs: int = RUNS) -> int:
+    """Archive ended runs; budgets, limits and used names of runs stay as they were.
+
+    Returns:
+        Number of archives made.
+
+    Raises:
+        StoreError: an archive could not be written; the store is unchanged.
+        LedgerError: a line is not an entry of a ledger.
+    """
+
+    def settle(leaving: Leaving) -> dict[str, bytes | None]:
+        history, until = History(owner, store), History(owner, store)
+        history.read()
+        until.admitted.update(history.admitted)
+        until.take(leaving.lines)
+        over = dict(history.archived)
+        for run in (*history.disclosures, *history.admitted):
+            if run not in over and (ended := history.end(run, leaving.last)) is not None:
+                row = store.run(run)
+                data = b"" if row is None else digest_from_bytes(row.document)
+                over[run] = ArchivedRun(ended, data, admitted_fact(store, run))
+        # A fact of a run's end stays until a process has seen that the run is archived.
+        seen = (key for key in store.keys(OVER) if key.removeprefix(OVER) in history.archived)
+        return {**archived_to_facts(until.disclosures, over), **dict.fromkeys(seen)}
+
+    return archive_finished(store, settle=settle, runs=runs)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from consumer.requests import Requests
-from consumer.sealed.boxes import keys_for
+from consumer.sealed_rows import keys_for
 from consumer.settings import RequestSettings
 from consumer.summary.offers import Summary, finish
 from consumer.summary.party import ConsumerParty

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from curator.owners.head_exchange import HeadExchange
+from curator.owners.exchanges import HeadExchange
 from fedkme.errors import StoreError
 from fedkme.heads.log import LEAVES, NOTES, HeadLog
 from fedkme.pki.certificates import Role

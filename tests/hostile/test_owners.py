@@ -14,7 +14,7 @@ import pytest
 
 from curator.owners import members
 from curator.owners.connection import OwnerConnection, Traffic
-from curator.owners.head_exchange import HeadExchange
+from curator.owners.exchanges import HeadExchange
 from curator.owners.members import Members
 from curator.owners.session import OwnerSession
 from fedkme.directives import Directive, DrawRows, Hello, Limits, Rows

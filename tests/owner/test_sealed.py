@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from audit.attacks.wire import SilentObserver, loopback_to
-from consumer.sealed.boxes import opened
-from consumer.sealed.keys import RunKeys
+from consumer.sealed_rows import RunKeys, opened
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
 from curator.owners.session import OwnerSession

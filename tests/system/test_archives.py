@@ -14,7 +14,7 @@ from fedkme.ledgers.witnesses import check_files
 from fedkme.privacy.events import CURATOR
 from fedkme.privacy.ledger import read_ledger
 from fedkme.store.reading import read_store
-from owner.consent.archiving import archive_runs
+from owner.consent.history import archive_runs
 from tests.system.market import Ear, market
 from tools.verify_ledger import verify as independent
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import curator.consumers.summary_service
 from consumer.runs import watching
-from consumer.sealed.keys import RunKeys
+from consumer.sealed_rows import RunKeys
 from curator.run.summary_record import MadeSummary, read_outcome
 from curator.runs.summary_families import check_secret_draw
 from curator.summary.settings import CellsSettings, SummarySettings

@@ -19,8 +19,7 @@ from audit.attacks.law import scale_finding
 from audit.attacks.recount import gaussian_events, recount
 from audit.attacks.scripted import TalliedNoise
 from fedkme.arrays import IntArray
-from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts
-from fedkme.cells.noise import on_integers
+from fedkme.cells.histogram import CountNoise, GaussianNoise, IntegerNoise, noisy_counts, on_integers
 from fedkme.cells.repeated_requests import costs_of_asks
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Gaussian

@@ -28,6 +28,6 @@ def whole_histogram(*args: Any) -> Offer:
     patch = pytest.MonkeyPatch()
     with patch.context() as planted:
         planted.setattr(
-            "consumer.summary.spending.histogram_of", lambda menu, epsilon: histogram_noise(epsilon)
+            "consumer.summary.offers.histogram_of", lambda menu, epsilon: histogram_noise(epsilon)
         )
         return make_offer(*args)

@@ -1,6 +1,4 @@
-"""Balog 2018, Algorithm 1, as a method of release: public points with released weights.
-
-Balog 2018, Algorithms 1 and 2: from a noisy pooled embedding to weighted synthetic points.
+"""Balog 2018, Algorithms 1 and 2, as methods of release: a noisy embedding becomes weighted points.
 
 Both algorithms start from a `ReleasedEmbedding`, which alone depends on private rows. All functions here are
 post-processing and cost nothing; no function takes rows of an owner.
@@ -28,9 +26,8 @@ from curator.releases.methods.base import EmbeddingMethod, Question, as_seed, ev
 from curator.releases.subspace import gaussian_points, matched_tolerance, subspace
 from curator.releases.synthetic import DataCard
 from fedkme.arrays import FloatArray
-from fedkme.embeddings.distribution import distribution, resample
 from fedkme.embeddings.weight_fit import LIMIT, Constraint, fit_weights
-from fedkme.embeddings.weighted_points import WeightedPoints
+from fedkme.embeddings.weighted_points import WeightedPoints, distribution, resample
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec

@@ -1,8 +1,6 @@
-"""Common part of DP-MERF and DP-HP: a generator that is trained after the question is answered.
+"""DP-MERF and DP-HP as methods of release: one question, and a generator that is trained after the answer.
 
-DP-HP as a method of release: Hermite features of all columns and of drawn columns, and a generator.
-
-DP-HP: Hermite features, a sum kernel over all columns and product kernels over a few (Vinaroz 2022).
+**DP-HP**: Hermite features, a sum kernel over all columns and product kernels over a few (Vinaroz 2022).
 
 The sum kernel fixes the distribution of each column (given the class), the product kernel the joint
 distribution of the drawn columns, which are drawn afresh in every epoch from a public seed. Each epoch needs
@@ -20,7 +18,7 @@ same guarantee:
 Categories take part by their one-hot codes, so a product over categories is their joint marginal. The product
 embedding is class conditional, as the paper writes (the tabular code of the paper is not, docs/errata.md).
 
-DP-MERF as a method of release: one joint embedding of rows and labels, and a generator for it.
+**DP-MERF**: one joint embedding of rows and labels, and a generator for it.
 
 A table is embedded as `fourier` (homogeneous: all columns through one Gaussian kernel) or as `mixed` (numbers
 through the kernel, categories as scaled one-hot codes by the public schema). With labels the embedding has a

@@ -4,10 +4,8 @@ An auction is a settings class (its parameters, and how to make it for K owners)
 makes. To add an auction, write one module in this folder and a row in fedkme/protocols.py; another package
 does the same by an entry point (docs/extending.md).
 
-Auction that asks the best bidder alone: the fewest rows accessed, and no privacy.
-
-An owner that is asked learns that it holds the best row of all; an owner that is not asked learns that it
-does not.
+Winner only asks the best bidder alone: the fewest rows accessed, and no privacy. An owner that is asked
+learns that it holds the best row of all; an owner that is not asked learns that it does not.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from consumer.releases.estimators import (
     probability,
     pushforward,
     resample,
+    two_sample_test,
 )
-from consumer.releases.two_sample import two_sample_test
 from curator.releases.methods.balog import Weights, algorithm1
 from curator.releases.reduced_set import algorithm2
 from curator.releases.subspace import gaussian_points, subspace

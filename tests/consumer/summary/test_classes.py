@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from consumer.summary.classes import classes_apart
 from consumer.summary.forms import make_forms
+from consumer.summary.judging import classes_apart
 from consumer.summary.verdict import CHANCE, GOOD
 from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import ReferenceRows

@@ -1,11 +1,11 @@
-"""consumer.summary.held_out_mmd: weights judged by held-out rows of D_v."""
+"""consumer.summary.judging: weights judged by held-out rows of D_v."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from consumer.summary.held_out_mmd import LEAST, MOST_RECEIVED, by_halves
+from consumer.summary.judging import LEAST, MOST_RECEIVED, by_halves
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
-from consumer.summary.network import BATCH, DropoutNetwork
+from consumer.summary.evaluation import BATCH, DropoutNetwork
 
 
 def test_the_network_learns_classes_that_no_line_separates() -> None:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from consumer.summary.classes import classes_apart
+from consumer.summary.judging import classes_apart
 from consumer.summary.verdict import (
     FAIR,
     GOOD,

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import rbf
-from fedkme.embeddings.selection import Selected, choose, exchange, pursue, select_rows
-from fedkme.embeddings.short_rows import shorten
+from fedkme.embeddings.selection import Selected, choose, exchange, pursue, select_rows, shorten
 from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.errors import NotEnoughRowsError
 from sim.evaluation.baselines import exact_kernel_greedy

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedkme.embeddings.kernels import kernel_mean_at, median_gamma, rbf
-from fedkme.embeddings.short_rows import DROPPED, NARROW, ShortRows, shorten
+from fedkme.embeddings.selection import DROPPED, NARROW, ShortRows, shorten
 
 
 def curved(size: int, width: int) -> NDArray[np.float32]:

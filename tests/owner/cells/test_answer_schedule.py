@@ -15,10 +15,9 @@ from fedkme.heads.log import Head
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import owners_pb2_grpc
 from owner.agent import attend
-from owner.cells import fill, herding
+from owner.cells import fill
 from owner.cells.answer_schedule import LEAST_S, MARGIN, Pace, measured, wait_s
-from owner.cells.design import ANCHORS, CANDIDATES
-from owner.cells.fill import FillRule
+from owner.cells.fill import ANCHORS, CANDIDATES, FillRule
 
 ROWS = np.random.default_rng(0).random((60, 3))
 CELLS = np.arange(60) % 3
@@ -49,7 +48,7 @@ def test_a_late_answer_waits_for_the_next_multiple() -> None:
 def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
     # The same numbers of kernel values and picks, with or without rows in the ordered cells.
     work: list[tuple[str, Any]] = []
-    herd = herding.herd
+    herd = fill.herd
 
     def counted(x: Any, y: Any, gamma: float) -> Any:
         work.append(("rbf", (len(x), len(y))))
@@ -59,7 +58,7 @@ def test_every_order_is_the_same_work(monkeypatch: pytest.MonkeyPatch) -> None:
         work.append(("herd", (len(rows), count)))
         return herd(rows, scores, count, *more)
 
-    monkeypatch.setattr(herding, "rbf", counted)
+    monkeypatch.setattr(fill, "rbf", counted)
     monkeypatch.setattr(fill, "herd", herded)
     works = []
     for cell in range(4):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedkme.arrays import FloatArray
 from fedkme.embeddings.kernels import rbf
 from fedkme.errors import DataError
-from owner.cells.design import ANCHORS, CANDIDATES, DRAWS, NEARBY, RIDGE, Span, candidates_for, design
+from owner.cells.fill import ANCHORS, CANDIDATES, DRAWS, NEARBY, RIDGE, Span, candidates_for, design
 
 GAMMA = 0.7
 NONE = np.zeros(0, dtype=np.int64)
@@ -34,7 +34,7 @@ def residual_kernel(rows: FloatArray, chosen: list[int]) -> FloatArray:
 
 
 def gains(rows: FloatArray, weights: FloatArray, chosen: list[int]) -> FloatArray:
-    """Gains by the rule of owner/cells/design.py, without the term of NEARBY."""
+    """Gains by the rule of owner/cells/fill.py, without the term of NEARBY."""
     kernel = residual_kernel(rows, chosen)
     mean = kernel @ weights
     own = np.diagonal(kernel)

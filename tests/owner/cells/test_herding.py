@@ -9,7 +9,7 @@ from fedkme.embeddings.kernels import rbf
 from fedkme.embeddings.mmd import mmd2
 from fedkme.embeddings.prune import candidates, greedy, prune, swapped
 from fedkme.errors import DataError, NotEnoughRowsError
-from owner.cells.herding import cell_weights, herd, target_scores
+from owner.cells.fill import cell_weights, herd, target_scores
 from sim.evaluation.baselines import exact_kernel_greedy
 
 GAMMA = 0.7

@@ -11,8 +11,7 @@ from fedkme.errors import BudgetError, ConfigError, FedkmeError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Composed, Gaussian
 from fedkme.protocols import PROTOCOLS
-from owner.consent.archiving import archive_runs
-from owner.consent.history import History, seen_by_consumer
+from owner.consent.history import History, archive_runs, seen_by_consumer
 from owner.consent.status import read_status
 from owner.settings import PeriodBudget
 from tests.owner.consent import host as consent_host

@@ -1,15 +1,13 @@
-"""Exchange of heads with the owners of a run that is over (docs/decisions/015).
+"""Exchanges with the owners of a run: heads after its end, and keys before the plan of a sealed run.
 
-First every owner shows its head. The curator's next leaf then commits to the curator's ledger and to these
-heads: whoever keeps the curator's head is bound to the owners' heads too, without learning them. Each owner
-keeps and cosigns the curator's head. The run's result does not depend on the exchange: an owner that is
-absent, or whose head does not follow from its earlier heads, is reported.
+**Heads** (docs/decisions/015). First every owner shows its head. The curator's next leaf then commits to the
+curator's ledger and to these heads: whoever keeps the curator's head is bound to the owners' heads too,
+without learning them. Each owner keeps and cosigns the curator's head. The run's result does not depend on
+the exchange: an owner that is absent, or whose head does not follow from its earlier heads, is reported.
 
-Exchange of keys before the plan of a sealed run: which owners take part, and with which keys.
-
-The consumer seals the group secret for these keys, so the plan must contain them. An offer of keys starts
-nothing at the owner, but it fixes the run's owners. An owner that comes later takes part in the next run. An
-owner that restarts in between leaves this run, because its new keys cannot open the secret.
+**Keys.** The consumer seals the group secret for these keys, so the plan must contain them. An offer of keys
+starts nothing at the owner, but it fixes the run's owners. An owner that comes later takes part in the next
+run. An owner that restarts in between leaves this run, because its new keys cannot open the secret.
 """
 
 from __future__ import annotations

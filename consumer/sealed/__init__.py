@@ -1,1 +1,0 @@
-"""Consumer's part of runs whose rows are sealed: keys, opening, models on hashes."""
