@@ -237,7 +237,6 @@ NOISE = {
     "fedkme/privacy/noise.py": "defines the sources",
     "fedkme/privacy/settings.py": "asks a mechanism for its cost, and gives it no rows",
     "curator/payouts/allowance.py": "draws when owners' ledgers have the allowance",
-    "curator/releases/in_memory.py": "tries a method on public rows",
     "curator/sums/owner_sums.py": "SumDisclosures",
     "curator/summary/run.py": "SummaryDisclosures",
     "curator/runs/summary_run.py": "RunJournal, which writes the run's lines",

@@ -9,7 +9,7 @@ from audit.contracts.feature_maps import FeatureMapContract
 from audit.contracts.mechanisms import MechanismContract
 from audit.contracts.releases import ReleaseContract
 from audit.contracts.rows import MIXED, corners, random_table
-from curator.releases.in_memory import OwnersInMemory
+from audit.in_memory import OwnersInMemory
 
 __all__ = [
     "MIXED",

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from audit.contracts.rows import MIXED, random_table
-from curator.releases.in_memory import OwnersInMemory
+from audit.in_memory import OwnersInMemory
 from curator.releases.method import Method, make_method
 from fedkme.errors import DataError, NotEnoughRowsError
 from fedkme.privacy.accountants import Sound

@@ -15,7 +15,7 @@ import curator.releases.joint
 import curator.releases.marginals.adaptive
 import curator.runs.release_run
 import curator.summary.algorithm3
-import curator.sums.disclosures
+import curator.sums.charges
 import curator.sums.owner_sums
 import owner.cells.responder
 import owner.consent.gate
@@ -248,7 +248,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         all_of(
             *(
                 no_line_towards(OWNERS, place, "release_disclosures")
-                for place in (owner.consent.gate, curator.sums.disclosures)
+                for place in (owner.consent.gate, curator.sums.charges)
             )
         ),
         ("corner", "last of a class"),

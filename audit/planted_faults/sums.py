@@ -15,7 +15,7 @@ import curator.releases.joint
 import curator.releases.marginals.adaptive
 import curator.runs.release_run
 import curator.summary.algorithm3
-import curator.sums.disclosures
+import curator.sums.charges
 import curator.sums.owner_sums
 import fedkme.secagg.owner
 import fedkme.sums.disclosures
@@ -108,7 +108,7 @@ FAULTS: Mapping[str, PlantedFault] = {
         all_of(
             *(
                 nothing(place, "release_disclosures", [])
-                for place in (owner.consent.gate, curator.sums.disclosures)
+                for place in (owner.consent.gate, curator.sums.charges)
             )
         ),
     ),
@@ -170,6 +170,6 @@ FAULTS: Mapping[str, PlantedFault] = {
     ),
     "keys of masks that are kept": PlantedFault(("balog1", "noise of owners"), _first_key_again),
     "no line of a total at the curator": PlantedFault(
-        ("balog1", "noise of owners"), nothing(curator.sums.disclosures.SumDisclosures, "came", [])
+        ("balog1", "noise of owners"), nothing(curator.sums.charges.SumDisclosures, "came", [])
     ),
 }

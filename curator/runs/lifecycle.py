@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeAlias
 
-from curator.owners.connection import Traffic
 from curator.owners.exchanges import HeadExchange
 from curator.run.run import Run, Status
 from curator.runs.context import GOES_ON, RunContext
@@ -30,57 +28,8 @@ from fedkme.wire.journals import run_document_to_bytes
 LOG = logging.getLogger("curator")
 
 
-class Session(Protocol):
-    """Session of an owner, as the end of a run needs it."""
-
-    @property
-    def traffic(self) -> Traffic:
-        """Bytes that went over the owner's streams for the run."""
-
-    async def dismiss(self) -> None:
-        """Let the owner forget the run."""
-
-
-class Body(Protocol):
-    """Work of one run."""
-
-    @property
-    def quorum(self) -> int:
-        """Owners that the run needs."""
-
-    @property
-    def rounds(self) -> int:
-        """Rounds so far."""
-
-    @property
-    def sessions(self) -> Sequence[Session]:
-        """The owners of the run."""
-
-    @property
-    def ending(self) -> tuple[str, str | None]:
-        """Status and reason, as the record has them."""
-
-    async def begin(self) -> None:
-        """Refuse a run that cannot be carried out, before any owner is bound."""
-
-    def enter(self, owners: Sequence[str]) -> None:
-        """Open a session with each owner."""
-
-    async def carry_out(self) -> Status:
-        """Do the run's work and fill its record."""
-
-    def stop(self, error: FedkmeError, status: Status) -> None:
-        """Note why the run ended without its result."""
-
-    def write(self) -> None:
-        """Write the record to its place.
-
-        Raises:
-            StoreError: the record cannot be written.
-        """
-
-    def leave(self) -> None:
-        """Leave the record so far where it can be read: the run goes on in a later process."""
+Body: TypeAlias = ReleaseRun | SummaryRun
+"""Work of one run: `begin` before owners are bound, `enter`, `carry_out`, `write`; or `stop`, or `leave`."""
 
 
 class Lifecycle:
@@ -135,8 +84,8 @@ class Lifecycle:
             return None
         for session in body.sessions:
             await session.dismiss()
-        ended, reason = body.ending
-        self.context.say("ended", run=run.name, round=body.rounds, status=ended, reason=reason)
+        record = body.record
+        self.context.say("ended", run=run.name, round=body.rounds, status=record.status, reason=record.reason)
         return status
 
     def _suspend(self, run: Run, body: Body | None, error: FedkmeError) -> None:

@@ -53,11 +53,6 @@ class ReleaseRun:
         self._files: Mapping[str, bytes] = {}
         self._answers: list[NoisyAnswer] = []
 
-    @property
-    def ending(self) -> tuple[str, str | None]:
-        """Status and reason, as the record has them."""
-        return self.record.status, self.record.reason
-
     async def begin(self) -> None:
         """Make the method.
 

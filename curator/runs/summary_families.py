@@ -7,7 +7,7 @@ offers, and the run's body.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from curator.cells.disclosures import CellDisclosures
 from curator.cells.run import CellTask, run_cells
@@ -43,38 +43,8 @@ def no_draw_error(run: str) -> ProtocolError:
     return ProtocolError(f"{run} was begun with D_v alone, by an earlier release", "Ask again.")
 
 
-class Family(Protocol):
-    """Family of summaries at one curator."""
-
-    async def agree(self, run: Run, owners: Sequence[str]) -> None:
-        """Fill in the family's part of a run's plan, once, with the owners that came for the run.
-
-        Raises:
-            FedkmeError: the plan cannot be made.
-        """
-
-    def forget(self, run: Run) -> None:
-        """Drop the state of a plan that could not be made."""
-
-    def check(self, document: RunDocument, offer: Offer) -> None:
-        """Refuse an offer that does not fit the plan.
-
-        Raises:
-            ProtocolError: the offer does not fit.
-        """
-
-    def prunes(self, document: RunDocument) -> bool:
-        """Check whether the consumer gets more rows than it asked for and keeps the best."""
-
-    def facts(self, document: RunDocument) -> dict[str, Any] | None:
-        """Public parameters for record.json, under `cells`."""
-
-    def body(self, run: Run, ledger: LedgerSink, noise_for: NoiseFor) -> RunBody:
-        """Make the body of a run whose offer was accepted, and write D_v's disclosures to the ledger."""
-
-
 class SummaryFamily:
-    """`Family` of summaries whose owners are told g~."""
+    """Family of summaries whose owners are told g~."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -162,7 +132,7 @@ def check_secret_draw(plan: Plan, offer: Offer, schema: Schema) -> None:
 
 
 class CellsFamily:
-    """`Family` of summaries by cells.
+    """Family of summaries by cells.
 
     Attributes:
         agreement: makes the public cells with the owners, before the plan.
@@ -253,3 +223,6 @@ def declared_noise(offer: Offer) -> CountNoise | None:
 def _cells(document: RunDocument) -> CellsPlan:
     assert document.planned.cells is not None, "a run of this family has cells in its plan"
     return document.planned.cells
+
+
+Family: TypeAlias = CellsFamily | SummaryFamily

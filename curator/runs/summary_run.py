@@ -98,11 +98,6 @@ class SummaryRun:
         """Rounds so far."""
         return len(self.record.rounds)
 
-    @property
-    def ending(self) -> tuple[str, str | None]:
-        """Status and reason, as the record has them."""
-        return self.record.status, self.record.reason
-
     async def begin(self) -> None:
         """Do nothing: the plan and the offer were checked when they came."""
 

@@ -20,7 +20,7 @@ from curator.releases.joint import JointRelease
 from curator.releases.method import NoisyTable, Tell
 from curator.run.roster import Fault
 from curator.sums.answers import Answers, NoisyAnswer, answer_tables, answered_release, question_of
-from curator.sums.disclosures import SumDisclosures
+from curator.sums.charges import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
 from curator.sums.session import SumSession
 from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from curator.owners.session import REFUSALS
 from curator.run.roster import Fault, Roster
-from curator.sums.disclosures import SumDisclosures
+from curator.sums.charges import SumDisclosures
 from curator.sums.session import SumSession
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.maps import ROW_UNIT

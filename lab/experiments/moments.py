@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from curator.releases.in_memory import OwnersInMemory
+from audit.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.releases.file import StoredRelease, from_bytes

@@ -20,9 +20,9 @@ from audit.attacks.finding import CheckResult, Claim, Effort, Subject
 from audit.attacks.law import scale_finding
 from audit.attacks.recount import gaussian_events, recount
 from audit.attacks.scripted import TalliedNoise
+from audit.in_memory import PooledOracle, TrustedNoise
 from curator.releases import joint
 from curator.releases.marginals.adaptive import aim
-from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
 from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
 from fedkme.arrays import FloatArray

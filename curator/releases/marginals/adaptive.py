@@ -21,9 +21,7 @@ import numpy as np
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
-from curator.releases.marginals.oracles import CountOracle, add_noise
-from curator.releases.marginals.pooled import ITERATIONS
-from curator.releases.marginals.release import MarginalRelease, finished
+from curator.releases.marginals.release import ITERATIONS, CountOracle, MarginalRelease, add_noise, finished
 from fedkme.arrays import IntArray
 from fedkme.errors import DataError
 from fedkme.features.binning import check_domain

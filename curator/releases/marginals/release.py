@@ -1,22 +1,56 @@
-"""Release of marginals: measurements, the model fitted to them, and the privacy cost."""
+"""Release of marginals: measurements, the model fitted to them, and the privacy cost.
+
+Oracles that answer marginals: the interfaces of algorithms.
+
+An algorithm uses one of two interfaces. A `CountOracle` gives exact pooled counts to a curator that the
+owners trust with exact counts. A `NoisyOracle` gives counts with noise, which may be added before any party
+sees the sum (secure aggregation with noise of every owner), so the curator learns nothing else.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from curator.releases.marginals.budget import BudgetFilter
+from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model
-from fedkme.errors import ConfigError
-from fedkme.features.binning import Binning
+from fedkme.arrays import FloatArray, IntArray
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import Clique
 from fedkme.privacy.events import Composed, Gaussian
+from fedkme.privacy.noise import NoiseSource
 from fedkme.releases.counts import Measurement
 from fedkme.tables.table import Table
+
+
+class CountOracle(Protocol):
+    """Oracle of exact sums over all owners."""
+
+    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+        """Pooled counts of every marginal, (cells,) each; one query to the owners."""
+
+
+class NoisyOracle(Protocol):
+    """Oracle of sums with Gaussian noise."""
+
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+        """Pooled counts with independent noise; one query to the owners.
+
+        The noise of marginal i has at least the standard deviation sigmas[i] in every cell: owners that drop
+        out or lie must not reduce the noise. The answer has the actual deviation.
+        """
+
+
+def add_noise(counts: IntArray, sigma: float, noise: NoiseSource) -> FloatArray:
+    """Add Gaussian noise to counts, without rounding or clipping at 0, which would be post-processing."""
+    return counts.astype(np.float64) + noise.gaussian(sigma, counts.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,3 +120,47 @@ def finished(
     """Make the release of measurements under a budget; its model is fitted on first use."""
     fitted, rest = tuple(measured), tuple(others)
     return MarginalRelease(tuple(sizes), iterations, start, fitted, rest, rows, budget.event, budget.pieces)
+
+
+PAIR_CELLS = 1 << 22
+"""Most noisy counts of one question."""
+ITERATIONS = 1000
+"""Iterations of the last fit."""
+
+
+async def independent(
+    oracle: NoisyOracle, sizes: Sequence[int], rows: int, epsilon: float, delta: float
+) -> MarginalRelease:
+    """Measure every column with an even share of the budget; rows are drawn column by column.
+
+    Arguments and errors: see `rounds`.
+    """
+    check_domain(sizes, 1, PAIR_CELLS)
+    budget = BudgetFilter(epsilon, delta)
+    sigma = measurement_sigma(budget.total * (1.0 - 1e-12) / len(sizes))
+    columns = [(column,) for column in range(len(sizes))]
+    measured = await measure(oracle, budget, columns, [sigma] * len(columns), sizes)
+    return finished(sizes, ITERATIONS, None, measured, rows, budget)
+
+
+async def measure(
+    oracle: NoisyOracle,
+    budget: BudgetFilter,
+    cliques: Sequence[Clique],
+    sigmas: Sequence[float],
+    sizes: Sequence[int],
+) -> list[Measurement]:
+    """Pay for one question, then ask it.
+
+    Raises:
+        BudgetError: the cost exceeds the budget; nothing is asked.
+        DataError: an answer has another shape.
+    """
+    budget.measure(sigmas)
+    answers = await oracle.noisy(cliques, sigmas)
+    shapes = [(math.prod(sizes[c] for c in clique),) for clique in cliques]
+    if [answer.values.shape for answer in answers] != shapes:
+        raise DataError(
+            "a marginal has another number of cells than asked for", "Compare the parties' schemas."
+        )
+    return answers

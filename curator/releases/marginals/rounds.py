@@ -37,9 +37,15 @@ from curator.releases.marginals.adaptive import ReportStage
 from curator.releases.marginals.budget import BudgetFilter, measurement_sigma
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import Model, model_cells
-from curator.releases.marginals.oracles import NoisyOracle
-from curator.releases.marginals.pooled import ITERATIONS, PAIR_CELLS, independent, measure
-from curator.releases.marginals.release import MarginalRelease, finished
+from curator.releases.marginals.release import (
+    ITERATIONS,
+    PAIR_CELLS,
+    MarginalRelease,
+    NoisyOracle,
+    finished,
+    independent,
+    measure,
+)
 from fedkme.features.binning import check_domain
 from fedkme.features.counts import Clique
 from fedkme.releases.counts import Measurement

@@ -17,8 +17,7 @@ from curator.releases.files import card_answers, make_synthetic
 from curator.releases.marginals.adaptive import WORKLOAD_CELLS, aim
 from curator.releases.marginals.budget import measurement_sigma
 from curator.releases.marginals.descent import fit
-from curator.releases.marginals.pooled import PAIR_CELLS, independent
-from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.release import PAIR_CELLS, MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.method import Finished, Making, NoisyTable, SumOracle, Tell
 from curator.releases.synthetic import DataCard, columns_of, csv_bytes

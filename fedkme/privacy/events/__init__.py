@@ -9,74 +9,35 @@ relation of the disclosure*. Under replace-one the sensitivity is the diameter; 
 again. `count` is a number of releases, each of which may depend on earlier releases.
 """
 
-from fedkme.privacy.events.disclosures import (
-    CONSUMER,
-    CURATOR,
-    OWNERS,
-    PUBLIC,
-    REQUEST,
-    RESERVED,
-    VALIDATION,
-    Disclosure,
-    disclosure_from_json,
-    is_validation,
-    validation_of,
-)
-from fedkme.privacy.events.mechanisms import (
-    CHOICE_SLACK,
-    MWEM_ITERATION_COST,
-    BoundedRange,
-    Clock,
-    Composed,
-    Event,
-    ExactStatistic,
-    Gaussian,
-    HashedRows,
-    Laplace,
-    MwemCall,
-    MwemRelation,
-    PrivAuction,
-    PureDp,
-    RawRows,
-    Relation,
-    SealedRows,
-    SubsampledGaussian,
-    event_from_json,
-    leaves,
-    repeated,
-)
-
-__all__ = [
-    "CHOICE_SLACK",
-    "CONSUMER",
-    "CURATOR",
-    "MWEM_ITERATION_COST",
-    "OWNERS",
-    "PUBLIC",
-    "REQUEST",
-    "RESERVED",
-    "VALIDATION",
-    "BoundedRange",
-    "Clock",
-    "Composed",
-    "Disclosure",
-    "Event",
-    "ExactStatistic",
-    "Gaussian",
-    "HashedRows",
-    "Laplace",
-    "MwemCall",
-    "MwemRelation",
-    "PrivAuction",
-    "PureDp",
-    "RawRows",
-    "Relation",
-    "SealedRows",
-    "SubsampledGaussian",
-    "disclosure_from_json",
-    "event_from_json",
-    "is_validation",
-    "leaves",
-    "repeated",
-    "validation_of",
-]
+from fedkme.privacy.events.disclosures import CONSUMER as CONSUMER
+from fedkme.privacy.events.disclosures import CURATOR as CURATOR
+from fedkme.privacy.events.disclosures import OWNERS as OWNERS
+from fedkme.privacy.events.disclosures import PUBLIC as PUBLIC
+from fedkme.privacy.events.disclosures import REQUEST as REQUEST
+from fedkme.privacy.events.disclosures import RESERVED as RESERVED
+from fedkme.privacy.events.disclosures import VALIDATION as VALIDATION
+from fedkme.privacy.events.disclosures import Disclosure as Disclosure
+from fedkme.privacy.events.disclosures import disclosure_from_json as disclosure_from_json
+from fedkme.privacy.events.disclosures import is_validation as is_validation
+from fedkme.privacy.events.disclosures import validation_of as validation_of
+from fedkme.privacy.events.mechanisms import CHOICE_SLACK as CHOICE_SLACK
+from fedkme.privacy.events.mechanisms import MWEM_ITERATION_COST as MWEM_ITERATION_COST
+from fedkme.privacy.events.mechanisms import BoundedRange as BoundedRange
+from fedkme.privacy.events.mechanisms import Clock as Clock
+from fedkme.privacy.events.mechanisms import Composed as Composed
+from fedkme.privacy.events.mechanisms import Event as Event
+from fedkme.privacy.events.mechanisms import ExactStatistic as ExactStatistic
+from fedkme.privacy.events.mechanisms import Gaussian as Gaussian
+from fedkme.privacy.events.mechanisms import HashedRows as HashedRows
+from fedkme.privacy.events.mechanisms import Laplace as Laplace
+from fedkme.privacy.events.mechanisms import MwemCall as MwemCall
+from fedkme.privacy.events.mechanisms import MwemRelation as MwemRelation
+from fedkme.privacy.events.mechanisms import PrivAuction as PrivAuction
+from fedkme.privacy.events.mechanisms import PureDp as PureDp
+from fedkme.privacy.events.mechanisms import RawRows as RawRows
+from fedkme.privacy.events.mechanisms import Relation as Relation
+from fedkme.privacy.events.mechanisms import SealedRows as SealedRows
+from fedkme.privacy.events.mechanisms import SubsampledGaussian as SubsampledGaussian
+from fedkme.privacy.events.mechanisms import event_from_json as event_from_json
+from fedkme.privacy.events.mechanisms import leaves as leaves
+from fedkme.privacy.events.mechanisms import repeated as repeated

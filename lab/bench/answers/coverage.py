@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import BOUNDED, MOST_UNSEEN, Answer, Target, ask, in_rows
 from fedkme.answers.evidence import Evidence

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.in_memory import OwnersInMemory
 from consumer.releases.estimators import distribution, expectation, mmd, probability, resample
 from consumer.releases.released import Released, load_release
-from curator.releases.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.sums import Layout

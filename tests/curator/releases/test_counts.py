@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from curator.releases.marginals.oracles import PooledOracle
+from audit.in_memory import PooledOracle
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.binning import Binning, check_domain
 from fedkme.features.counts import L1_STEP, L2_STEP, marginal_counts

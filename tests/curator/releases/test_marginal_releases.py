@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise, PooledOracle, TrustedNoise
 from curator.releases.marginals.adaptive import aim
 from curator.releases.marginals.descent import fit
 from curator.releases.marginals.model import model_cells
-from curator.releases.marginals.oracles import PooledOracle, TrustedNoise
-from curator.releases.marginals.pooled import independent
-from curator.releases.marginals.release import MarginalRelease
+from curator.releases.marginals.release import MarginalRelease, independent
 from curator.releases.marginals.rounds import rounds
 from curator.releases.method import make_method
 from fedkme.arrays import IntArray

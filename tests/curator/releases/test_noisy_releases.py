@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from audit.contracts.rows import random_table
-from curator.releases.in_memory import OwnersInMemory
+from audit.in_memory import OwnersInMemory
 from curator.releases.method import Method, finished, make_method
 from fedkme.answers.answer import ask
 from fedkme.answers.evidence import Evidence

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from numpy.typing import NDArray
 
 from curator.run.roster import Fault
-from curator.sums.disclosures import SumDisclosures
+from curator.sums.charges import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.round import SumRound
 from curator.sums.session import SumSession

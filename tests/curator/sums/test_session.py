@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from audit.chaos.clock import run_virtual
 from audit.chaos.parties import compute
 from curator.owners.connection import LEAST_WORDS, OwnerConnection
-from curator.sums.disclosures import SumDisclosures
+from curator.sums.charges import SumDisclosures
 from curator.sums.round import SumRound
 from curator.sums.session import SumSession
 from fedkme.directives import Directive

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Schema, schema_from

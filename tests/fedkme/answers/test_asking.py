@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from curator.releases.in_memory import OwnersInMemory
+from audit.in_memory import OwnersInMemory
 from curator.releases.method import make_method
 from fedkme.answers.folder import AskedFolder
 from fedkme.errors import DataError

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, Target
 from fedkme.answers.card import usual_answers, usual_questions, verdict_on

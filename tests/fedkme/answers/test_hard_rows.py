@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import fedkme as fk
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import BOUNDED, Answer, ask, in_rows
 from fedkme.answers.counts import CountEvidence

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import ask
 from fedkme.answers.counts import CountEvidence

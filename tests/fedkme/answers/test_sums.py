@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curator.releases.in_memory import FreshNoise
+from audit.in_memory import FreshNoise
 from curator.releases.method import make_method
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.sums import SumEvidence

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from consumer.gate import ConsumerGate
 from curator.cells.disclosures import CellDisclosures
 from curator.summary.disclosures import SummaryDisclosures
-from curator.sums.disclosures import SumDisclosures
+from curator.sums.charges import SumDisclosures
 from fedkme.cells.histogram import CountNoise, GaussianNoise, HistogramNoise, histogram_noise
 from fedkme.errors import BudgetError
 from fedkme.exchange import Offer

@@ -9,10 +9,15 @@ from numpy.typing import NDArray
 
 from curator.releases import joint
 from curator.releases.joint import JointRelease
+from curator.releases.marginals.release import CountOracle, add_noise
 from curator.releases.method import NoisyTable
+from fedkme.arrays import IntArray
+from fedkme.errors import ConfigError, DataError
+from fedkme.features.counts import Clique, marginal_counts
 from fedkme.features.sums import Layout
 from fedkme.privacy.noise import NoiseSource, simulated
 from fedkme.privacy.sums import PooledRelease
+from fedkme.releases.counts import Measurement
 from fedkme.sums.values import Marginals, SumQuery
 from fedkme.sums.vector import SumVector
 from fedkme.tables.schema import Schema
@@ -97,3 +102,42 @@ class FreshNoise(OwnersInMemory):
         """Pooled counts of every marginal, with noise that `noise_ratio` enlarges."""
         more = sigmas if sigmas is None else [sigma * self.noise_ratio for sigma in sigmas]
         return await super().marginals(marginals, more)
+
+
+class PooledOracle:
+    """`CountOracle` over owners' tables of codes in this process."""
+
+    def __init__(self, owners: Sequence[IntArray], sizes: Sequence[int]) -> None:
+        """Keep owners' tables of codes, (m_j, c) each; `sizes` is the number of codes of each column.
+
+        Raises:
+            DataError: the tables have no rows.
+        """
+        if sum(len(codes) for codes in owners) < 1:
+            raise DataError("there are no rows to count", "Leave owners without rows out of the release.")
+        self._owners, self._sizes = tuple(owners), tuple(sizes)
+
+    async def counts(self, cliques: Sequence[Clique]) -> list[IntArray]:
+        """Exact pooled counts of every marginal, (cells,) each."""
+        return [
+            np.sum([marginal_counts(codes, clique, self._sizes) for codes in self._owners], axis=0)
+            for clique in cliques
+        ]
+
+
+class TrustedNoise:
+    """`NoisyOracle` of a trusted curator, which adds the noise itself, once, to whole numbers."""
+
+    def __init__(self, oracle: CountOracle, noise: NoiseSource) -> None:
+        """Take an oracle of exact counts, and the curator's noise."""
+        self._oracle, self._noise = oracle, noise
+
+    async def noisy(self, cliques: Sequence[Clique], sigmas: Sequence[float]) -> list[Measurement]:
+        """Pooled counts with the curator's noise."""
+        if len(cliques) != len(sigmas):
+            raise ConfigError("every marginal needs its noise", "Name one sigma a marginal.")
+        exact = await self._oracle.counts(cliques)
+        return [
+            Measurement(clique, add_noise(counts, sigma, self._noise), sigma)
+            for clique, counts, sigma in zip(cliques, exact, sigmas, strict=True)
+        ]
