@@ -46,7 +46,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedkme.cells.histogram import HistogramNoise, shares
+from fedkme.cells.histogram import HistogramNoise
+from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, PolicyError
 from fedkme.privacy.events import Event, ExactStatistic, Laplace
 from fedkme.privacy.noise import NoiseSource
@@ -167,7 +168,7 @@ def rank_owners(
     size = len(target)
     if not size or any(not len(counts) or len(counts) % size for counts in histograms.values()):
         raise ConfigError("histograms do not fit together", "Give those of one run.")
-    wanted = shares(np.asarray(target, dtype=np.int64), validation_rows)
+    wanted = project(np.asarray(target, dtype=np.int64) / max(validation_rows, 1), "simplex")
     variance = HistogramNoise(noise_scale).variance
     standings = []
     for owner, counts in histograms.items():

@@ -40,14 +40,13 @@ import numpy as np
 
 from fedkme.arrays import COORDINATES, WIDTHS, FloatArray, Numbers, Rows, whole
 from fedkme.cells.codebook import CodeBook
+from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise, histogram_noise
 from fedkme.cells.projection import Projection
 from fedkme.errors import ConfigError, ProtocolError
 from fedkme.privacy.events import CHOICE_SLACK, BoundedRange, Event
 from fedkme.privacy.noise import NoiseSource, choose
 
-SENSITIVITY = 1
-"""Sensitivity of every score, replace-one."""
 FAR = 0.1
 """Share of D_v's rows, as a score over m, at which a direction counts as far."""
 MOST_PICKS = 4
@@ -247,12 +246,12 @@ def pick(
 
 
 def choose_one(score: FloatArray, event: BoundedRange, noise: NoiseSource) -> int:
-    """Choose by scores, (k,), each public or of sensitivity SENSITIVITY, at the cost of the event."""
+    """Choose by scores, (k,), each public or of sensitivity PICK_SENSITIVITY, at the cost of the event."""
     return choose(_rate(event) * score, float(noise.uniform(1)[0]), noise)
 
 
 def _rate(event: BoundedRange) -> float:
-    return max(event.epsilon - CHOICE_SLACK, 0.0) / (2.0 * SENSITIVITY)  # 0: the choice is blind
+    return max(event.epsilon - CHOICE_SLACK, 0.0) / (2.0 * PICK_SENSITIVITY)  # 0: the choice is blind
 
 
 def chosen_book(book: CodeBook, menu: Menu | None, picks: Sequence[int]) -> CodeBook:

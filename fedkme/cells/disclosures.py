@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkme.cells.directions import SENSITIVITY as PICK_SENSITIVITY
 from fedkme.cells.histogram import SENSITIVITY, CountNoise
 from fedkme.privacy.events import CURATOR, OWNERS, Disclosure, Event, validation_of
 from fedkme.privacy.ledger import nonce_of
 
 Counts = NDArray[np.int64]
+PICK_SENSITIVITY = 1
+"""Sensitivity of the score of every direction that D_v may pick, replace-one."""
 
 HISTOGRAM = "histogram"
 """First word of the nonces of histograms' lines; a digest of the released counts follows."""

@@ -24,7 +24,6 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from fedkme.arrays import FloatArray, IntArray
-from fedkme.embeddings.weight_fit import project
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.counts import L2_STEP
 from fedkme.privacy.events import Event, Gaussian, PureDp
@@ -160,11 +159,6 @@ def noisy_counts(cells: IntArray, size: int, how: CountNoise | None, noise: Inte
     """Counts that a party sends: with noise, (B,) int64, negative ones included; None adds no noise."""
     exact = counts(cells, size)
     return exact if how is None else exact + how.draw(noise, size)
-
-
-def shares(noisy: IntArray, rows: int) -> FloatArray:
-    """The nearest distribution over cells to noisy counts / rows, (B,) float64 (post-processing)."""
-    return project(noisy / max(rows, 1), "simplex")
 
 
 def on_integers(noise: NoiseSource) -> IntegerNoise:

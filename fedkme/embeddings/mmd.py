@@ -1,8 +1,7 @@
-"""Maximum mean discrepancy, the objective J(S) and the marginal gain that owners bid by."""
+"""Maximum mean discrepancy."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -61,27 +60,3 @@ class ReferenceRows:
 def mmd2(x: FloatArray, y: FloatArray, gamma: float, weights: NDArray[np.float64] | None = None) -> float:
     """Squared MMD of two sets of rows, the first with or without weights; see `ReferenceRows.mmd2`."""
     return ReferenceRows(y, gamma).mmd2(x, weights)
-
-
-def marginal_gain(target_scores: FloatArray, summary_scores: FloatArray, size: int) -> FloatArray:
-    """Score each row by the gain of adding it to a summary of `size` rows; larger is better. This is the bid.
-
-    Equal to J(S + x) - J(S) up to a positive factor and terms that do not depend on x
-    (Sarpatwar 2019, eq. 12; the sign printed in Algorithm 3, step 6 is inverted: see docs/errata.md).
-
-    Args:
-        target_scores: g~ . h1(x) of each candidate row, (m,).
-        summary_scores: g_l . h1(x), (m,).
-        size: q, rows in the current summary with its seed set, >= 0.
-    """
-    gains: FloatArray = summary_scores * (size / (size + 1))
-    np.subtract(target_scores, gains, out=gains)  # in place: allocating pages costs more than the arithmetic
-    return gains
-
-
-def feature_mmd2(target_mean: FloatArray, summary_mean: FloatArray) -> float:
-    """Squared distance of two means of h1, (d,): the MMD^2 that a party can compute without any row.
-
-    The sum is rounded once, so it is the same on every host.
-    """
-    return math.fsum(np.square(target_mean - summary_mean))

@@ -14,12 +14,12 @@ value by at most 2^-12, two orders below the error of the random features themse
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
 from fedkme.errors import ProtocolError
 
 Features = NDArray[np.int16]
@@ -295,3 +295,27 @@ def kernel_error_bound(dimension: int, pairs: int, failure: float) -> float:
     and obeys the same bound with room to spare.
     """
     return math.sqrt(8.0 * math.log(2.0 * pairs / failure) / dimension) + 2.0**-12
+
+
+def marginal_gain(target_scores: FloatArray, summary_scores: FloatArray, size: int) -> FloatArray:
+    """Score each row by the gain of adding it to a summary of `size` rows; larger is better. This is the bid.
+
+    Equal to J(S + x) - J(S) up to a positive factor and terms that do not depend on x
+    (Sarpatwar 2019, eq. 12; the sign printed in Algorithm 3, step 6 is inverted: see docs/errata.md).
+
+    Args:
+        target_scores: g~ . h1(x) of each candidate row, (m,).
+        summary_scores: g_l . h1(x), (m,).
+        size: q, rows in the current summary with its seed set, >= 0.
+    """
+    gains: FloatArray = summary_scores * (size / (size + 1))
+    np.subtract(target_scores, gains, out=gains)  # in place: allocating pages costs more than the arithmetic
+    return gains
+
+
+def feature_mmd2(target_mean: NDArray[np.floating[Any]], summary_mean: NDArray[np.floating[Any]]) -> float:
+    """Squared distance of two means of h1, (d,): the MMD^2 that a party can compute without any row.
+
+    The sum is rounded once, so it is the same on every host.
+    """
+    return math.fsum(np.square(target_mean - summary_mean))

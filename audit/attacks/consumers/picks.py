@@ -22,7 +22,8 @@ from consumer.settings import RequestSettings
 from consumer.summary.offers import make_offer
 from fedkme.arrays import FloatArray, Rows
 from fedkme.cells.codebook import CodeBook
-from fedkme.cells.directions import SENSITIVITY, Menu, pick, scores
+from fedkme.cells.directions import Menu, pick, scores
+from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise
 from fedkme.exchange import CellsPlan, Offer, Plan
 from fedkme.features.fourier import FourierSpec
@@ -76,7 +77,7 @@ def _moves(score: Score, effort: Effort) -> CheckResult:
         moved = rows.copy()
         rows[0], moved[0] = CORNERS[random.integers(4)], CORNERS[random.integers(4)]
         worst = max(worst, float(np.abs(score(offered, BOOK, rows) - score(offered, BOOK, moved)).max()))
-    return CheckResult("sensitivity", "change of a score", worst > SENSITIVITY, SENSITIVITY, worst)
+    return CheckResult("sensitivity", "change of a score", worst > PICK_SENSITIVITY, PICK_SENSITIVITY, worst)
 
 
 def _law(score: Score, choose: Pick, effort: Effort) -> CheckResult:

@@ -18,7 +18,6 @@ from fedkme.cells.histogram import (
     histogram_noise,
     noise_of_event,
     noisy_counts,
-    shares,
 )
 from fedkme.errors import ConfigError, DataError
 from fedkme.privacy.events import Event, ExactStatistic, Gaussian, PureDp
@@ -82,15 +81,12 @@ def test_variance_at_epsilon_one() -> None:
     assert histogram_noise(1.0).variance == pytest.approx(7.835, abs=1e-3)  # SOUND.md
 
 
-def test_noisy_counts_are_counts_with_noise_and_shares_a_distribution() -> None:
+def test_noisy_counts_are_counts_with_noise() -> None:
     cells = np.array([0, 2, 2, 5])
     assert noisy_counts(cells, 6, None, simulated(0, "o", "c")).tolist() == [1, 0, 2, 0, 0, 1]
     noisy = noisy_counts(cells, 6, histogram_noise(1.0), simulated(0, "o", "c"))
     noise = simulated(0, "o", "c").discrete_laplace(2.0, 6)
     assert np.array_equal(noisy, noise + np.array([1, 0, 2, 0, 0, 1]))
-    law = shares(noisy, 4)
-    assert law.min() >= 0
-    assert law.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("scale", [LEAST_SCALE, LARGEST_SCALE])

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkme.embeddings.kernels import mean_kernel, rbf
-from fedkme.embeddings.mmd import FloatArray, feature_mmd2, marginal_gain, mmd2
+from fedkme.embeddings.mmd import FloatArray, mmd2
+from fedkme.features.fixed_point import feature_mmd2, marginal_gain
 
 GAMMA = 0.3
 INSTANCES = 200

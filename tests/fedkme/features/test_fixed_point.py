@@ -14,7 +14,6 @@ from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from fedkme.arrays import FloatArray
-from fedkme.embeddings.mmd import feature_mmd2, marginal_gain
 from fedkme.features.fixed_point import (
     FEATURE_UNIT,
     MAX_DIMENSION,
@@ -25,6 +24,8 @@ from fedkme.features.fixed_point import (
     MeanVector,
     NearScores,
     ScoredFeatures,
+    feature_mmd2,
+    marginal_gain,
     normalised_features,
     normalised_mean,
     quantize_features,
