@@ -31,8 +31,8 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from curator.releases.joint import Progress, Report, silent
 from curator.releases.networks import Network, Parameters, decode, soften
+from curator.releases.progress import Progress, Report, silent
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from curator.releases.progress import Progress, silent
 from fedkme.arrays import FloatArray
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.maps import EmbeddingMap, MapSpec
@@ -31,42 +32,10 @@ from fedkme.privacy.sums import (
     release_embedding,
 )
 from fedkme.tables.schema import Schema
-from fedkme.tables.table import Table
 
 if TYPE_CHECKING:
     from curator.releases.generators import Target, Trained, Training
     from curator.releases.networks import Network
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """State of a training.
-
-    Attributes:
-        step: steps done.
-        steps: steps in all.
-        initial: objective before training.
-        objective: unbiased estimate of the present objective; it may be a little below zero.
-        floor: objective at the true distribution, the squared norm of the noise; 0 if unknown.
-        sample: draws rows from the generator in its present state.
-    """
-
-    step: int
-    steps: int
-    initial: float
-    objective: float
-    floor: float
-    sample: Callable[[int], Table]
-
-    def __str__(self) -> str:
-        return f"objective {self.objective:.3g} (was {self.initial:.3g})"
-
-
-Progress = Callable[[Report], None]
-
-
-def silent(report: Report) -> None:
-    """Report no progress."""
 
 
 COUNT_SHARE = 0.02

@@ -42,7 +42,7 @@ from typing import Literal, TypeVar
 from typing_extensions import override
 
 from curator.releases.files import card_of, distance_to_release, make_synthetic
-from curator.releases.joint import JointPlan, Report, fit
+from curator.releases.joint import JointPlan, fit
 from curator.releases.method import Making
 from curator.releases.methods.base import (
     EmbeddingMethod,
@@ -52,6 +52,7 @@ from curator.releases.methods.base import (
     joint_of,
     settled_gamma,
 )
+from curator.releases.progress import Report
 from fedkme.errors import ConfigError
 from fedkme.features.domain import Domain
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec

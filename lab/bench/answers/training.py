@@ -19,8 +19,8 @@ import optax
 from numpy.typing import NDArray
 
 from curator.releases.generators import Target, Trained, Training, embedding_by, train
-from curator.releases.joint import Report
 from curator.releases.networks import Parameters, TableNetwork
+from curator.releases.progress import Report
 from fedkme.features.fourier_map import FourierMap, FourierMapSpec
 from lab.bench.costs import COLUMNS, FEATURES
 from lab.bench.result import BenchSettings, Cell, Result

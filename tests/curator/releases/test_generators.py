@@ -15,8 +15,8 @@ import optax
 
 from curator.releases import generators
 from curator.releases.generators import Target, Training, embedding_by, train
-from curator.releases.joint import Report
 from curator.releases.networks import ImageNetwork, TableNetwork, decode, soften
+from curator.releases.progress import Report
 from fedkme.errors import ConfigError, DataError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.tables.schema import Category, Label, Numeric, Schema
