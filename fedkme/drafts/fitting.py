@@ -7,6 +7,7 @@ ones become `other`, which tells nothing of them.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from fedkme.drafts.reading import (
     mostly_other,
 )
 from fedkme.drafts.writing import FROM_DATA
-from fedkme.errors import FedkmeError, SchemaError
+from fedkme.errors import ConfigError, FedkmeError, SchemaError
 from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import MOST_CLIPPED
 from fedkme.tables.data_file import DataFile
@@ -103,25 +104,22 @@ def _no_edit(subjects: Sequence[RowsToCheck]) -> Edit:
     return Edit({}, [{} for _ in subjects], [{} for _ in subjects])
 
 
+@dataclass
 class _Fitter:
     """Edit in the making: every round reads all files, and adds what their faults need."""
 
-    def __init__(
-        self,
-        subjects: Sequence[RowsToCheck],
-        values: Mapping[str, Any],
-        asked: bool,
-        sections_only: bool,
-        guess: bool,
-    ) -> None:
-        self.subjects, self.asked, self.sections_only = subjects, asked, sections_only
-        self.guess = guess
-        self.values = {**values}
-        self.schema = schema_from(values)
-        self.files = [subject.file for subject in subjects]
+    subjects: Sequence[RowsToCheck]
+    values: Mapping[str, Any]
+    asked: bool
+    sections_only: bool
+    guess: bool
+
+    def __post_init__(self) -> None:
+        self.schema = schema_from(self.values)
+        self.files = [subject.file for subject in self.subjects]
         self.rows: dict[int, int] = {}
         self.clean: set[int] = set()
-        self.edit = _no_edit(subjects)
+        self.edit = _no_edit(self.subjects)
 
     def improve(self) -> bool:
         """Add what the faults of all files need; False if nothing more helps."""
@@ -151,16 +149,12 @@ class _Fitter:
             examined: Examined | None = subject.examine(self.schema, file)
         except FedkmeError:
             examined = None
-        quiet = examined is not None and not (examined.faults or examined.ragged or self.sections_only)
         if examined is not None:
-            self.rows[place] = len(examined.lines)
-        if (
-            examined is not None
-            and quiet
-            and not mostly_other(self.schema, examined.swallowed, len(examined.table))
-        ):
-            self.clean.add(place)
-            return _Needs()
+            self.rows[place] = rows = len(examined.lines)
+            others = mostly_other(self.schema, examined.swallowed, rows)
+            if not (examined.faults or examined.ragged or others or self.sections_only):
+                self.clean.add(place)
+                return _Needs()
         cells = cells_seen(subject, file, self.schema, examined) if examined else {}
         unread = any(column.unread for column in cells.values())
         first = not any(key in self.edit.files[place] for key in ("sep", "decimal", "encoding", "skip"))
@@ -190,15 +184,16 @@ class _Fitter:
         )
 
     def _say(self, place: int, settings: Mapping[str, Any]) -> None:
-        """Add settings to a file's own."""
+        """Add settings to a file's own, unless they contradict those it has."""
         if not settings:
             return
         added = {**self.edit.files[place], **settings}
         own = {key: added[key] for key in DataFile.model_fields if key in added}
-        self.edit.files[place] = own
-        subject = self.subjects[place]
-        given = subject.file.model_dump(by_alias=True, exclude_defaults=True)
-        self.files[place] = validate(type(subject.file), {**given, **own}, str(subject.file.path))
+        file = self.subjects[place].file
+        given = file.model_dump(by_alias=True, exclude_defaults=True)
+        with contextlib.suppress(ConfigError):
+            self.files[place] = validate(type(file), {**given, **own}, str(file.path))
+            self.edit.files[place] = own
 
     def _say_of_column(self, place: int, name: str, keys: Mapping[str, Any]) -> None:
         columns = {

@@ -296,6 +296,15 @@ def test_other_units_and_missing_columns_are_left_to_people(folder: Path) -> Non
     assert Path("schema.toml").read_text() == SCHEMA
 
 
+def test_settings_that_would_contradict_each_other_are_not_proposed(folder: Path) -> None:
+    write("own.csv", rows() | {"weight": ["61.5"] * 60})
+    Path("owner.toml").write_text(OWNER + '[data]\npath = "own.csv"\nsep = ";"\ndecimal = ","\n')
+    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
+    assert "no column" in output
+    Path("owner.toml").write_text(OWNER + '[data]\npath = "own.csv"\ncolumns.age.from = "weight"\n')
+    typed("check", "schema.toml", "owner.toml", "--fix", "--confirm", code=DataError.code)
+
+
 def test_a_schema_that_cannot_be_edited_is_left_as_it_is(folder: Path) -> None:
     fields = [
         {"name": "sex", "type": "string", "constraints": {"enum": ["f"], "required": True}},
