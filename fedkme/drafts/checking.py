@@ -148,6 +148,8 @@ def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Pa
     """Line of a configuration, or lines of Python, with the file's own settings after the edit."""
     added, guesses = fitted.edit.files[place], fitted.edit.guesses[place]
     doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
+    if doubts := fitted.edit.doubts[place]:
+        doubt += f"  # or months before days, in {', '.join(sorted(doubts))}"
     if subject.frame is not None:
         return "this may read it: " + "; ".join(frame_lines(subject.party, added)) + doubt
     file = subject.file

@@ -68,12 +68,14 @@ class Edit:
         schema: changes of the schema, by column and key.
         files: settings to add, by subject.
         guesses: names of the file by the schema's that are guessed alone, by subject.
+        doubts: dates whose months may stand before their days, by subject.
         unseen: number of words in private cells that an edit could name, and that were not asked for.
     """
 
     schema: dict[tuple[str, str], SchemaChange]
     files: list[dict[str, Any]]
     guesses: list[dict[str, str]]
+    doubts: list[set[str]]
     unseen: int = 0
 
 
@@ -88,12 +90,7 @@ class _Statement:
 
 
 def edited(text: str, changes: Sequence[Change], source: str) -> str:
-    """Text of a TOML file after changes.
-
-    Args:
-        text: the file's text.
-        changes: changes, made in their order.
-        source: name of the file in errors.
+    """Text of a TOML file after changes in their order; `source` names it in errors.
 
     Raises:
         ConfigError: the file is no TOML, or written in a way that cannot be edited.
@@ -107,7 +104,7 @@ def removed(text: str, place: Place) -> str:
     """Text of a TOML file without a key or a table, and the remarks in it.
 
     Raises:
-        ConfigError: the key cannot be taken out of the text.
+        ConfigError: the key cannot be taken out.
     """
     lines = text.splitlines(keepends=True)
     statements = _statements(lines)
@@ -350,7 +347,7 @@ def changed(values: Mapping[str, Any], changes: Sequence[SchemaChange]) -> dict[
 
 
 def plain_schema(path: Path) -> dict[str, Any]:
-    """Plain values of a schema file, with columns and label as a schema file has them.
+    """Plain values of a schema file, which may be a Table Schema.
 
     Raises:
         ConfigError: the file is missing, or neither TOML nor JSON.

@@ -101,7 +101,7 @@ def unchanged(subjects: Sequence[RowsToCheck], schema: Schema) -> Fitted:
 
 
 def _no_edit(subjects: Sequence[RowsToCheck]) -> Edit:
-    return Edit({}, [{} for _ in subjects], [{} for _ in subjects])
+    return Edit({}, [{} for _ in subjects], [{} for _ in subjects], [set() for _ in subjects])
 
 
 @dataclass
@@ -300,6 +300,7 @@ class _Fitter:
         else:
             for place in with_form:
                 self._say_of_column(place, name, {"format": having[place].form})
+                self.edit.doubts[place] |= {name} if having[place].doubtful else set()
 
     def _bounds(self, spec: Numeric, having: Mapping[int, ColumnNeeds], rows: int) -> None:
         """Move a few values outside the bounds to them, or widen these; other units are left to people."""

@@ -296,6 +296,15 @@ def test_other_units_and_missing_columns_are_left_to_people(folder: Path) -> Non
     assert Path("schema.toml").read_text() == SCHEMA
 
 
+def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
+    write("own.csv", rows() | {"seen": [f"0{1 + n % 9}/0{1 + n % 7}/2021" for n in range(60)]})
+    Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
+    output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
+    assert 'seen = {format = "%d/%m/%Y"}}}  # or months before days, in seen' in output
+    output = typed("check", "schema.toml", "own.csv", code=DataError.code)
+    assert "column 'seen': format = \"%d/%m/%Y\"  # or months before days" in output
+
+
 def test_settings_that_would_contradict_each_other_are_not_proposed(folder: Path) -> None:
     write("own.csv", rows() | {"weight": ["61.5"] * 60})
     Path("owner.toml").write_text(OWNER + '[data]\npath = "own.csv"\nsep = ";"\ndecimal = ","\n')
