@@ -104,7 +104,7 @@ class Kind:
         return float(np.median(self.blocks[auction]))
 
 
-def measure_costs(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A line for each cost."""
     lines = asyncio.run(_measure(settings))
     for rows in settings.cost_rows:

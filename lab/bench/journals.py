@@ -46,7 +46,7 @@ _BOOK = kmeans_book(_PUBLIC, _CELLS, ProjectionSpec(0, _WIDTH, _WIDTH, "domain")
 _LAB = "lab"
 
 
-def measure_journals(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A row for each party, with and without archives."""
     rows = [_measure(party, archives, settings.soak_runs) for archives in (False, True) for party in _PARTIES]
     return Result("journals", f"stores after {settings.soak_runs} runs of {_ROWS} rows", rows)

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field
@@ -20,6 +20,7 @@ from lab.bench.synthetic import OWNER_ROWS
 Cell = str | int | float
 Found = TypeVar("Found")
 Positive = Annotated[int, Field(ge=1)]
+SumOwners = Annotated[int, Field(ge=4)]
 ScaleProtocol = Literal["cells", "uniform", "ask-everyone", "balog2"]
 
 
@@ -30,52 +31,116 @@ def timed(work: Callable[[], Found]) -> tuple[Found, float]:
 
 
 class BenchSettings(Settings):
-    """Settings of a benchmark: how much to measure."""
+    """Settings of the benchmarks: how much to measure. Descriptions are the help of options."""
 
-    owners: tuple[Positive, ...] = Field((2, 10, 50), min_length=1)
-    """Numbers of owners K of `rounds`."""
-    rounds: int = Field(100, ge=2, lt=OWNER_ROWS)
-    """Rounds in a block; an owner loses at most one row a round."""
+    owners: tuple[Positive, ...] = Field((2, 10, 50), min_length=1, description="Numbers of owners.")
+    rounds: int = Field(100, ge=2, lt=OWNER_ROWS, description="Rounds in a block.")
+    """An owner loses at most one row a round."""
     blocks: int = Field(5, ge=1)
     """Blocks of real rounds, each followed by a block of the echo."""
-    tls: bool = True
-    """Mutual TLS, on both sides of the comparison."""
-    cost_owners: int = Field(10, ge=1)
-    """K of rounds in `costs`."""
-    cost_rows: tuple[Positive, ...] = Field((12_000, 60_000), min_length=1)
-    """Rows of an owner in `costs`; its memory is measured with the first."""
+    tls: bool = Field(True, description="Mutual TLS, on both sides.")
+    cost_owners: int = Field(10, ge=1, description="Owners of the rounds.")
+    cost_rows: tuple[Positive, ...] = Field(
+        (12_000, 60_000), min_length=1, description="Rows of an owner; memory is measured with the first."
+    )
     cost_rounds: int = Field(2_000, ge=2)
     """Rounds of the run in `costs` over which the curator's memory is measured."""
-    start_owners: int = Field(10, ge=1)
-    """K of `startup`."""
-    scale_owners: tuple[Positive, ...] = Field((10, 100), min_length=1)
-    """K of `scale`."""
-    scale_protocols: tuple[ScaleProtocol, ...] = Field(get_args(ScaleProtocol), min_length=1)
-    """Summaries and releases of `scale`."""
-    repeats: int = Field(5, ge=1)
+    start_owners: int = Field(10, ge=1, description="Number of owners.")
+    scale_owners: tuple[Positive, ...] = Field((10, 100), min_length=1, description="Numbers of owners.")
+    scale_protocols: tuple[ScaleProtocol, ...] = Field(
+        get_args(ScaleProtocol), min_length=1, description="Summaries and a release."
+    )
+    repeats: int = Field(5, ge=1, description="Repetitions.")
     """Launches of `startup`; takes, and cuts, of `costs`."""
-    sum_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200), min_length=1)
-    """K of `sums`."""
-    secagg_owners: tuple[Annotated[int, Field(ge=4)], ...] = Field((50, 200, 1_000), min_length=1)
-    """K of `secagg`."""
-    secagg_length: int = Field(100_000, ge=1)
-    """Numbers of each owner's vector in `secagg`."""
-    select_rows: int = Field(16_384, ge=4)
-    """Rows N of `select`; of a power of 4 Compress++ uses every row, and takes the root."""
-    select_p: int = Field(128, ge=4)
-    """Rows that `select` takes."""
-    soak_runs: int = Field(1_000, ge=1)
-    """Runs of `soak`, over the wire and in journals."""
-    soak_consumers: int = Field(50, ge=1)
-    """Consumers of `soak`, who ask at once."""
-    training_steps: int = Field(200, ge=1)
-    """Steps of `releases` that are timed, in a block; as many before them."""
-    ray_owners: int = Field(2_000, ge=1)
-    """K of `ray`."""
-    ray_actors: int = Field(20, ge=1)
-    """Actors of `ray`."""
-    ray_address: str | None = None
-    """The cluster of `ray`, as `cluster.address` of a simulation."""
+    sum_owners: tuple[SumOwners, ...] = Field((50, 200), min_length=1, description="Numbers of owners.")
+    secagg_owners: tuple[SumOwners, ...] = Field(
+        (50, 200, 1_000), min_length=1, description="Numbers of owners."
+    )
+    secagg_length: int = Field(100_000, ge=1, description="Numbers in each owner's vector.")
+    select_rows: int = Field(16_384, ge=4, description="Rows to select from.")
+    select_p: int = Field(128, ge=4, description="Rows to select.")
+    soak_runs: int = Field(1_000, ge=2, description="Runs; of 10 rounds and .3 CPU seconds each in soak.")
+    soak_consumers: int = Field(50, ge=1, description="Consumers that ask at once.")
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A benchmark of `lab.bench.NAME`, whose `measure` makes a result from settings.
+
+    Attributes:
+        help: of its verb.
+        options: settings that are options of its verb.
+        example: options in the help.
+        quick: settings of `fedkme bench --quick`.
+        apart: runs only when it is named.
+    """
+
+    help: str
+    options: Sequence[str]
+    example: str
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    apart: bool = False
+
+
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "rounds": Benchmark(
+        "Rounds of real owners against a bare echo of the same messages.",
+        ("owners", "rounds", "tls"),
+        "--owners 10",
+        {"owners": (2, 10), "rounds": 30, "blocks": 2},
+    ),
+    "costs": Benchmark(
+        "What ledgers, journals, TLS and heads add to a round; bids, sums, and memory.",
+        ("cost_owners", "cost_rows", "rounds", "tls"),
+        "--rows 12000",
+        {"cost_rows": (12_000,), "cost_rounds": 100},
+    ),
+    "startup": Benchmark(
+        "From the launch of all parties to round 1; an owner's memory.",
+        ("start_owners", "repeats", "tls"),
+        "--owners 50",
+        {"repeats": 2},
+    ),
+    "scale": Benchmark(
+        "Runs over owners in one process, over mutual TLS.",
+        ("scale_owners", "scale_protocols"),
+        "--owners 10,100,1000 --protocols uniform",
+        {"scale_owners": (10,)},
+    ),
+    "sums": Benchmark(
+        "Runs of small owners that count in coalitions, trusted and secure.",
+        ("sum_owners",),
+        "--owners 50",
+        {"sum_owners": (50,)},
+    ),
+    "select": Benchmark(
+        "Rows that represent all rows, by fk.select and by greedy choice, ProtoDash and chance.",
+        ("select_rows", "select_p"),
+        "--rows 60000 --p 200",
+        {"select_rows": 4_096, "select_p": 64},
+    ),
+    "secagg": Benchmark(
+        "A secure sum over many owners in one process, a tenth of them lost.",
+        ("secagg_owners", "secagg_length"),
+        "--owners 1000",
+        {"secagg_owners": (50, 200)},
+        apart=True,
+    ),
+    "soak": Benchmark(
+        "Growth of parties from run to run over the wire.",
+        ("soak_runs", "soak_consumers", "tls"),
+        "--runs 60 --consumers 10",
+        {"soak_runs": 100, "soak_consumers": 5},
+        apart=True,
+    ),
+    "journals": Benchmark(
+        "Stores of parties after many runs: their sizes, and the CPU seconds of a start.",
+        ("soak_runs",),
+        "--runs 60",
+        apart=True,
+    ),
+}
+"""The benchmarks, in the order in which they run."""
 
 
 _MOST_COLUMNS = 6

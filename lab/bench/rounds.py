@@ -143,7 +143,7 @@ class Paired:
         }
 
 
-def measure_rounds(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """The table of all numbers of owners and auctions."""
     rows = asyncio.run(_measure(settings))
     how = "TLS" if settings.tls else "plaintext"

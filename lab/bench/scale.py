@@ -82,7 +82,7 @@ class LaunchFigures:
                 self.memory[party] = int(status.partition("VmHWM:")[2].split()[0]) / _MIB
 
 
-def measure_scale(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A row for each number of owners and protocol."""
     rows = [
         asyncio.run(_measure(owners, protocol))
@@ -158,27 +158,24 @@ def _in_few_processes(commands: Mapping[str, list[str]], scratch: Path) -> Mappi
     return together | {"consumer": commands["consumer"]}
 
 
-class _Summary(SummaryLaunch):
+class _Watched(Launch[Any]):
+    """A launch whose owners join in few processes, and that is watched."""
+
     figures: LaunchFigures
 
     @override
     def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        return _in_few_processes(super().parties(scratch), scratch)
+        return _in_few_processes(super().parties(scratch), scratch)  # type: ignore[safe-super]
 
     @override
     def hear(self, event: Event) -> None:
         self.figures.hear(event, self)
-        super().hear(event)
+        super().hear(event)  # type: ignore[safe-super]
 
 
-class _Release(ReleaseLaunch):
-    figures: LaunchFigures
+class _Summary(_Watched, SummaryLaunch):
+    """A summary."""
 
-    @override
-    def parties(self, scratch: Path) -> Mapping[str, list[str]]:
-        return _in_few_processes(super().parties(scratch), scratch)
 
-    @override
-    def hear(self, event: Event) -> None:
-        self.figures.hear(event, self)
-        super().hear(event)
+class _Release(_Watched, ReleaseLaunch):
+    """A release."""

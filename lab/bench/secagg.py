@@ -48,7 +48,7 @@ _BOUND = 1_000
 _BITS = 48
 
 
-def measure_secagg(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A line for each number of owners."""
     rows = [_Sum(owners, settings.secagg_length).line() for owners in settings.secagg_owners]
     title = f"a secure sum of {settings.secagg_length} numbers, a tenth of the owners lost, processor time"

@@ -67,7 +67,7 @@ class Held:
         )
 
 
-def measure_soak(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A row for each party."""
     consumers = settings.soak_consumers
     waves = max(2, settings.soak_runs // consumers)

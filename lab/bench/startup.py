@@ -76,7 +76,7 @@ class Launched:
     memory: dict[str, list[float]] = field(default_factory=dict)
 
 
-def measure_startup(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A table of one row."""
     launched = Launched()
     bare, bare_cpu, help_s, help_cpu = [], [], [], []

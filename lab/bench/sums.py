@@ -30,7 +30,7 @@ _MISSING = 20
 """One owner in so many may be missing, and one may collude."""
 
 
-def measure_sums(settings: BenchSettings) -> Result:
+def measure(settings: BenchSettings) -> Result:
     """A line for each number of owners."""
     rows = [_line(owners) for owners in settings.sum_owners]
     return Result("sums", f"whole runs in coalitions, {_ROWS} rows an owner, processor time", rows)

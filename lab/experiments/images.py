@@ -20,7 +20,6 @@ import numpy as np
 
 from curator.releases.joint import JointPlan, fit
 from curator.releases.methods.generated import hermite_plan
-from curator.releases.moments import rows_of
 from fedkme.config import Settings
 from fedkme.errors import DataError
 from fedkme.features.fourier_map import FourierMapSpec
@@ -30,7 +29,6 @@ from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table, joined
 from lab.experiments.curves import CurveValue
-from lab.experiments.moments import released_moments
 from lab.experiments.piece import Piece, data_folder
 from lab.experiments.synthesis import DELTA, Method, paid, pooled, rkhs_distance
 from sim.evaluation import classifiers
@@ -39,7 +37,6 @@ EPSILON = 1.0
 FILES: Mapping[str, str] = {"mnist": "mnist.npz", "fashion": "fashion_mnist.npz"}
 SQUARED_LENGTH: Mapping[str, float] = {"mnist": 105.0, "fashion": 127.0}
 OWNERS = 5
-ImageMethod = Method | Literal["moments"]
 TRAINED = ("LR", "GNB", "BNB", "DT", "LDA", "MLP")
 """Classifiers of our tables, the same for all methods: the others take many minutes a release."""
 
@@ -73,7 +70,7 @@ class ImagePiece(Piece):
     """Accuracy of classifiers trained on the images of one release, or on real ones."""
 
     data: str
-    method: ImageMethod | Literal["real"]
+    method: Method | Literal["real"]
     effort: ImageEffort
 
     def measure(self) -> Iterator[CurveValue]:
@@ -84,9 +81,6 @@ class ImagePiece(Piece):
         if self.method == "real":
             mixed = joined(owners)
             synthetic, epsilon = mixed.take(np.arange(min(size.rows, len(mixed)))), float("inf")
-        elif self.method == "moments":
-            stored = released_moments(schema, owners, self.seed)
-            synthetic, epsilon = rows_of(stored).sample(size.rows, self.seed), paid(stored.event)
         else:
             synthetic, epsilon = synthesise_images(self.method, self.data, owners, EPSILON, self.seed, size)
         scores = classifiers.evaluate(synthetic, test, schema, size.names, self.seed)
@@ -98,7 +92,7 @@ class ImagePiece(Piece):
         yield CurveValue("epsilon", self.method, "mean", self.seed, epsilon)
 
 
-def pieces(data: str, methods: Sequence[ImageMethod], effort: ImageEffort) -> Iterator[ImagePiece]:
+def pieces(data: str, methods: Sequence[Method], effort: ImageEffort) -> Iterator[ImagePiece]:
     """Pieces of a data set: real images once, and each method under every seed."""
     yield ImagePiece(data=data, method="real", effort=effort)
     for seed in range(effort.seeds):

@@ -22,11 +22,8 @@ from typing import Any
 
 from fedkme.embeddings.kernels import domain_gamma
 from lab.experiments.cells_draw import Build, ExperimentDraw
-from lab.forecast.fresh import fresh
-from lab.forecast.heldback import heldback
 from lab.forecast.measured import FILE
-from lab.forecast.thresholds import thresholds
-from lab.market.layouts import KINDS, layouts
+from lab.market.layouts import layouts
 from lab.market.run import Grid, Line, run
 from sim.progress import Progress
 
@@ -50,11 +47,7 @@ SMALL_GRID: Sequence[Part] = (
     ((0,), {"rows": (10, 40, 100), "ratios": (2.0,)}),
 )
 """Runs of SMALL besides, under the default gamma."""
-SMALL = (
-    *("hospitals", "air-winter", "diabetes-wards", "adult-jobs", "adult-codes", "wine-alike"),
-    *("census-federal", "credit-fraud", "intrusion-mail", "student-teachers", "diabetes-payers"),
-    "covtype-soils",
-)
+SMALL = ("hospitals", "air-winter", "diabetes-wards", "adult-jobs", "adult-codes", "wine-alike")
 """Layouts that are quick to run, one of each table."""
 SLOW = ("acs-small500", "mnist-small500")
 """Layouts that are run under the default gamma alone."""
@@ -76,7 +69,7 @@ _HEADER = ("layout", *_SIZES, "gamma", "p", "rho", "epsilon", "method", "ratio",
 def variants(builds: Mapping[str, Build]) -> Iterator[tuple[str, Build, Sequence[Part]]]:
     """Layouts under each gamma, and what is run of them."""
     for name, build in builds.items():
-        if name in KINDS and name not in SLOW:
+        if name not in SLOW:
             yield name, cache(build), GRIDS[""]
         more = SMALL_GRID if name in SMALL else ()
         yield name + DOMAIN, cache(_of_domain(build, name + DOMAIN)), (*GRIDS[DOMAIN], *more)
@@ -84,11 +77,7 @@ def variants(builds: Mapping[str, Build]) -> Iterator[tuple[str, Build, Sequence
 
 def builds() -> dict[str, Build]:
     """All layouts under each gamma, by name."""
-    return {name: build for name, build, _ in variants(_builds())}
-
-
-def _builds() -> dict[str, Build]:
-    return {**layouts(), **fresh(), **thresholds(), **heldback()}
+    return {name: build for name, build, _ in variants(layouts())}
 
 
 def _of_domain(build: Build, name: str) -> Build:
@@ -141,8 +130,8 @@ def main() -> None:
     chosen = parser.parse_args()
     draws, lines = dict[str, ExperimentDraw](), list[Line]()
     os.environ["FEDKME_DATA"] = str(chosen.data.absolute())  # worker processes read it
-    names, progress = set(chosen.layouts or _builds()), Progress(sys.stderr)
-    for name, build, parts in variants({name: build for name, build in _builds().items() if name in names}):
+    names, progress = set(chosen.layouts or layouts()), Progress(sys.stderr)
+    for name, build, parts in variants({name: build for name, build in layouts().items() if name in names}):
         for seeds, part in parts:
             for what in (part, {**part, **_UNIT}):
                 grid = Grid((name,), seeds=tuple(seeds), **{**_USUAL, **what})

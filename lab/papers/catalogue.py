@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from fedkme.config import Settings
-from lab.experiments import balog, codes, direct, images, scores, secure
+from lab.experiments import balog, codes, images, scores
 from lab.experiments.datasets import SOURCES
 from lab.experiments.synthesis import Method
 from lab.papers.reproduce import PaperExperiment
@@ -52,7 +52,7 @@ def _scores(
 
 
 def _images(
-    name: str, methods: tuple[images.ImageMethod, ...], size: Size, seeds: int | None, z: Path | None
+    name: str, methods: tuple[Method, ...], size: Size, seeds: int | None, z: Path | None
 ) -> PaperExperiment:
     effort = _effort(images.QUICK, images.ImageEffort(), images.FULL, size, seeds)
     pieces = tuple(images.pieces(name, methods, effort))
@@ -66,30 +66,11 @@ def _codes(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
     )
 
 
-def _direct(name: str, size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
-    full = direct.DirectEffort()
-    effort = _effort(direct.DirectEffort(seeds=1), full, full, size, seeds)
-    return PaperExperiment(
-        "moments", tuple(direct.pieces(name, effort)), (direct.file_of(name),), effort, full
-    )
-
-
-def _secure(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
-    full = secure.SecureEffort()
-    effort = _effort(secure.SecureEffort(seeds=1), full, full, size, seeds)
-    return PaperExperiment(
-        "secure-marginals", tuple(secure.pieces(effort)), tuple(secure.FILES.values()), effort, full
-    )
-
-
 EXPERIMENTS: Mapping[str, Make] = {
     "balog-fig1": partial(_balog, "fig1"),
     "balog-fig2": partial(_balog, "fig2"),
     "dphp-table2": partial(_scores, TABLES, BOTH),
     **{f"{m}-{name}": partial(_scores, (name,), METHODS[m]) for name in TABLES for m in METHODS},
     "adult-marginals": _codes,
-    "secure-marginals": _secure,
     **{f"{m}-{name}": partial(_images, name, METHODS[m]) for name in images.FILES for m in METHODS},
-    **{f"moments-{name}": partial(_direct, name) for name in direct.NAMES},
-    **{f"moments-rows-{name}": partial(_images, name, ("moments",)) for name in images.FILES},
 }

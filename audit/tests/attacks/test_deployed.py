@@ -1,4 +1,4 @@
-"""Canary games through deployed processes: claims hold, and a quarter of the noise is found."""
+"""Canary games through deployed processes find a quarter of the noise; `make audit` plays them without."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ from audit.attacks.deployed import Through, deployed_release, deployed_summary
 from audit.attacks.finding import Effort, Subject
 
 WEAK: Through = ("audit.planted_faults.parts.quarter_noise",)
-GAMES = [pytest.param(deployed_summary, id="summary"), pytest.param(deployed_release, id="release")]
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let processes import the modules of tests."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-
-
-@pytest.mark.parametrize("make", GAMES)
-def test_deployed_parties_keep_to_their_claim(make: Callable[[Through], Subject]) -> None:
-    # 4 requests in each of two launches. A false alarm has probability 3e-6 at most: 1e-6 for each of two
-    # games and for the law of the noise.
-    verdict = make(()).audit(Effort(scale=0.2, alpha=1e-6))
-    assert not verdict.broken, verdict.violations()
 
 
 @pytest.mark.parametrize(("make", "scale"), [(deployed_summary, 0.2), (deployed_release, 0.6)])

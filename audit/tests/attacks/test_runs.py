@@ -91,15 +91,6 @@ def test_an_owner_that_counts_sent_rows_again_shows_nothing_of_them() -> None:
     assert not finding.violated
 
 
-def test_privauction_breaks_in_whole_runs() -> None:
-    # "Includes the attacks that break PRIVAUCTION": by what the best bidder is asked, against the claim of
-    # Theorem 6. False alarm: 1e-3, seed fixed; `audit attack` plays the same over gRPC, 5000 runs a world.
-    settings = PrivAuctionSettings()
-    claim = Claim(settings.epsilon, settings.delta, auctions.RELATION)
-    game = auctions.chain_game(lambda noise: settings.make(2, noise), claim, 3)
-    assert game.over(LOOPBACK, 2_000)(Effort(alpha=1e-3)).violated
-
-
 def test_the_joint_score_is_the_log_likelihood_ratio() -> None:
     # "Likelihood-ratio statistic fixed in advance": a ratio of densities, so its mean is 1 where the
     # denominator is true. Within 5 standard errors, in which a wrong noise or a wrong sum is far outside.

@@ -1,4 +1,4 @@
-"""`fedkme audit attack secure-noise`: bad sources are found by what they do, the deployed one passes."""
+"""`fedkme audit attack secure-noise`: bad sources are found by what they do."""
 
 from __future__ import annotations
 
@@ -31,14 +31,6 @@ def test_a_bad_source_is_found(fault: str) -> None:
         if words in finding.statistic and finding.violated:
             return
     pytest.fail(f"no statistic of '{words}' found it")
-
-
-def test_the_deployed_source_passes() -> None:
-    # A false alarm has probability 9e-6 at most: nine statistics with chance in them at 1e-4 / 120 each, and
-    # windows that come again by chance below 1e-20.
-    findings = secure_noise().audit(QUICK).findings
-    assert [finding for finding in findings if finding.violated] == []
-    assert sum(finding.alpha > 0 for finding in findings) <= 9
 
 
 def test_sources_are_those_that_settings_make() -> None:

@@ -37,7 +37,7 @@ from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.store.journal import Journal
 
-CI = 3
+CI = 1
 EACH = int(os.environ.get("FEDKME_SCHEDULES", str(CI)))
 AT_EVERY_STEP: tuple[Kind, ...] = ("kill", "full", "doubt")
 

@@ -10,10 +10,10 @@ import pytest
 
 from fedkme.errors import ConfigError, DataError
 from lab.experiments import scores
+from lab.experiments.codes import CodesEffort, CodesPiece
 from lab.experiments.curves import CurveValue
 from lab.experiments.paper import figure_of, printed_numbers
 from lab.experiments.piece import Piece, values_of
-from lab.experiments.secure import SecureEffort, SecurePiece
 from lab.papers.figures import draw
 from lab.papers.reproduce import PaperExperiment, reproduce
 from sim.progress import TableStep
@@ -76,12 +76,13 @@ def test_what_was_computed_is_kept_and_stands_beside_the_paper(tmp_path: Path) -
 
 def test_only_takes_numbers_as_they_are_typed_and_says_which_there_are(tmp_path: Path) -> None:
     # `--only epsilon=1` computed nothing, and ended as if it had.
-    piece = SecurePiece(data="wine", way="rounds", epsilon=1.0)
-    asked = PaperExperiment("secure-marginals", (piece,), (), SecureEffort(), SecureEffort())
+    effort = CodesEffort()
+    piece = CodesPiece(method="merf", epsilon=1.0, effort=effort)
+    asked = PaperExperiment("marginals", (piece,), (), effort, effort)
     with pytest.raises(ConfigError, match="leaves no piece") as refused:
         reproduce(asked, tmp_path, 1, {"epsilon": "2"}, print, print)
     assert "epsilon 1.0" in refused.value.remedy
-    assert asked.chosen({"epsilon": "1"}) == [piece] == asked.chosen({"epsilon": "1.0", "way": "rounds"})
+    assert asked.chosen({"epsilon": "1"}) == [piece] == asked.chosen({"epsilon": "1.0", "method": "merf"})
 
 
 def test_a_logarithmic_figure_shows_the_papers_curves(tmp_path: Path) -> None:

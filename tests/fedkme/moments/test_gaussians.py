@@ -25,7 +25,7 @@ from fedkme.moments.scales import Scales, scales_of, second_question
 from fedkme.releases.file import StoredRelease
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
-from lab.experiments.moments import released_moments
+from tests.fedkme.moments.in_memory import released_moments
 
 WIDTH = 6
 SCHEMA = Schema(

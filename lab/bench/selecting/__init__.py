@@ -1,1 +1,0 @@
-"""Selection of rows that stand for all rows, by `fk.select` and by others."""
