@@ -7,56 +7,33 @@ attack's subject; if the same fault is also planted in the product, both share o
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from audit.planted_faults import algorithm3, careless, cells, consumers, deaths, sums
 from audit.planted_faults.parts import FAULTS as PARTS
-from audit.planted_faults.planting import PlantedFault
-from audit.planted_faults.stories import STORIES
+from audit.planted_faults.planting import Edit, PlantedFault
 
-_TWINS: Mapping[str, str] = {
-    "a budget that is looked at when the bytes have left": "a budget that is looked at after the bytes left",
-    "Laplace scale half of what is claimed": "h2 with half of the noise",
-    "fewer iterations declared than made": "h2 with more iterations than declared",
-    "the same noise at every release": "broadcasts with the same noise each time",
-    "a release with half of its noise": "a release with half of the noise, at the curator",
-    "AIM that measures with half of its noise": "AIM measures with half of its noise",
-    "noise planned for all owners": "noise of owners planned for all of them",
-    "clock without xi": "a clock without patience",
-    "counts with half of the noise": "an owner's counts with half of the noise",
-    "no noise in one cell": "an owner's counts with one cell as it is",
-    "an owner that leaves where a sale goes over its limit": "an owner that leaves for what its rows are",
-    "rows counted again after they were sent": "rows counted in every clock, sent or not",
-    "directions picked at twice the epsilon": "directions picked at twice their epsilon",
-    "directions picked beside a histogram of the whole epsilon": "picks that the histogram does not pay for",
-    "scores of D_v by terms that are not cut": "scores that are cut after their noise",
-    "counts of D_v of which a row is in two": "D_v counted twice in its cell",
-    "lines towards the curator left out by an owner": "no line towards the curator on either side",
-    "Gaussian counts of D_v with 5 % too little noise": "Gaussian counts of D_v with half of the noise",
-    "sketch with 4 % too little noise": "half of the noise in a sketch",
-}
-"""Name of a fault's entry in the product, by the fault's name as a part of an attack's subject."""
+
+def _fault(row: Mapping[str, Any]) -> PlantedFault:
+    protocol, _, note = row.get("replay", "").partition(": ")
+    return PlantedFault(
+        row["says"],
+        [Edit(*texts) for texts in row["edits"]],
+        (protocol, note) if protocol else None,
+        tuple(row.get("kinds", ("corner",))),
+        row.get("attack", ""),
+        row.get("test", ""),
+        PARTS[row["part"]] if "part" in row else None,
+    )
 
 
 def _all() -> dict[str, PlantedFault]:
-    faults = {
-        **consumers.FAULTS,
-        **cells.FAULTS,
-        **algorithm3.FAULTS,
-        **sums.FAULTS,
-        **deaths.FAULTS,
-        **careless.FAULTS,
-    }
-    for name, game in PARTS.items():
-        twin = _TWINS.get(name)
-        if twin is None:
-            faults[name] = PlantedFault(None, lambda patch: None, game=game)
-        else:
-            faults[twin] = replace(faults[twin], game=game)
-    return {
-        name: fault if fault.says else replace(fault, says=STORIES[name]) for name, fault in faults.items()
-    }
+    rows = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
+    parts = rows.pop("parts")
+    faults = {name: _fault(row) for name, row in rows.items()}
+    return faults | {name: PlantedFault(says, game=PARTS[name]) for name, says in parts.items()}
 
 
 FAULTS: Mapping[str, PlantedFault] = _all()

@@ -1,11 +1,19 @@
-"""The type of planted faults, and helpers that plant them in the product."""
+"""Plants faults in the product: a function runs with changed text for as long as a patch lasts."""
 
 from __future__ import annotations
+import __future__
 
-import functools
+import ast
+import inspect
+import itertools
+import logging
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,9 +21,24 @@ import pytest
 
 from audit.attacks.finding import Layer, Subject
 from audit.replay.neighbours import Kind
+from fedkme.errors import ConfigError
 
-Patch = pytest.MonkeyPatch
-Plant = Callable[[Patch], None]
+_PRODUCT = ("consumer", "curator", "fedkme", "owner")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Change of a function's text.
+
+    Attributes:
+        place: of the function, `module:name` or `module:Class.name`.
+        old: text, which the function has once; empty: `new` stands before the first line.
+        new: text in its place.
+    """
+
+    place: str
+    old: str
+    new: str
 
 
 @dataclass(frozen=True)
@@ -23,75 +46,99 @@ class PlantedFault:
     """Planted fault, with a column for each layer of the audit that finds it.
 
     Attributes:
-        case: of replay: protocol, and a part of the case's note; None: replay does not find the fault.
-        plant: puts the fault into the product.
-        kinds: neighbours that show the fault.
         says: mistake of a careless colleague, a sentence.
+        edits: changes that put the fault into the product.
+        case: of replay: protocol, and a part of the case's note; None: replay does not find the fault.
+        kinds: neighbours that show the fault.
         attack: name of the subject of `fedkme audit attack` that finds the fault; empty: attacks do not.
         test: a test, `path::name`, that finds the fault; empty: no such test is known.
         game: layer of an attack, and its subject with the fault as a part; None: not planted in a subject.
     """
 
-    case: tuple[str, str] | None
-    plant: Plant
+    says: str
+    edits: Sequence[Edit] = ()
+    case: tuple[str, str] | None = None
     kinds: tuple[Kind, ...] = ("corner",)
-    says: str = ""
     attack: str = ""
     test: str = ""
     game: tuple[Layer, Callable[[], Subject]] | None = None
 
+    def plant(self, patch: pytest.MonkeyPatch) -> None:
+        """Change the functions' code.
 
-def around(place: Any, name: str, change: Callable[..., Any]) -> Plant:
-    """Replace a function by `change(before, *arguments)`."""
+        Raises:
+            ConfigError: a function has not the old text, or has it twice.
+        """
+        values: dict[Any, Any] = {}
 
-    def plant(patch: Patch) -> None:
-        before = getattr(place, name)
+        def once(key: Any, make: Callable[[], Any]) -> Any:
+            if key not in values:
+                values[key] = make()
+            return values[key]
 
-        @functools.wraps(before)
-        def changed(*arguments: Any, **named: Any) -> Any:
-            return change(before, *arguments, **named)
+        for place, edits in itertools.groupby(self.edits, lambda edit: edit.place):
+            function = function_at(place)
+            patch.setattr(function, "__code__", _changed(function, list(edits)))
+            for name, value in {"once": once, "scaled": scaled, "np": np, "logging": logging}.items():
+                if name not in function.__globals__:
+                    patch.setitem(function.__globals__, name, value)
 
-        patch.setattr(place, name, changed)
 
-    return plant
+def function_at(place: str) -> FunctionType:
+    """The function at a place: of a property its getter, of a cache what it calls."""
+    module, _, path = place.partition(":")
+    found: Any = import_module(module)
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name)
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, cached_property):
+        found = found.func
+    found = inspect.unwrap(found)
+    assert isinstance(found, FunctionType), place
+    return found
+
+
+def _changed(function: FunctionType, edits: Sequence[Edit]) -> CodeType:
+    """Code of a function with its text changed; what its text names is found as before."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    (tree,) = ast.parse("\n".join(lines)).body
+    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    documented = ast.get_docstring(tree) is not None
+    begin = tree.body[0].end_lineno if documented else tree.body[0].lineno - 1
+    head = lines[tree.lineno - 1 : tree.body[0].lineno - 1]
+    text = "\n".join(lines[begin:])
+    for edit in edits:
+        where = f"{edit.place}: {edit.old!r}"
+        if edit.old and text.count(edit.old) != 1:
+            raise ConfigError(f"{where} is there {text.count(edit.old)} times", "Correct the fault's edit.")
+        place = text.index(edit.old) if edit.old else len(text) - len(text.lstrip())
+        line = text[text.rindex("\n", 0, place) + 1 if "\n" in text[:place] else 0 :]
+        new = edit.new.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])
+        rest = text[place + len(edit.old) :] if edit.old else "\n" + line
+        text = text[:place] + new + rest
+    source = "\n".join([*head, text])
+    if "." in function.__qualname__:
+        source = "class _:\n" + textwrap.indent(source, "    ")
+    flags = __future__.annotations.compiler_flag
+    module = compile(source, inspect.getfile(function), "exec", flags, dont_inherit=True)
+    return next(code for code in _codes(module) if code.co_name == function.__name__)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
 
 
 def forget_caches() -> None:
     """Clear the caches of the product's functions, before a fault is planted and afterwards."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
+        if name.partition(".")[0] in _PRODUCT:
             for value in list(vars(module).values()):
                 if callable(clear := getattr(value, "cache_clear", None)):
                     clear()
-
-
-def everywhere(function: Any, change: Callable[..., Any]) -> Plant:
-    """Replace a function by `change(before, *arguments)` in every module of the product."""
-
-    def plant(patch: Patch) -> None:
-        @functools.wraps(function)
-        def changed(*arguments: Any, **named: Any) -> Any:
-            return change(function, *arguments, **named)
-
-        for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in ("consumer", "curator", "fedkme", "owner"):
-                for key, value in list(vars(module).items()):
-                    if value is function:
-                        patch.setattr(module, key, changed)
-
-    return plant
-
-
-def all_of(*plants: Plant) -> Plant:
-    def plant(patch: Patch) -> None:
-        for plant_one in plants:
-            plant_one(patch)
-
-    return plant
-
-
-def nothing(place: Any, name: str, instead: Any = None) -> Plant:
-    return around(place, name, lambda before, *arguments, **named: instead)
 
 
 def scaled(noise: Any, factor: float) -> Any:
@@ -104,24 +151,4 @@ def scaled(noise: Any, factor: float) -> Any:
             drawn = getattr(noise, name)
             return drawn if name == "uniform" else lambda scale, size: drawn(factor * scale, size)
 
-        def discrete_laplace(self, scale: float, size: int) -> Any:
-            return noise.discrete_laplace(factor * scale, size)
-
     return Scaled()
-
-
-def drawn_once(before: Any, cells: Any, size: int, how: Any, noise: Any, *, draws: dict[int, Any]) -> Any:
-    """Add the noise of the first counts to all later counts."""
-    exact = np.bincount(cells, minlength=size).astype(np.int64)
-    if size not in draws:
-        draws[size] = noise.discrete_laplace(how.scale, size)
-    return exact + draws[size]
-
-
-def no_line_towards(observer: str, place: Any, name: str = "histogram_disclosures") -> Plant:
-    """Drop a function's lines towards an observer."""
-
-    def without(before: Any, *arguments: Any) -> Any:
-        return [line for line in before(*arguments) if line.observer != observer]
-
-    return around(place, name, without)
