@@ -106,39 +106,35 @@ def chain_game(make: Callable[[NoiseSource], Auction], claim: Claim, rounds: int
     )
 
 
-def privauction(make: MakeAuction | None = None) -> Subject:
+def privauction() -> Subject:
     """PRIVAUCTION with the claim of Theorem 6, which does not hold."""
     settings = PrivAuctionSettings()
     rate, patience = settings.parameters(_OWNERS)
     claim = Claim(settings.epsilon, settings.delta, RELATION)
     event = PrivAuctionEvent(rate, patience, 100, settings.epsilon, settings.delta)
-    auction = make or (lambda noise: settings.make(_OWNERS, noise))
     return Subject(
         "privauction",
         "published",
         claim,
         (
             lambda effort: recount(claim, [event], [PrivAuctionEvent]),
-            chain_attack(auction, claim, 1, 80_000),
-            chain_attack(auction, claim, _CHAIN, 80_000),
+            chain_attack(partial(settings.make, _OWNERS), claim, 1, 80_000),
+            chain_attack(partial(settings.make, _OWNERS), claim, _CHAIN, 80_000),
             chain_game(lambda noise: settings.make(_FEW, noise), claim, _CHAIN).over(GRPC, 5_000),
         ),
     )
 
 
-def privauction_rule(make: MakeAuction | None = None) -> Subject:
+def privauction_rule() -> Subject:
     """Check that the audited auction is PRIVAUCTION, with the printed ranks and tau rule."""
-    auction = make or (lambda noise: PrivAuctionSettings().make(_OWNERS, noise))
     claim = Claim(math.nan, 0.0, "Algorithm 3, steps 12 to 14, as printed; no privacy")
-    return Subject(
-        "privauction-rule", "sound", claim, (partial(_rank_law, auction), partial(_patience, auction))
-    )
+    return Subject("privauction-rule", "sound", claim, (_rank_law, _patience))
 
 
-def _rank_law(make: MakeAuction, effort: Effort) -> CheckResult:
+def _rank_law(effort: Effort) -> CheckResult:
     """Rank r is asked with probability exp(-eps_auc (r - 1)); a wrong rate shows best at the last rank."""
     rate, _ = PrivAuctionSettings().parameters(_OWNERS)
-    auction = make(simulated(effort.seed, "audit", "ranks"))
+    auction = PrivAuctionSettings().make(_OWNERS, simulated(effort.seed, "audit", "ranks"))
     trials, last = effort.trials(20_000), _OWNERS - 1
     hits = 0
     for trial in range(trials):
@@ -146,10 +142,10 @@ def _rank_law(make: MakeAuction, effort: Effort) -> CheckResult:
     return rate_finding(hits, trials, math.exp(-rate * last), effort.alpha, "asking the last rank")
 
 
-def _patience(make: MakeAuction, effort: Effort) -> CheckResult:
+def _patience(effort: Effort) -> CheckResult:
     """A row that was its owner's best tau times is asked for, and not before, if every coin says no."""
     _, patience = PrivAuctionSettings().parameters(_OWNERS)
-    auction = make(ScriptedNoise(coin=1.0 - 2.0**-53))
+    auction = PrivAuctionSettings().make(_OWNERS, ScriptedNoise(coin=1.0 - 2.0**-53))
     bids = {"a": Bid(2.0, 0), "b": Bid(1.0, 0)}
     first = 0
     for number in range(1, 100):
@@ -175,9 +171,9 @@ def winner_only() -> Subject:
     )
 
 
-def ask_everyone(make: MakeAuction = lambda noise: AskEveryoneSettings().make(_OWNERS, noise)) -> Subject:
+def ask_everyone() -> Subject:
     """Ask everyone: no row decides who is asked, so epsilon is 0 towards owners."""
-    claim = Claim(0.0, 0.0, RELATION)
+    claim, make = Claim(0.0, 0.0, RELATION), partial(AskEveryoneSettings().make, _OWNERS)
 
     def constant(effort: Effort) -> CheckResult:
         random = np.random.default_rng([effort.seed, 4])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,14 +20,7 @@ from audit.attacks.scripted import ScriptedNoise, TalliedNoise
 from fedkme.arrays import FloatArray, IntArray
 from fedkme.cells import sketch
 from fedkme.cells.codebook import kmeans_book
-from fedkme.cells.histogram import (
-    CountNoise,
-    HistogramNoise,
-    IntegerNoise,
-    histogram_noise,
-    noisy_counts,
-    on_integers,
-)
+from fedkme.cells.histogram import HistogramNoise, histogram_noise, noisy_counts, on_integers
 from fedkme.cells.plan import OwnerNoise, owner_noise
 from fedkme.cells.projection import Projection, spec_for
 from fedkme.errors import ProtocolError
@@ -58,30 +50,28 @@ Count = Callable[[Rows, NoiseSource], IntArray]
 
 
 def counting_responder(
-    make: type[HistogramResponder], how: HistogramNoise, rows: Rows, noise: NoiseSource, name: str = "audit"
+    how: HistogramNoise, rows: Rows, noise: NoiseSource, name: str = "audit"
 ) -> HistogramResponder:
     """Make an owner that has an invitation to count, with a source of noise."""
-    responder = make(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
+    responder = HistogramResponder(name, Table(*rows), SCHEMA, noise, OwnerGate(name))
     book = BOOK.to_json()
     terms = CellTerms(book, 1.0, how, 1, classes=2)
     responder.invite(Invitation("audit", SCHEMA.digest(), "c", "cells", (how.event,), terms))
     return responder
 
 
-def owner_histogram(
-    make: type[HistogramResponder] = HistogramResponder, claim: Claim | None = None
-) -> Subject:
+def owner_histogram() -> Subject:
     """An owner's histogram by class and cell at epsilon = 1, made by the code of its process."""
-    claim = claim or Claim(_EPSILON, 0.0, _RELATION)
+    claim = Claim(_EPSILON, 0.0, _RELATION)
     how = histogram_noise(claim.epsilon)
 
     def count(rows: Rows, noise: NoiseSource) -> IntArray:
-        return counting_responder(make, how, rows, noise).histogram(1)
+        return counting_responder(how, rows, noise).histogram(1)
 
     def spent(effort: Effort) -> CheckResult:
         """Cost of the noise drawn for a curator that asks twice."""
         noise = Integers(simulated(effort.seed, "audit", "histogram"))
-        responder = counting_responder(make, how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
+        responder = counting_responder(how, (CORNERS[:1], np.zeros(1, np.int64)), noise)
         for _ in range(2):
             try:
                 responder.histogram(1)
@@ -93,16 +83,13 @@ def owner_histogram(
     return Subject("cells-histogram", "sound", claim, (*_of_counts(count, how, claim, 8), spent))
 
 
-Release = Callable[[IntArray, int, CountNoise | None, IntegerNoise], IntArray]
-
-
-def validation_histogram(make: Release = noisy_counts) -> Subject:
+def validation_histogram() -> Subject:
     """D_v's histogram by cell at epsilon = 1, made by the consumer's code."""
     claim = Claim(_EPSILON, 0.0, _RELATION)
     how = histogram_noise(claim.epsilon)
 
     def count(rows: Rows, noise: NoiseSource) -> IntArray:
-        return make(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, on_integers(noise))
+        return noisy_counts(BOOK.cells_of(SCHEMA.encode(rows[0])), BOOK.cells, how, on_integers(noise))
 
     def spent(effort: Effort) -> CheckResult:
         noise = Integers(simulated(effort.seed, "audit", "validation"))
@@ -206,47 +193,36 @@ def _play(
 # The sketch.
 
 
-@dataclass(frozen=True, slots=True)
-class SketchParts:
-    """Parts of a sketch; tests replace one part."""
-
-    coordinates: Callable[[FloatArray, IntArray | None, Projection, int | None], IntArray] = (
-        sketch.coordinates
-    )
-    release: Callable[..., sketch.Sketch] = sketch.release
-
-
-def sketched(parts: SketchParts | None = None) -> Subject:
+def sketched() -> Subject:
     """The sketch alone, at its share of (1, 1e-5)."""
-    parts = parts or SketchParts()
     claim = Claim(0.3, _DELTA, _RELATION)
     multiplier = gaussian_sigma(claim.epsilon, claim.delta)
     checks = (
-        partial(_sketch_units, parts, multiplier),
-        partial(_sketch_law, parts, multiplier),
-        partial(_sketch_recount, parts, claim, multiplier),
+        partial(_sketch_units, multiplier),
+        partial(_sketch_law, multiplier),
+        partial(_sketch_recount, claim, multiplier),
     )
     return Subject("cells-sketch", "sound", claim, checks)
 
 
-def _steps(parts: SketchParts, rows: Rows) -> IntArray:
-    return parts.coordinates(SCHEMA.encode(rows[0]).astype(np.float64), rows[1], Projection(SPEC, SCHEMA), 2)
+def _steps(rows: Rows) -> IntArray:
+    return sketch.coordinates(SCHEMA.encode(rows[0]).astype(np.float64), rows[1], Projection(SPEC, SCHEMA), 2)
 
 
-def _sketch_units(parts: SketchParts, multiplier: float, effort: Effort) -> CheckResult:
+def _sketch_units(multiplier: float, effort: Effort) -> CheckResult:
     """L2 change of the sums, in deviations of the sums' noise."""
     noise = TalliedNoise(ScriptedNoise())
-    parts.release(np.zeros(sketch.length(2, 2), np.int64), 1, 2, 2, multiplier, noise)
+    sketch.release(np.zeros(sketch.length(2, 2), np.int64), 1, 2, 2, multiplier, noise)
     deviation = min(noise.gaussian_calls, default=0.0)
     random = np.random.default_rng([effort.seed, 8])
     near = np.clip(0.5 + 0.5 * random.normal(size=(effort.trials(1_000), 2)), 0.0, 1.0)
     angles = np.linspace(0.0, 2.0 * math.pi, 721)[:-1]
     circle = 0.5 + 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     rows = np.concatenate([circle, near, np.full((1, 2), 0.5)])
-    first = _steps(parts, (circle[:1], np.zeros(1, np.int64)))
+    first = _steps((circle[:1], np.zeros(1, np.int64)))
     worst = 0.0
     for label in (0, 1):
-        moved = [_steps(parts, (row[np.newaxis], np.full(1, label, np.int64))) for row in rows]
+        moved = [_steps((row[np.newaxis], np.full(1, label, np.int64))) for row in rows]
         worst = max(worst, float(np.linalg.norm(np.array(moved) - first, axis=1).max()))
     units = worst / deviation if deviation else math.inf
     what = "change of the sketch in deviations of its noise"
@@ -266,65 +242,59 @@ def _steps_of(release: sketch.Sketch) -> FloatArray:
     )
 
 
-def _sketch_law(parts: SketchParts, multiplier: float, effort: Effort) -> CheckResult:
+def _sketch_law(multiplier: float, effort: Effort) -> CheckResult:
     noise, zeros = simulated(effort.seed, "audit", "sketch"), np.zeros(sketch.length(2, 2), np.int64)
-    drawn = [_steps_of(parts.release(zeros, 1, 2, 2, multiplier, noise)) for _ in range(effort.trials(5_000))]
+    drawn = [
+        _steps_of(sketch.release(zeros, 1, 2, 2, multiplier, noise)) for _ in range(effort.trials(5_000))
+    ]
     over = np.concatenate(drawn) / (multiplier * sketch.DIAMETER_STEPS)
     return scale_finding(over, "norm", 1.0, effort.alpha, "a sketch's noise, over the declared one")
 
 
-def _sketch_events(parts: SketchParts, multiplier: float, seed: int) -> list[Event]:
+def _sketch_events(multiplier: float, seed: int) -> list[Event]:
     noise = TalliedNoise(simulated(seed, "audit", "sketch"))
-    parts.release(np.zeros(sketch.length(2, 2), np.int64), 1, 2, 2, multiplier, noise)
+    sketch.release(np.zeros(sketch.length(2, 2), np.int64), 1, 2, 2, multiplier, noise)
     return gaussian_events(noise, sketch.DIAMETER_STEPS)
 
 
-def _sketch_recount(parts: SketchParts, claim: Claim, multiplier: float, effort: Effort) -> CheckResult:
-    events = _sketch_events(parts, multiplier, effort.seed)
+def _sketch_recount(claim: Claim, multiplier: float, effort: Effort) -> CheckResult:
+    events = _sketch_events(multiplier, effort.seed)
     return recount(claim, events, [Gaussian], "the noise that a sketch drew")
 
 
 # Both together.
 
 
-def joint(make: type[HistogramResponder] = HistogramResponder, parts: SketchParts | None = None) -> Subject:
+def joint() -> Subject:
     """Sketch and histogram of an owner's rows together, at (1, 1e-5)."""
-    parts = parts or SketchParts()
     claim = Claim(_EPSILON, _DELTA, f"{_RELATION}; everybody looks")
     plan = owner_noise(_EPSILON, _DELTA)
 
     def spent(effort: Effort) -> CheckResult:
         noise = Integers(simulated(effort.seed, "audit", "joint"))
-        counting_responder(make, plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
-        events = _sketch_events(parts, plan.multiplier or 0.0, effort.seed)
+        counting_responder(plan.histogram, (CORNERS[:1], np.zeros(1, np.int64)), noise).histogram(1)
+        events = _sketch_events(plan.multiplier or 0.0, effort.seed)
         events += [HistogramNoise(scale).event for scale in noise.scales]
         return recount(claim, events, [Gaussian, PureDp])
 
     what = "log likelihood ratio of sketch and histogram"
-    game = Experiment(claim, what, partial(_play_joint, make, parts, plan), 5_000)
+    game = Experiment(claim, what, partial(_play_joint, plan), 5_000)
     return Subject("cells-joint", "sound", claim, (spent, game))
 
 
-def _play_joint(
-    make: type[HistogramResponder],
-    parts: SketchParts,
-    plan: OwnerNoise,
-    second: bool,
-    trials: int,
-    random: np.random.Generator,
-) -> Scores:
+def _play_joint(plan: OwnerNoise, second: bool, trials: int, random: np.random.Generator) -> Scores:
     """A row of one class or of the other; score: from the sketch along its diameter, and two counts."""
     multiplier = plan.multiplier or 0.0
 
     def count(rows: Rows, noise: NoiseSource) -> IntArray:
-        return counting_responder(make, plan.histogram, rows, noise).histogram(1)
+        return counting_responder(plan.histogram, rows, noise).histogram(1)
 
     ends = [(CORNERS[:1], np.zeros(1, np.int64)), (CORNERS[-1:], np.ones(1, np.int64))]
-    near, far = (_steps(parts, rows).astype(np.float64) for rows in ends)
+    near, far = (_steps(rows).astype(np.float64) for rows in ends)
     noise = SimulatedNoise(random)
-    total = _steps(parts, ends[int(second)])
+    total = _steps(ends[int(second)])
     seen = (
-        np.array([_steps_of(parts.release(total, 1, 2, 2, multiplier, noise)) for _ in range(trials)])
+        np.array([_steps_of(sketch.release(total, 1, 2, 2, multiplier, noise)) for _ in range(trials)])
         - (near + far) / 2.0
     )
     gaussian = seen @ (far - near) / (multiplier * sketch.DIAMETER_STEPS) ** 2

@@ -66,33 +66,29 @@ class _Listener(HistogramResponder):
         return super().fill_order(round_number, order)
 
 
-def orders(make: type[HistogramResponder] = HistogramResponder) -> Subject:
+def orders() -> Subject:
     """Whole runs at epsilon = 1 of the histograms, in one process and over gRPC."""
     claim = Claim(1.0, 0.0, "replace one row of another owner; an owner looks")
     game = partial(Experiment, claim, "rows that another owner is asked for, and of which cells")
     checks = (
-        partial(_recount_run, make, claim),
-        game(partial(play, LOOPBACK, make), 3_000, note=LOOPBACK.note),
-        game(partial(play, GRPC, make), 300, note=GRPC.note),
+        partial(_recount_run, claim),
+        game(partial(play, LOOPBACK), 3_000, note=LOOPBACK.note),
+        game(partial(play, GRPC), 300, note=GRPC.note),
     )
     return Subject("cells-orders", "sound", claim, checks)
 
 
-def play(
-    engine: Engine, make: type[HistogramResponder], second: bool, count: int, random: np.random.Generator
-) -> Scores:
+def play(engine: Engine, second: bool, count: int, random: np.random.Generator) -> Scores:
     """Scores of `count` runs of one world, (count,)."""
-    return np.array(asyncio.run(_scores(engine, make, second, count, random)), dtype=np.float64)
+    return np.array(asyncio.run(_scores(engine, second, count, random)), dtype=np.float64)
 
 
-async def _scores(
-    engine: Engine, make: type[HistogramResponder], second: bool, count: int, random: np.random.Generator
-) -> list[float]:
+async def _scores(engine: Engine, second: bool, count: int, random: np.random.Generator) -> list[float]:
     noise, scores = SimulatedNoise(random), []
     async with engine.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
         for _ in range(count):
             view, record = ObserverView(), SummaryRecord()
-            ports = seat(_owners(make, second, noise, view))
+            ports = seat(_owners(second, noise, view))
             await run_cells(_task(), ports, 1, record, SilentObserver(), CellDisclosures("audit", None, "c"))
             if any(fault.code == OwnerLostError.code for fault in record.faults):
                 raise OwnerLostError(record.faults[0].line, "A game's connections must hold.")
@@ -101,17 +97,13 @@ async def _scores(
 
 
 def _owners(
-    make: type[HistogramResponder],
-    second: bool,
-    noise: SimulatedNoise,
-    view: ObserverView,
-    ledger: LedgerSink | None = None,
+    second: bool, noise: SimulatedNoise, view: ObserverView, ledger: LedgerSink | None = None
 ) -> list[HistogramResponder]:
     held = CORNERS[[3 if second else 0]]
     others = np.tile(CORNERS[[0, 3]], (4, 1))
     labels = np.zeros(len(others), dtype=np.int64)
     return [
-        make(HOLDER, Table(held, labels[:1]), SCHEMA, noise, OwnerGate(HOLDER, ledger)),
+        HistogramResponder(HOLDER, Table(held, labels[:1]), SCHEMA, noise, OwnerGate(HOLDER, ledger)),
         _Listener(view, OBSERVER, Table(others, labels), SCHEMA, noise, OwnerGate(OBSERVER)),
     ]
 
@@ -147,14 +139,14 @@ class _Lines:
         return {}
 
 
-def _recount_run(make: type[HistogramResponder], claim: Claim, effort: Effort) -> CheckResult:
+def _recount_run(claim: Claim, effort: Effort) -> CheckResult:
     """Compare what the holder wrote down of a run towards other owners with the claim."""
     lines, random = _Lines(), np.random.default_rng(effort.seed)
 
     async def run() -> None:
         noise = SimulatedNoise(random)
         async with LOOPBACK.open([HOLDER, OBSERVER], SCHEMA.encoded_width) as seat:
-            ports = seat(_owners(make, True, noise, ObserverView(), lines))
+            ports = seat(_owners(True, noise, ObserverView(), lines))
             gate = CellDisclosures("audit", None, "c")
             await run_cells(_task(), ports, 1, SummaryRecord(), SilentObserver(), gate)
 

@@ -6,7 +6,6 @@ Neighbouring: one row added to another owner. The observer is an owner: it is to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -24,7 +23,6 @@ from audit.attacks.runs import (
     NEAR,
     OBSERVER,
     SCHEMA,
-    MakeBidder,
     OwnerView,
     RunGame,
     first_scores,
@@ -40,7 +38,7 @@ from curator.summary.settings import SummarySettings
 from fedkme.arrays import FloatArray
 from fedkme.party import noise_for
 from fedkme.privacy.events import Clock as ClockEvent
-from fedkme.privacy.noise import NoiseSource, simulated
+from fedkme.privacy.noise import simulated
 from fedkme.protocol import Broadcast
 from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
@@ -50,9 +48,6 @@ Counts = NDArray[np.int64]
 
 _EPSILON = 1.0
 _NODES = 120
-
-
-MakeClock = Callable[[ClockSettings, NoiseSource], Clock]
 
 
 def stop_law(settings: ClockSettings, counts: Counts) -> FloatArray:
@@ -71,13 +66,8 @@ def stop_law(settings: ClockSettings, counts: Counts) -> FloatArray:
     return law
 
 
-def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
-    """All clocks of a run together, at epsilon = 1.
-
-    Args:
-        make: the auction.
-        bidder: the owner that holds the row x.
-    """
+def clock() -> Subject:
+    """All clocks of a run together, at epsilon = 1."""
     settings = ClockSettings(epsilon=_EPSILON, block=4)
     threshold = round(settings.threshold())
     claim = Claim(_EPSILON, 0.0, RELATION)
@@ -88,19 +78,19 @@ def clock(make: MakeClock = Clock, bidder: MakeBidder = Bidder) -> Subject:
         "sound",
         claim,
         (
-            partial(_counted_once, bidder),
-            partial(_law_of_stops, make, settings, slope),
-            partial(_law_of_stops, make, settings, np.array([3, 5, 6, threshold + 4, threshold + 9, 10_000])),
+            _counted_once,
+            partial(_law_of_stops, settings, slope),
+            partial(_law_of_stops, settings, np.array([3, 5, 6, threshold + 4, threshold + 9, 10_000])),
             lambda effort: recount(claim, [ClockEvent(_EPSILON, "add-remove")], [ClockEvent]),
-            _stop_experiment(make, settings, cliff, claim),
-            _stop_experiment(make, settings, slope, claim),
-            clock_game(make, bidder, claim).over(LOOPBACK, 4_000),
-            clock_game(make, bidder, claim).over(GRPC, 2_000),
+            _stop_experiment(settings, cliff, claim),
+            _stop_experiment(settings, slope, claim),
+            clock_game(claim).over(LOOPBACK, 4_000),
+            clock_game(claim).over(GRPC, 2_000),
         ),
     )
 
 
-def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
+def _counted_once(effort: Effort) -> CheckResult:
     """After x is sent, an owner's counts equal the counts without x: the premise of paying once."""
     random = np.random.default_rng([effort.seed, 6])
     task, wrong = make_task(1), 0
@@ -112,7 +102,7 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
         stop = int(np.flatnonzero(prices <= first_scores(task, x)[0])[0])  # the first price that sends x
         counts = []
         for table in (rows, np.concatenate([rows, x])):
-            owner = make(
+            owner = Bidder(
                 "holder", Table(table, None), SCHEMA, simulated(0, "audit", "draw"), OwnerGate("holder")
             )
             owner.invite(invitation_of(task))
@@ -126,29 +116,29 @@ def _counted_once(make: MakeBidder, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", what, wrong > 0, 0.0, float(wrong), power=None)
 
 
-def _law_of_stops(make: MakeClock, settings: ClockSettings, counts: Counts, effort: Effort) -> CheckResult:
+def _law_of_stops(settings: ClockSettings, counts: Counts, effort: Effort) -> CheckResult:
     """Stops of clocks over fixed counts against the law in the proof."""
-    auction = make(settings, simulated(effort.seed, "audit", "stops"))
+    auction = Clock(settings, simulated(effort.seed, "audit", "stops"))
     stops = [auction.stop(counts) for _ in range(effort.trials(30_000))]
     observed = np.bincount(stops, minlength=len(counts)).astype(np.int64)
     return outcome_finding(observed, stop_law(settings, counts), effort.alpha, "stops of one clock")
 
 
-def _stop_experiment(make: MakeClock, settings: ClockSettings, counts: Counts, claim: Claim) -> Experiment:
+def _stop_experiment(settings: ClockSettings, counts: Counts, claim: Claim) -> Experiment:
     """One stop, for a row worth every price; score: log likelihood ratio by the declared law."""
     worlds = (counts, counts + 1)
     first, there = (np.maximum(stop_law(settings, world), 1e-300) for world in worlds)
     ratio = np.log(there / first)
 
     def sample(second: bool, trials: int, random: np.random.Generator) -> Scores:
-        auction = make(settings, simulated(int(random.integers(2**62)), "curator", "auction"))
+        auction = Clock(settings, simulated(int(random.integers(2**62)), "curator", "auction"))
         return ratio[[auction.stop(worlds[second]) for _ in range(trials)]]
 
     shape = "one price" if len(counts) == 2 else f"{len(counts) - 1} prices"
     return Experiment(claim, f"likelihood ratio of one stop, {shape} near the threshold", sample, 100_000)
 
 
-def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
+def clock_game(claim: Claim) -> RunGame:
     """Two clocks of a run; score: number of clocks that stopped early.
 
     One owner holds T - 1 rows near D_v, and one more, x, in the second world; the observer's are far away.
@@ -166,9 +156,8 @@ def clock_game(make: MakeClock, bidder: MakeBidder, claim: Claim) -> RunGame:
         "clocks of a two-round run that stopped early, from an owner's messages",
         task,
         lambda second: {"holder": np.tile(NEAR, (near + second, 1)), OBSERVER: np.tile(FAR, (3, 1))},
-        lambda noise: make(settings, noise),
+        lambda noise: Clock(settings, noise),
         early,
-        bidder=bidder,
     )
 
 

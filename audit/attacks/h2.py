@@ -5,11 +5,9 @@ Neighbouring: one row replaced, the number of rows public.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.attacks.black_box import Experiment
 from audit.attacks.confidence import Scores
@@ -25,8 +23,6 @@ from fedkme.privacy.means import MeanRelease, MwemMean
 from fedkme.privacy.mwem import quantize, tilted_mean
 from fedkme.privacy.noise import NoiseSource, simulated
 
-Quantizer = Callable[[FloatArray, float, NoiseSource], NDArray[np.int64]]
-
 _RELATION = "replace one row"
 _STEP = 0.01  # eta
 _INTERVALS = 200
@@ -37,34 +33,21 @@ _ITERATIONS = 5
 _RUN_PARAMETER = 0.01
 
 
-def h2(
-    name: str = "h2",
-    make: type[MwemMean] = MwemMean,
-    run_claim: Claim | None = None,
-    quantizer: Quantizer = quantize,
-) -> Subject:
-    """h2 with our accounting: 4e for a selection and 2e for a value; both are released.
-
-    Args:
-        name: of the subject.
-        make: the mechanism.
-        run_claim: claim for a run of 20 releases of 5 iterations; default: the epsilon of `Sound`.
-        quantizer: rounds rows to the grid.
-    """
-    one = partial(_one_call, make)
+def h2() -> Subject:
+    """h2 with our accounting: 4e for a selection and 2e for a value; both are released."""
     return Subject(
-        name,
+        "h2",
         "sound",
         Claim(6.0 * _PARAMETER, 0.0, _RELATION),
         (
-            partial(empty_release, one),
-            partial(laplace_units, one, 2.0 * _PARAMETER),
-            partial(selection_loss, one, 4.0 * _PARAMETER),
-            partial(_value_scale, make),
-            partial(_quantizer_bias, quantizer),
-            partial(_recount_run, make, run_claim or h2_run_claim()),
-            partial(_declared_run, make),
-            h2_experiment(make, 6.0 * _PARAMETER),
+            partial(empty_release, _one_call),
+            partial(laplace_units, _one_call, 2.0 * _PARAMETER),
+            partial(selection_loss, _one_call, 4.0 * _PARAMETER),
+            _value_scale,
+            _quantizer_bias,
+            _recount_run,
+            _declared_run,
+            h2_experiment(6.0 * _PARAMETER),
         ),
     )
 
@@ -79,22 +62,16 @@ def h2_published() -> Subject:
         "published",
         claim,
         (
-            partial(selection_loss, partial(_one_call, MwemMean), claimed),
+            partial(selection_loss, _one_call, claimed),
             lambda effort: recount(claim, events, [MwemCall]),
-            h2_experiment(MwemMean, claimed),
+            h2_experiment(claimed),
         ),
     )
 
 
-def h2_run_claim(events: tuple[MwemCall, ...] | None = None, delta: float = 1e-5) -> Claim:
-    """Claim about the recounted run."""
-    events = events or (MwemCall(_RUN_PARAMETER, _ROUNDS * _ITERATIONS),)
-    return Claim(Sound().epsilon(events, delta).epsilon, delta, _RELATION)
-
-
-def _one_call(make: type[MwemMean], dimension: int, noise: NoiseSource) -> MeanRelease:
+def _one_call(dimension: int, noise: NoiseSource) -> MeanRelease:
     """h2 with one iteration, so that its output names the selected coordinate and the measured value."""
-    return make(
+    return MwemMean(
         dimension,
         noise,
         grid_step=_STEP,
@@ -112,7 +89,7 @@ def _worst_pair(dimension: int) -> tuple[FloatArray, FloatArray]:
     return np.stack([row, row**2]), np.stack([row, -(row**2)])
 
 
-def h2_experiment(make: type[MwemMean], claimed: float) -> Experiment:
+def h2_experiment(claimed: float) -> Experiment:
     """The worst pair for one iteration; score: log likelihood ratio of selection and value together."""
     worlds = _worst_pair(_DIMENSION)
     sums = [world.sum(axis=0) for world in worlds]
@@ -124,7 +101,7 @@ def h2_experiment(make: type[MwemMean], claimed: float) -> Experiment:
         noise = simulated(int(random.integers(2**62)), "curator", "broadcast")
         outputs = np.empty((trials, _DIMENSION))
         for trial in range(trials):
-            mechanism = _one_call(make, _DIMENSION, noise)
+            mechanism = _one_call(_DIMENSION, noise)
             mechanism.add(worlds[second])
             outputs[trial] = mechanism.release()
         selected = np.abs(outputs).argmax(axis=1)
@@ -136,53 +113,53 @@ def h2_experiment(make: type[MwemMean], claimed: float) -> Experiment:
     return Experiment(Claim(claimed, 0.0, _RELATION), what, sample, 64_000)
 
 
-def _value_scale(make: type[MwemMean], effort: Effort) -> CheckResult:
+def _value_scale(effort: Effort) -> CheckResult:
     """The value that h2 releases for a lone zero row is Laplace noise of scale 1/e, end to end."""
     noise = simulated(effort.seed, "audit", "value")
     grid = np.concatenate([-np.geomspace(500.0, 1e-5, 20_000), np.geomspace(1e-5, 500.0, 20_000)])
     means = np.array([tilted_mean(float(theta), _INTERVALS) for theta in grid])
     outputs = np.zeros(effort.trials(10_000), dtype=np.float64)
     for trial in range(len(outputs)):
-        mechanism = _one_call(make, 1, noise)
+        mechanism = _one_call(1, noise)
         mechanism.add(np.zeros((1, 1)))
         outputs[trial] = mechanism.release()[0]
     values: FloatArray = 2.0 * np.interp(outputs, means, grid)
     return scale_finding(values, "laplace", 1.0 / _PARAMETER, effort.alpha, "a value's noise, end to end")
 
 
-def _quantizer_bias(quantizer: Quantizer, effort: Effort) -> CheckResult:
+def _quantizer_bias(effort: Effort) -> CheckResult:
     """A value 0.3 of a step above a point of the grid is rounded up 0.3 of the time, anywhere on the grid."""
     trials = effort.trials(100_000)
     place = np.arange(trials) % _INTERVALS
     values = np.asarray(-1.0 + _STEP * (place + 0.3), dtype=np.float64)
-    rounded = quantizer(values[np.newaxis], _STEP, simulated(effort.seed, "audit", "quantizer"))[0]
+    rounded = quantize(values[np.newaxis], _STEP, simulated(effort.seed, "audit", "quantizer"))[0]
     up = int((rounded - place).sum())
     return rate_finding(up, trials, 0.3, effort.alpha, "rounding up to the grid")
 
 
-def _recount_run(make: type[MwemMean], claim: Claim, effort: Effort) -> CheckResult:
-    """Compare a run's claim with the cost of its noise."""
-    return recount(
-        claim, mwem_events(_run(make, effort)[0], _INTERVALS), [MwemCall], "the noise drawn in a run"
-    )
+def _recount_run(effort: Effort) -> CheckResult:
+    """Compare the claim for a run of 20 releases of 5 iterations with the cost of its noise."""
+    promised = [MwemCall(_RUN_PARAMETER, _ROUNDS * _ITERATIONS)]
+    claim = Claim(Sound().epsilon(promised, 1e-5).epsilon, 1e-5, _RELATION)
+    return recount(claim, mwem_events(_run(effort)[0], _INTERVALS), [MwemCall], "the noise drawn in a run")
 
 
-def _declared_run(make: type[MwemMean], effort: Effort) -> CheckResult:
+def _declared_run(effort: Effort) -> CheckResult:
     """Compare a mechanism's declared events with the cost of its noise."""
-    noise, declared = _run(make, effort)
+    noise, declared = _run(effort)
     claim = Claim(Sound().epsilon(declared, 1e-5).epsilon, 1e-5, _RELATION)
     of = "the noise drawn, against the events declared"
     return recount(claim, mwem_events(noise, _INTERVALS), [MwemCall], of)
 
 
-def _run(make: type[MwemMean], effort: Effort) -> tuple[TalliedNoise, list[Event]]:
+def _run(effort: Effort) -> tuple[TalliedNoise, list[Event]]:
     """Play a run without a seed set: an empty first release, then one after every row.
 
     Returns:
         The run's tallied noise, and its declared events.
     """
     noise = TalliedNoise(simulated(effort.seed, "audit", "run"))
-    mechanism = make(
+    mechanism = MwemMean(
         8,
         noise,
         grid_step=_STEP,

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
-from audit.attacks.clock import MakeClock, stop_law
+from audit.attacks.clock import stop_law
 from audit.attacks.finding import CheckResult, Claim, Effort, Subject
 from audit.attacks.recount import gaussian_events, recount
 from audit.attacks.runs import OBSERVER, SCHEMA, OwnerView, RunGame, first_scores
@@ -38,8 +38,6 @@ from fedkme.privacy.gaussian import gaussian_sigma
 from fedkme.privacy.means import GaussianMean, MeanRelease
 from fedkme.privacy.noise import NoiseSource, simulated
 
-MakeMean = Callable[..., MeanRelease]
-
 _RELATION = "add or remove a row of another owner, hence one row of the summary exchanged; an owner looks"
 _CLOCK = 1.0  # epsilon of the clock
 _EPSILON, _DELTA = 1.0, 1e-5  # budget of the broadcasts
@@ -47,17 +45,12 @@ _ROUNDS = 3
 _RELEASES = _ROUNDS - 1  # the first broadcast reads no row
 
 
-def clock_and_broadcasts(make: MakeClock = Clock, mean: MakeMean = GaussianMean) -> Subject:
-    """Clock at epsilon = 1 and Gaussian broadcasts at (1, 1e-5), together.
-
-    Args:
-        make: the auction.
-        mean: the broadcasts.
-    """
+def clock_and_broadcasts() -> Subject:
+    """Clock at epsilon = 1 and Gaussian broadcasts at (1, 1e-5), together."""
     multiplier = gaussian_sigma(_EPSILON, _DELTA, _RELEASES)
     events = [ClockEvent(_CLOCK, "add-remove"), Gaussian(multiplier, _RELEASES)]
     claim = Claim(Sound().epsilon(events, _DELTA).epsilon, _DELTA, _RELATION)
-    game = joint_game(make, mean, claim)
+    game = joint_game(claim)
     return Subject(
         "clock-broadcasts",
         "sound",
@@ -66,7 +59,7 @@ def clock_and_broadcasts(make: MakeClock = Clock, mean: MakeMean = GaussianMean)
     )
 
 
-def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
+def joint_game(claim: Claim) -> RunGame:
     """One run; score: log likelihood ratio of the first stop and of all broadcasts, by the declared laws."""
     settings = ClockSettings(epsilon=_CLOCK, block=1, highest=-2.0, lowest=-4.0, step=2.0)
     task, x, other = _opposites()
@@ -96,7 +89,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
         return ratio
 
     def release(noise: NoiseSource) -> MeanRelease:
-        return mean(
+        return GaussianMean(
             task.h1.spec.dimension,
             noise,
             norm_bound=task.h1.norm_bound,
@@ -106,7 +99,7 @@ def joint_game(make: MakeClock, mean: MakeMean, claim: Claim) -> RunGame:
         )
 
     what = "likelihood ratio of a run's first stop and all its broadcasts"
-    return RunGame(claim, what, task, held, lambda noise: make(settings, noise), score, release)
+    return RunGame(claim, what, task, held, lambda noise: Clock(settings, noise), score, release)
 
 
 def _opposites() -> tuple[SummaryTask, FloatArray, FloatArray]:

@@ -30,16 +30,13 @@ MakeMean = Callable[..., MeanRelease]
 _RELATION = "replace one row"
 
 
-def gaussian(
-    make: type[GaussianMean] = GaussianMean, norm_bound: float = 1.0, claim: Claim | None = None
-) -> Subject:
+def gaussian() -> Subject:
     """One Gaussian mechanism per release, all together at (1, 1e-5)."""
-    claim = claim or Claim(1.0, 1e-5, _RELATION)
-    releases = 2
+    claim, norm_bound, releases = Claim(1.0, 1e-5, _RELATION), 1.0, 2
     multiplier = gaussian_sigma(claim.epsilon, claim.delta, releases)
 
     def one(dimension: int, noise: NoiseSource, planned: int = releases) -> MeanRelease:
-        return make(
+        return GaussianMean(
             dimension,
             noise,
             norm_bound=norm_bound,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from audit.attacks import sources
 from audit.attacks.finding import Check, CheckResult, Claim, Effort, Subject
 from audit.attacks.law import laplace_outcome, scale_finding, shape_finding
-from audit.attacks.sensitivity import Encoder, FeatureMap, encoding, feature_norm, refusal
+from audit.attacks.sensitivity import encoding, feature_norm, refusal
 from audit.attacks.sources import Make
 from fedkme.cells.histogram import IntegerNoise
 from fedkme.features.fourier import FourierSpec, Kind, RandomFourier
@@ -30,19 +30,15 @@ _SCHEMA = Schema(
 _WIDTH = 3
 
 
-def h1(kind: Kind, make: Callable[[FourierSpec], FeatureMap] = RandomFourier) -> Subject:
+def h1(kind: Kind) -> Subject:
     """The norm bound of random Fourier features in fixed point, as the parties compute them."""
-    features = make(FourierSpec(kind, 140, 2.0, _WIDTH, 1))
+    features = RandomFourier(FourierSpec(kind, 140, 2.0, _WIDTH, 1))
     claim = Claim(math.nan, 0.0, "no privacy of its own: a bound that every sensitivity rests on")
     return Subject(f"h1-{kind}", "sound", claim, (partial(feature_norm, features, _WIDTH),))
 
 
-def schema_encoding(make: Callable[[NDArray[Any]], Encoder] = lambda rows: _SCHEMA) -> Subject:
-    """Encoding of rows into model space by the public schema.
-
-    Args:
-        make: makes the encoder of an owner with these rows.
-    """
+def schema_encoding() -> Subject:
+    """Encoding of rows into model space by the public schema."""
     rows = np.array([[3.0, 40.0], [0.0, 100.0], [0.0, 0.0], [2.0, 100.0], [1.0, 7.0]])
     odd = [
         np.array([[4.0, 1.0]]),
@@ -54,7 +50,7 @@ def schema_encoding(make: Callable[[NDArray[Any]], Encoder] = lambda rows: _SCHE
         np.array([[0.0, 100.5]]),
     ]
     claim = Claim(math.nan, 0.0, "what a row becomes depends on the row and the public schema alone")
-    checks: tuple[Check, ...] = (partial(encoding, make, rows), partial(refusal, _check, odd))
+    checks: tuple[Check, ...] = (partial(encoding, _SCHEMA, rows), partial(refusal, _check, odd))
     return Subject("encoding", "sound", claim, checks)
 
 
@@ -68,11 +64,12 @@ _WHOLE = 2.0
 """Scale of the integer noise on a histogram at epsilon 1."""
 
 
-def simulated_noise(make: Callable[[int], NoiseSource] | None = None) -> Subject:
+def simulated_noise() -> Subject:
     """Laws of the seeded source. A reader of the seed can subtract its noise, so it protects nobody."""
-    draw = make or (lambda seed: simulated(seed, "audit", "law"))
     claim = Claim(math.nan, 0.0, "laws of the draws; no protection")
-    return Subject("simulated-noise", "sound", claim, _laws(draw, 1_000_000))
+    return Subject(
+        "simulated-noise", "sound", claim, _laws(lambda seed: simulated(seed, "audit", "law"), 1_000_000)
+    )
 
 
 def secure_noise(make: Make = sources.deployed) -> Subject:

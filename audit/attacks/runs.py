@@ -39,8 +39,6 @@ from fedkme.tables.table import Table
 from owner.consent.gate import OwnerGate
 from owner.summary.bidder import Bidder
 
-MakeBidder = Callable[..., Bidder]
-
 OBSERVER = "observer"
 SCHEMA = Schema(columns=(Numeric(name="x", bounds=(0.0, 1.0), count=2),))
 NEAR, FAR = np.array([0.0, 0.0]), np.array([1.0, 1.0])
@@ -116,7 +114,6 @@ class RunGame:
         auction: makes the auction of a run.
         score: of the observer's view; large scores speak for the second world.
         release: makes the broadcast of the summary's mean; default: a silent broadcast.
-        bidder: class of every owner but the observer.
         protocol: named in the owners' invitations.
         gate: makes an owner's gate from its name, its number of rows, and the run's randomness.
     """
@@ -128,7 +125,6 @@ class RunGame:
     auction: Callable[[NoiseSource], Auction]
     score: Callable[[OwnerView], float]
     release: Callable[[NoiseSource], MeanRelease] | None = None
-    bidder: MakeBidder = Bidder
     protocol: str = "algorithm3"
     gate: Callable[[str, int, NoiseSource], OwnerGate] = lambda name, rows, noise: OwnerGate(name)
 
@@ -160,7 +156,7 @@ class RunGame:
         for name, rows in sorted(self.rows(second).items()):
             gate = self.gate(name, len(rows), noise)
             arguments = (name, Table(rows, None), SCHEMA, noise, gate)
-            owners.append(_Listener(view, *arguments) if name == OBSERVER else self.bidder(*arguments))
+            owners.append(_Listener(view, *arguments) if name == OBSERVER else Bidder(*arguments))
         return owners
 
     async def play(self, ports: Sequence[OwnerSession], noise: NoiseSource, record: SummaryRecord) -> None:

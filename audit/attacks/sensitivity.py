@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from audit.attacks.scripted import ScriptedNoise
 from fedkme.arrays import FloatArray
 from fedkme.errors import DataError
 from fedkme.features.fixed_point import FEATURE_UNIT
+from fedkme.features.fourier import RandomFourier
 from fedkme.privacy.means import MeanRelease
 from fedkme.privacy.noise import NoiseSource
+from fedkme.tables.schema import Schema
 
 Batches = Sequence[FloatArray]
 """Rows in the batches in which they were added, (k, d) each."""
@@ -32,23 +34,7 @@ _SLACK = 1.0 + 1e-9  # rounding of the search itself
 _MOST_UNITS = 1e6
 
 
-class FeatureMap(Protocol):
-    """Map h1, as far as the audit needs it."""
-
-    norm_bound: float
-
-    def fixed_point(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int16]:
-        """h1 in fixed point, (m, n) -> (m, d)."""
-
-
-class Encoder(Protocol):
-    """Schema, as far as the audit needs it."""
-
-    def encode(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """Rows to model space, (m, c) -> (m, n)."""
-
-
-def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:
+def feature_norm(h1: RandomFourier, width: int, effort: Effort) -> CheckResult:
     """No row, however odd, has features longer than the bound behind every sensitivity."""
     random = np.random.default_rng([effort.seed, 1])
     rows = np.concatenate(
@@ -67,7 +53,7 @@ def feature_norm(h1: FeatureMap, width: int, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", "largest norm of h1 in fixed point", violated, h1.norm_bound, norm)
 
 
-def _norms(h1: FeatureMap, rows: FloatArray) -> FloatArray:
+def _norms(h1: RandomFourier, rows: FloatArray) -> FloatArray:
     features = h1.fixed_point(rows).astype(np.float64)
     return np.asarray(FEATURE_UNIT * np.linalg.norm(features, axis=1) * math.sqrt(2.0 / features.shape[1]))
 
@@ -185,25 +171,23 @@ def empty_release(make: MakeMean, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", "release of an empty set", largest > 0, 0.0, largest, power=None)
 
 
-def encoding(make: Callable[[NDArray[Any]], Encoder], rows: NDArray[Any], effort: Effort) -> CheckResult:
+def encoding(schema: Schema, rows: NDArray[Any], effort: Effort) -> CheckResult:
     """The code of a row depends on the row alone, lies in [0, 1], and categories are equally far apart.
 
     Args:
-        make: makes the encoder of an owner with these rows.
+        schema: of the rows.
         rows: (m, 1) category indices and 1 numeric column, (m, 2).
         effort: unused, the check is exact.
     """
-    alone = [make(rows[:k]) for k in range(1, len(rows) + 1)]
-    whole = make(rows).encode(rows)
-    worst = 0.0
-    for k, encoder in enumerate(alone, start=1):
-        code = encoder.encode(rows[:k])
+    whole, worst = schema.encode(rows), 0.0
+    for k in range(1, len(rows) + 1):
+        code = schema.encode(rows[:k])
         same = code.shape[1] == whole.shape[1] and np.array_equal(code, whole[:k])
         worst = worst if same else math.inf
     if np.any((whole < 0) | (whole > 1)):
         worst = math.inf
     like = [np.array([[category, 0.0]]) for category in np.unique(rows[:, 0])]
-    codes = make(rows).encode(np.concatenate(like)).astype(np.float64)
+    codes = schema.encode(np.concatenate(like)).astype(np.float64)
     distances = [np.linalg.norm(a - b) for i, a in enumerate(codes) for b in codes[:i]]
     worst = max(worst, float(np.abs(np.array(distances) - 1.0).max()) if distances else 0.0)
     what = "a row's code depends on others, leaves [0, 1], or ranks categories"

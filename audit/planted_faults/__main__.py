@@ -6,14 +6,13 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
 from audit.attacks.black_box import Experiment
-from audit.attacks.finding import Check, Effort, Subject
+from audit.attacks.finding import Effort
 from audit.attacks.subjects import SUBJECTS
 from audit.planted_faults import FAULTS
 from audit.planted_faults.planting import PlantedFault, forget_caches
@@ -88,25 +87,19 @@ def by_replay(fault: PlantedFault) -> str:
 
 
 def by_attack(fault: PlantedFault) -> str:
-    """Statistic by which an attack finds a fault; empty if no attack finds it."""
+    """Statistic by which the attack on its subject finds a fault; empty if it does not."""
+    if not fault.attack:
+        return ""
     with pytest.MonkeyPatch.context() as patch:
-        if fault.game is None:
-            fault.plant(patch)
-        return next(_violated(fault), "")
-
-
-def _violated(fault: PlantedFault) -> Iterator[str]:
-    if fault.game is None and not fault.attack:
-        return
-    layer = "" if fault.game is None else fault.game[0]
-    make: Callable[[], Subject] = SUBJECTS[fault.attack] if fault.game is None else fault.game[1]
-    every = make().checks
-    exact = [check for check in every if layer == "black box" or not isinstance(check, Experiment)]
-    games: list[Check] = [check for check in every if not layer and isinstance(check, Experiment)]
-    for scale, check in (*itertools.product(_SCALES, exact), *itertools.product(_SCALES, games)):
-        finding = check(Effort(scale=scale))
-        if finding.violated and layer in ("", finding.layer):
-            yield f"{finding.layer}: {finding.statistic}"
+        fault.plant(patch)
+        checks = SUBJECTS[fault.attack]().checks
+        games = [check for check in checks if isinstance(check, Experiment)]
+        exact = [check for check in checks if check not in games]
+        for scale, check in (*itertools.product(_SCALES, exact), *itertools.product(_SCALES, games)):
+            finding = check(Effort(scale=scale))
+            if finding.violated and fault.layer in ("", finding.layer):
+                return f"{finding.layer}: {finding.statistic}"
+    return ""
 
 
 def measured(name: str) -> FoundBy:
@@ -121,7 +114,7 @@ def measured(name: str) -> FoundBy:
     missed = []
     if fault.case is not None and not replayed:
         missed.append("replay")
-    if (fault.game is not None or fault.attack) and not attacked:
+    if fault.attack and not attacked:
         missed.append("attack")
     if fault.test and not tested:
         missed.append("test")

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.attacks.finding import Layer, Subject
 from audit.replay.neighbours import Kind
 from fedkme.errors import ConfigError
 
@@ -51,8 +50,8 @@ class PlantedFault:
         case: of replay: protocol, and a part of the case's note; None: replay does not find the fault.
         kinds: neighbours that show the fault.
         attack: name of the subject of `fedkme audit attack` that finds the fault; empty: attacks do not.
+        layer: of the attack that must find it; empty: any.
         test: a test, `path::name`, that finds the fault; empty: no such test is known.
-        game: layer of an attack, and its subject with the fault as a part; None: not planted in a subject.
     """
 
     says: str
@@ -60,8 +59,8 @@ class PlantedFault:
     case: tuple[str, str] | None = None
     kinds: tuple[Kind, ...] = ("corner",)
     attack: str = ""
+    layer: str = ""
     test: str = ""
-    game: tuple[Layer, Callable[[], Subject]] | None = None
 
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         """Change the functions' code.

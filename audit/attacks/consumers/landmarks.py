@@ -6,8 +6,7 @@ landmarks too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ from fedkme.privacy.noise import simulated
 from fedkme.tables.schema import Category, Numeric, Schema
 
 Encoded = NDArray[np.float32]
-Make = Callable[[Encoded, float, Schema], Landmarks]
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row of D_v; owners and the curator look")
 _SCHEMA = Schema(
@@ -32,11 +30,11 @@ _REST = 3
 """Rows of D_v that both worlds share."""
 
 
-def by_landmarks(make: Make = Landmarks) -> Subject:
+def by_landmarks() -> Subject:
     """One Gaussian on D_v's mean in the span of landmarks' kernels, at (1, 1e-5)."""
     what = "projection of the release on the neighbours' difference, as a Gaussian"
-    game = Experiment(_CLAIM, what, partial(_play, make), 20_000, gaussian=True)
-    return Subject("landmarks", "sound", _CLAIM, (partial(_units, make), game))
+    game = Experiment(_CLAIM, what, _play, 20_000, gaussian=True)
+    return Subject("landmarks", "sound", _CLAIM, (_units, game))
 
 
 def _rows(random: np.random.Generator, count: int) -> Encoded:
@@ -57,12 +55,12 @@ def _landmarks(random: np.random.Generator) -> Iterator[Encoded]:
     yield 40.0 * rows - 20.0
 
 
-def _units(make: Make, effort: Effort) -> CheckResult:
+def _units(effort: Effort) -> CheckResult:
     """L2 change of a release, in deviations of the release's noise."""
     random, worst = np.random.default_rng([effort.seed, 11]), 0.0
     for gamma in (0.05, 1.0, 300.0):
         for rows in _landmarks(random):
-            marks = make(rows, gamma, _SCHEMA)
+            marks = Landmarks(rows, gamma, _SCHEMA)
             for one, other in _pairs(marks, random, effort.trials(30)):
                 base, moved = _release(marks, one, 0.0), _release(marks, other, 0.0)
                 unit = _release(marks, one, 1.0) - base
@@ -89,10 +87,10 @@ def _release(marks: Landmarks, rows: Encoded, units: float) -> NDArray[np.float6
     return mechanism.release()
 
 
-def _play(make: Make, second: bool, trials: int, random: np.random.Generator) -> Scores:
+def _play(second: bool, trials: int, random: np.random.Generator) -> Scores:
     """Scores for two rows at opposite corners, which are landmarks."""
     ends = _SCHEMA.encode(np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))
-    marks = make(ends, 3.0, _SCHEMA)
+    marks = Landmarks(ends, 3.0, _SCHEMA)
     difference = np.subtract(*marks.features(ends))
     noise = simulated(int(random.integers(2**62)), "consumer", "target")
     scores = np.empty(trials)

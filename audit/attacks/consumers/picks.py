@@ -5,7 +5,6 @@ Neighbouring: one row of D_v replaced; the number of rows and the menu are publi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,20 +19,15 @@ from audit.attacks.recount import recount
 from consumer.gate import ConsumerGate
 from consumer.settings import RequestSettings
 from consumer.summary.offers import make_offer
-from fedkme.arrays import FloatArray, Rows
 from fedkme.cells.codebook import CodeBook
 from fedkme.cells.directions import Menu, pick, scores
 from fedkme.cells.disclosures import PICK_SENSITIVITY
 from fedkme.cells.histogram import HistogramNoise
-from fedkme.exchange import CellsPlan, Offer, Plan
+from fedkme.exchange import CellsPlan, Plan
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import CHOICE_SLACK, CONSUMER, OWNERS, BoundedRange, PureDp
-from fedkme.privacy.noise import NoiseSource, SimulatedNoise, simulated
+from fedkme.privacy.noise import SimulatedNoise, simulated
 from fedkme.tables.table import Table
-
-Score = Callable[[Menu, CodeBook, Rows], FloatArray]
-Pick = Callable[[Menu, FloatArray, int, BoundedRange, NoiseSource], tuple[int, ...]]
-Make = Callable[..., Offer]
 
 BOOK = CodeBook(
     "sketch",
@@ -56,51 +50,51 @@ def menu() -> Menu:
     return Menu(turned, (0,), np.zeros(size), np.full(size, 0.25), levels, close, 1, 0.5)
 
 
-def picked(score: Score = scores, choose: Pick = pick, make: Make = make_offer) -> Subject:
+def picked() -> Subject:
     """A pick at epsilon = 1, and an offer of pick and histogram at epsilon = 2."""
     claim = Claim(_EPSILON / 2.0, 0.0, "replace one row of D_v")
     whole = Claim(_EPSILON, 0.0, claim.relation)
     checks = (
-        partial(_moves, score),
-        partial(_law, score, choose),
-        partial(_spent, make, whole),
-        Experiment(claim, "which direction is picked", partial(_play, score, choose), 8_000),
+        _moves,
+        _law,
+        partial(_spent, whole),
+        Experiment(claim, "which direction is picked", _play, 8_000),
     )
     return Subject("cells-picks", "sound", claim, checks)
 
 
-def _moves(score: Score, effort: Effort) -> CheckResult:
+def _moves(effort: Effort) -> CheckResult:
     """Change of a score, in rows, for the worst pair."""
     random, worst, offered = np.random.default_rng([effort.seed, 12]), 0.0, menu()
     for _ in range(effort.trials(100)):
         rows = random.random((int(random.integers(1, 6)), 2))
         moved = rows.copy()
         rows[0], moved[0] = CORNERS[random.integers(4)], CORNERS[random.integers(4)]
-        worst = max(worst, float(np.abs(score(offered, BOOK, rows) - score(offered, BOOK, moved)).max()))
+        worst = max(worst, float(np.abs(scores(offered, BOOK, rows) - scores(offered, BOOK, moved)).max()))
     return CheckResult("sensitivity", "change of a score", worst > PICK_SENSITIVITY, PICK_SENSITIVITY, worst)
 
 
-def _law(score: Score, choose: Pick, effort: Effort) -> CheckResult:
+def _law(effort: Effort) -> CheckResult:
     """Frequencies of picks, "none" included, against the declared law."""
     offered, rows = menu(), CORNERS[[0, 1, 1]]
-    far, event = score(offered, BOOK, rows), offered.event(_EPSILON)
+    far, event = scores(offered, BOOK, rows), offered.event(_EPSILON)
     noise = simulated(effort.seed, "audit", "picks")
     trials = effort.trials(5_000)
-    drawn = np.array([choose(offered, far, len(rows), event, noise)[0] for _ in range(trials)])
+    drawn = np.array([pick(offered, far, len(rows), event, noise)[0] for _ in range(trials)])
     none = 0.1 * len(rows) + 2.0 * np.log(len(offered)) / (event.epsilon - CHOICE_SLACK)
     weights = np.exp((event.epsilon - CHOICE_SLACK) / 2.0 * np.append(far, none))
     observed = np.bincount(drawn, minlength=len(offered) + 1)
     return outcome_finding(observed, weights / weights.sum(), effort.alpha, "directions that were picked")
 
 
-def _spent(make: Make, claim: Claim, effort: Effort) -> CheckResult:
+def _spent(claim: Claim, effort: Effort) -> CheckResult:
     """Ledger lines of an offer's picks, and the noise of its histogram, against the claim."""
     noise = Integers(simulated(effort.seed, "audit", "offer"))
     features = FourierSpec("paired", 8, 1.0, 3, 0)
     plan = Plan("audit", features, cells=CellsPlan(BOOK.to_json(), 1.0, 1.0, menu=menu().to_json()))
     request = RequestSettings.model_validate({"p": 1, "privacy": {"epsilon": _EPSILON}})
     gate = ConsumerGate(CONSUMER)
-    make(plan, request, SCHEMA, Table(CORNERS, np.zeros(4, np.int64)), lambda purpose: noise, gate)
+    make_offer(plan, request, SCHEMA, Table(CORNERS, np.zeros(4, np.int64)), lambda purpose: noise, gate)
     picks = [
         about.event
         for about in gate.declared
@@ -110,11 +104,11 @@ def _spent(make: Make, claim: Claim, effort: Effort) -> CheckResult:
     return recount(claim, [*picks, *counts], [BoundedRange, PureDp], "picks and a histogram of D_v")
 
 
-def _play(score: Score, choose: Pick, second: bool, trials: int, random: np.random.Generator) -> Scores:
+def _play(second: bool, trials: int, random: np.random.Generator) -> Scores:
     """Half of the rows on each side, or one row moved; score: 1 if the one opposed direction is picked."""
     offered, noise = menu(), SimulatedNoise(random)
     rows = CORNERS[[0] * (_HALF - second) + [1] * (_HALF + second)]
-    far, event = score(offered, BOOK, rows), offered.event(_EPSILON)
+    far, event = scores(offered, BOOK, rows), offered.event(_EPSILON)
     return np.array(
-        [float(choose(offered, far, len(rows), event, noise)[0] == _OPPOSED) for _ in range(trials)]
+        [float(pick(offered, far, len(rows), event, noise)[0] == _OPPOSED) for _ in range(trials)]
     )

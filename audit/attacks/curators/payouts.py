@@ -30,9 +30,9 @@ _GAINS = ({"a": [50.0, 50.0], "b": [50.0]}, {"a": [0.0, 0.0], "b": [0.0]})
 """Gains above the clip, without broadcasts: the declared sensitivity allows gains any change."""
 
 
-def wins(epsilon: float = _CLAIM.epsilon) -> Subject:
-    """Payment by numbers of winning rows at epsilon 1; another epsilon is a planted fault."""
-    release = WinRelease(epsilon)
+def wins() -> Subject:
+    """Payment by numbers of winning rows at epsilon 1."""
+    release = WinRelease(_CLAIM.epsilon)
 
     def pay(world: int, noise: NoiseSource) -> dict[str, int]:
         return dict(gains.by_noised_wins(_WINS[world], _TOTAL, release, noise).amounts)
@@ -40,9 +40,9 @@ def wins(epsilon: float = _CLAIM.epsilon) -> Subject:
     return _subject("payout-wins", pay, float(WIN_SENSITIVITY))
 
 
-def winning_gains(epsilon: float = _CLAIM.epsilon) -> Subject:
-    """Payment by clipped winning gains at epsilon 1; another epsilon is a planted fault."""
-    release = GainRelease(epsilon, _CLIP, _ROUNDS)
+def winning_gains() -> Subject:
+    """Payment by clipped winning gains at epsilon 1."""
+    release = GainRelease(_CLAIM.epsilon, _CLIP, _ROUNDS)
 
     def pay(world: int, noise: NoiseSource) -> dict[str, int]:
         return dict(gains.by_noised_gains(_GAINS[world], _TOTAL, release, noise).amounts)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.attacks.black_box import Experiment
 from audit.attacks.confidence import Scores
@@ -23,7 +21,6 @@ from audit.attacks.scripted import TalliedNoise
 from audit.in_memory import PooledOracle, TrustedNoise
 from curator.releases import joint
 from curator.releases.marginals.adaptive import aim
-from curator.releases.marginals.release import MarginalRelease
 from curator.releases.marginals.rounds import rounds
 from fedkme.arrays import FloatArray
 from fedkme.features.counts import L2_STEP
@@ -36,9 +33,6 @@ from fedkme.privacy.sums import PooledRelease
 from fedkme.secagg.noise import NoisePlan, draw_share, plan_noise
 from fedkme.tables.schema import Label, Numeric, Schema
 from fedkme.tables.table import Table
-
-Release = Callable[..., joint.JointRelease]
-Marginals = Callable[..., Coroutine[Any, Any, MarginalRelease]]
 
 _CLAIM = Claim(1.0, 1e-5, "replace one row; the consumer looks")
 _SCHEMA = Schema(
@@ -56,12 +50,12 @@ _COUNTED = 200
 # An embedding and class counts, with noise once.
 
 
-def pooled_sums(release: Release = joint.release) -> Subject:
+def pooled_sums() -> Subject:
     """One embedding and the class counts, jointly at (1, 1e-5), as in DP-MERF and DP-HP."""
     plan = joint.calibrate([_MAP], [1.0], _LAYOUT, epsilon=_CLAIM.epsilon, delta=_CLAIM.delta, counts=True)
     what = "projection of embedding and counts on the neighbours' difference, as a Gaussian"
-    game = Experiment(_CLAIM, what, partial(_play_pooled, release, plan), 20_000, gaussian=True)
-    return Subject("pooled-sums", "sound", _CLAIM, (partial(_pooled_units, release, plan), game))
+    game = Experiment(_CLAIM, what, partial(_play_pooled, plan), 20_000, gaussian=True)
+    return Subject("pooled-sums", "sound", _CLAIM, (partial(_pooled_units, plan), game))
 
 
 def _total(point: FloatArray, label: int) -> PooledSum:
@@ -79,17 +73,17 @@ def _ends() -> tuple[PooledSum, PooledSum]:
     return _total(grid[first], 0), _total(grid[second], 0)
 
 
-def _deviations(release: Release, plan: PooledRelease, total: PooledSum) -> list[float]:
+def _deviations(plan: PooledRelease, total: PooledSum) -> list[float]:
     """Deviations of a release's noise for embedding and counts, in the units of the sums."""
     noise = TalliedNoise(simulated(0, "audit", "pooled"))
-    release([_MAP], [total], _LAYOUT, _OTHERS + 1, plan, noise, True)
+    joint.release([_MAP], [total], _LAYOUT, _OTHERS + 1, plan, noise, True)
     calls = list(noise.gaussian_calls)
     return [calls[0] * ROW_UNIT, *calls[1:]]
 
 
-def _pooled_units(release: Release, plan: PooledRelease, effort: Effort) -> CheckResult:
+def _pooled_units(plan: PooledRelease, effort: Effort) -> CheckResult:
     """L2 change of all sums together, each in deviations of its own noise."""
-    deviations = _deviations(release, plan, _total(np.full(2, 0.5), 0))
+    deviations = _deviations(plan, _total(np.full(2, 0.5), 0))
     random, worst = np.random.default_rng([effort.seed, 9]), 0.0
     pairs = [_ends(), *(_random_ends(random) for _ in range(effort.trials(300)))]
     for first, second in pairs:
@@ -108,15 +102,13 @@ def _random_ends(random: np.random.Generator) -> tuple[PooledSum, PooledSum]:
     return _total(first.astype(float), 0), _total(second.astype(float), int(random.integers(2)))
 
 
-def _play_pooled(
-    release: Release, plan: PooledRelease, second: bool, trials: int, random: np.random.Generator
-) -> Scores:
+def _play_pooled(plan: PooledRelease, second: bool, trials: int, random: np.random.Generator) -> Scores:
     ends = _ends()
     apart = (ends[1].steps - ends[0].steps) * ROW_UNIT
     noise = SimulatedNoise(random)
     scores = np.empty(trials)
     for trial in range(trials):
-        released = release([_MAP], [ends[int(second)]], _LAYOUT, _OTHERS + 1, plan, noise, True)
+        released = joint.release([_MAP], [ends[int(second)]], _LAYOUT, _OTHERS + 1, plan, noise, True)
         scores[trial] = float((released.embeddings[0].mean * apart).sum())
     return scores
 
@@ -124,14 +116,14 @@ def _play_pooled(
 # AIM, and noisy rounds.
 
 
-def adaptive_marginals(run: Marginals = aim) -> Subject:
+def adaptive_marginals() -> Subject:
     """AIM over two columns at (1, 1e-5): the cost of its draws and choices, against the budget."""
-    return Subject("aim", "sound", _CLAIM, (partial(_aim_recount, run),))
+    return Subject("aim", "sound", _CLAIM, (_aim_recount,))
 
 
-def noisy_rounds(run: Marginals = rounds) -> Subject:
+def noisy_rounds() -> Subject:
     """Marginals in noisy rounds over four columns at (1, 1e-5): the cost of all draws, against the budget."""
-    return Subject("rounds", "sound", _CLAIM, (partial(_rounds_recount, run),))
+    return Subject("rounds", "sound", _CLAIM, (_rounds_recount,))
 
 
 def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
@@ -139,19 +131,19 @@ def _rows_of(sizes: tuple[int, ...], effort: Effort) -> PooledOracle:
     return PooledOracle([np.stack([random.integers(0, size, _COUNTED) for size in sizes], axis=1)], sizes)
 
 
-def _rounds_recount(run: Marginals, effort: Effort) -> CheckResult:
+def _rounds_recount(effort: Effort) -> CheckResult:
     sizes, pairs = (2, 3, 2, 2), ((0, 3), (1, 3), (2, 3))
     noise = TalliedNoise(simulated(effort.seed, "audit", "rounds"))
     oracle = TrustedNoise(_rows_of(sizes, effort), noise)
-    asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, pairs))
+    asyncio.run(rounds(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, pairs))
     return recount(_CLAIM, gaussian_events(noise, L2_STEP), [Gaussian], "noise drawn")
 
 
-def _aim_recount(run: Marginals, effort: Effort) -> CheckResult:
+def _aim_recount(effort: Effort) -> CheckResult:
     sizes = (2, 3)
     noise = TalliedNoise(simulated(effort.seed, "audit", "aim"))
     oracle = _rows_of(sizes, effort)
-    result = asyncio.run(run(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, ways=2, start=2))
+    result = asyncio.run(aim(oracle, sizes, _COUNTED, _CLAIM.epsilon, _CLAIM.delta, noise, ways=2, start=2))
     drawn = gaussian_events(noise, L2_STEP)
     choices = [leaf for leaf in leaves([result.pieces]) if isinstance(leaf, BoundedRange)]
     return recount(_CLAIM, [*drawn, *choices], [Gaussian, BoundedRange], "noise drawn and choices made")
@@ -160,14 +152,12 @@ def _aim_recount(run: Marginals, effort: Effort) -> CheckResult:
 # Shares of noise.
 
 
-def distributed_noise(
-    plan: Callable[..., NoisePlan] = plan_noise, draw: Callable[..., NDArray[np.int64]] = draw_share
-) -> Subject:
+def distributed_noise() -> Subject:
     """Noise shares of five owners at (1, 1e-5): one owner may be lost and one may side with the curator."""
     claim = Claim(1.0, 1e-5, "replace one row; the curator and a colluding owner look")
     owners, dropouts, colluders, length = 5, 1, 1, 2
     diameter = 2.0**26
-    noise_plan = plan(
+    noise_plan = plan_noise(
         claim.epsilon,
         claim.delta,
         owners=owners,
@@ -177,7 +167,7 @@ def distributed_noise(
         diameter=diameter,
     )
     honest = owners - dropouts - colluders
-    unknown = partial(_unknown_noise, draw, noise_plan.share, honest)
+    unknown = partial(_unknown_noise, noise_plan.share, honest)
     checks = (
         partial(_shares_law, unknown, noise_plan),
         Experiment(
@@ -191,11 +181,11 @@ def distributed_noise(
     return Subject("distributed-noise", "sound", claim, checks)
 
 
-def _unknown_noise(
-    draw: Callable[..., NDArray[np.int64]], share: float, honest: int, noise: NoiseSource, size: int
-) -> FloatArray:
+def _unknown_noise(share: float, honest: int, noise: NoiseSource, size: int) -> FloatArray:
     """Noise of the owners that are neither lost nor colluding, (size,)."""
-    total: FloatArray = np.sum([draw(noise, share, size) for _ in range(honest)], axis=0).astype(np.float64)
+    total: FloatArray = np.sum([draw_share(noise, share, size) for _ in range(honest)], axis=0).astype(
+        np.float64
+    )
     return total
 
 

@@ -10,7 +10,6 @@ import contextlib
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,6 @@ from owner.runs import RunManager
 from owner.settings import PeriodBudget, PolicySettings
 from sim.engines.inprocess import InProcessMarket, KeptRecords, open_market, run_in_process
 
-Open = Callable[[OwnerParty, type[RunManager]], RunManager]
-"""Opens an owner with the given class of its run manager."""
-KeepRule = Callable[[str, Disclosure], bool]
-"""Decides whether a party writes a line."""
 HOLDER = "holder"
 """Name of the owner with a budget."""
 
@@ -48,14 +43,14 @@ _RUNS: Sequence[Mapping[str, Any]] = (
 )
 
 
-def budgets(opened: Open = lambda party, make: party.open(make=make)) -> Subject:
+def budgets() -> Subject:
     """Budgets of an owner, which the owner checks before it writes or sends anything."""
-    return Subject("budgets", "sound", _CLAIM, (partial(_over_budget, opened),))
+    return Subject("budgets", "sound", _CLAIM, (_over_budget,))
 
 
-def ledgers(keeps: KeepRule = lambda party, line: True) -> Subject:
+def ledgers() -> Subject:
     """Ledgers of all parties: verification must find a line that one side leaves out."""
-    return Subject("ledgers", "sound", _CLAIM, (partial(_left_out, keeps),))
+    return Subject("ledgers", "sound", _CLAIM, (_left_out,))
 
 
 class _RecordedRuns(RunManager):
@@ -73,12 +68,12 @@ class _RecordedRuns(RunManager):
         return answer
 
 
-def _over_budget(opened: Open, effort: Effort) -> CheckResult:
+def _over_budget(effort: Effort) -> CheckResult:
     odd = 0
     for how in _RUNS:
-        odd += _disclosed(opened, effort, how, PeriodBudget(epsilon=0.5, delta=1e-5))
-        odd += _disclosed(opened, effort, how, PeriodBudget(observer="consumer", epsilon=50, delta=1e-5))
-        odd += not _disclosed(opened, effort, how, PeriodBudget(epsilon=2.0, delta=1e-5))
+        odd += _disclosed(effort, how, PeriodBudget(epsilon=0.5, delta=1e-5))
+        odd += _disclosed(effort, how, PeriodBudget(observer="consumer", epsilon=50, delta=1e-5))
+        odd += not _disclosed(effort, how, PeriodBudget(epsilon=2.0, delta=1e-5))
     what = (
         "lines and answers of an owner whose budget is half of a run's epsilon, or towards a consumer that "
         "sees rows; or none at twice the epsilon"
@@ -86,16 +81,16 @@ def _over_budget(opened: Open, effort: Effort) -> CheckResult:
     return CheckResult("recount", what, odd > 0, 0.0, float(odd), trials=3 * len(_RUNS), power=None)
 
 
-def _disclosed(opened: Open, effort: Effort, how: Mapping[str, Any], budget: PeriodBudget) -> int:
+def _disclosed(effort: Effort, how: Mapping[str, Any], budget: PeriodBudget) -> int:
     """Lines and answers of an owner in a run that costs epsilon 1 towards other owners."""
     limits = PolicySettings(budgets=(budget,))
-    market = _play(effort, how, {HOLDER: limits}, lambda party: opened(party, _RecordedRuns))
+    market = _play(effort, how, {HOLDER: limits}, lambda party: party.open(make=_RecordedRuns))
     runs = market.runs[HOLDER]
     assert isinstance(runs, _RecordedRuns)
     return len(market.owners[HOLDER].store.ledger()) + len(runs.answers)
 
 
-def _left_out(keeps: KeepRule, effort: Effort) -> CheckResult:
+def _left_out(effort: Effort) -> CheckResult:
     """Leave out each line of a run on one side in turn, and count the losses that verification misses.
 
     Verification must find a line that the curator leaves out and another party has, and a line about its own
@@ -105,10 +100,7 @@ def _left_out(keeps: KeepRule, effort: Effort) -> CheckResult:
     for how in _RUNS:
         stores = _play(effort, how, {}, OwnerParty.open).stores()
         written = {
-            party: [
-                line for line in disclosures_in(entry.line for entry in store.ledger()) if keeps(party, line)
-            ]
-            for party, store in stores.items()
+            party: disclosures_in(entry.line for entry in store.ledger()) for party, store in stores.items()
         }
         with tempfile.TemporaryDirectory() as folder:
             missed += len(_faults(Path(folder), written))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
@@ -19,7 +18,6 @@ from audit.attacks.scripted import TalliedNoise
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.owner_sums import PURPOSE
-from fedkme.arrays import IntArray
 from fedkme.cells import sketch
 from fedkme.cells.coalitions import CoalitionNoise, coalition_noise
 from fedkme.cells.plan import SKETCH_SHARE
@@ -33,9 +31,6 @@ from fedkme.sums.vector import SumVector
 from fedkme.tables.table import Table
 from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 
-Count = Callable[[Table, str], IntArray]
-"""Makes an owner's vector from its rows and its name."""
-
 _CLAIM = Claim(1.0, 1e-5, "replace one row; everybody looks")
 _GROUPS = (("east", "north"), ("south", "west"))
 _NAMES = tuple(name for group in _GROUPS for name in group)
@@ -47,24 +42,18 @@ def question() -> SumQuery:
     return SumQuery((), Layout(), cells=CellCounts(book, 2, tuple(group[0] for group in _GROUPS)))
 
 
-def honest(table: Table, owner: str) -> IntArray:
-    """Count by the code of an owner."""
-    return SumVector(question(), SCHEMA).of(table, owner)
-
-
-def counted(count: Count = honest, spend: Callable[[int], list[Event]] | None = None) -> Subject:
+def counted() -> Subject:
     """Sketch and counts of coalitions together, at (1, 1e-5)."""
     plan = coalition_noise(_CLAIM.epsilon, _CLAIM.delta, SKETCH_SHARE)
-    checks = (partial(_units, count, plan), partial(_spent, spend or events_of_a_run))
-    return Subject("cells-coalitions", "sound", _CLAIM, checks)
+    return Subject("cells-coalitions", "sound", _CLAIM, (partial(_units, plan), _spent))
 
 
-def _units(count: Count, plan: CoalitionNoise, effort: Effort) -> CheckResult:
+def _units(plan: CoalitionNoise, effort: Effort) -> CheckResult:
     """Largest L2 change of the counts, over corners and classes, in deviations of the counts' noise."""
-    worst = 0.0
+    worst, vector = 0.0, SumVector(question(), SCHEMA)
     for owner in _NAMES:
         vectors = [
-            count(Table(row[np.newaxis], np.full(1, label, np.int64)), owner).astype(np.float64)
+            vector.of(Table(row[np.newaxis], np.full(1, label, np.int64)), owner).astype(np.float64)
             for row in CORNERS
             for label in (0, 1)
         ]
@@ -74,11 +63,13 @@ def _units(count: Count, plan: CoalitionNoise, effort: Effort) -> CheckResult:
     return CheckResult("sensitivity", what, units > (1 + 1e-9) / plan.counts, 1 / plan.counts, units)
 
 
-def _spent(spend: Callable[[int], list[Event]], effort: Effort) -> CheckResult:
-    return recount(_CLAIM, spend(effort.seed), [Gaussian], "the noise that sketch and counts drew in a run")
+def _spent(effort: Effort) -> CheckResult:
+    return recount(
+        _CLAIM, events_of_a_run(effort.seed), [Gaussian], "the noise that sketch and counts drew in a run"
+    )
 
 
-def events_of_a_run(seed: int, tally: Callable[[NoiseSource], TalliedNoise] = TalliedNoise) -> list[Event]:
+def events_of_a_run(seed: int) -> list[Event]:
     """Events of the curator's Gaussian noise in a run of four owners."""
     random = np.random.default_rng([seed, 19])
     tables = {name: Table(random.random((12, 2)), random.integers(0, 2, 12)) for name in _NAMES}
@@ -91,7 +82,7 @@ def events_of_a_run(seed: int, tally: Callable[[NoiseSource], TalliedNoise] = Ta
         def drawn(purpose: str) -> NoiseSource:
             if (party, purpose) != (CURATOR, PURPOSE):
                 return usual(purpose)
-            tallied.append(tally(usual(purpose)))
+            tallied.append(TalliedNoise(usual(purpose)))
             return tallied[-1]
 
         return drawn

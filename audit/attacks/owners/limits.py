@@ -7,7 +7,6 @@ owner that left the run at a sale over its limit would be missing from the count
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +25,6 @@ from owner.consent.policy import Policy
 from owner.consent.pools import RowPools
 from owner.settings import PolicySettings
 
-MakeGate = Callable[[str, Policy], OwnerGate]
-
 _EPSILON = 0.5
 """Epsilon of the clock for a row added or removed; a row that is replaced costs twice that."""
 HELD = 30
@@ -40,15 +37,10 @@ POLICIES = (
 )
 
 
-def passing(name: str, policy: Policy) -> OwnerGate:
-    """The gate of an owner with a policy."""
-    return OwnerGate(name, policy=policy)
-
-
-def limited_clock(make: MakeGate = passing) -> Subject:
-    """A clock over two rounds; one owner limits its rows, and `make` makes its gate."""
+def limited_clock() -> Subject:
+    """A clock over two rounds; one owner limits its rows."""
     claim = Claim(2.0 * _EPSILON, 0.0, "replace one row of another owner, which has a limit; an owner looks")
-    games = [limited_game(make, settings, claim) for settings in POLICIES]
+    games = [limited_game(settings, claim) for settings in POLICIES]
     return Subject(
         "clock-limits",
         "sound",
@@ -61,7 +53,7 @@ def limited_clock(make: MakeGate = passing) -> Subject:
     )
 
 
-def limited_game(make: MakeGate, limits: PolicySettings, claim: Claim) -> RunGame:
+def limited_game(limits: PolicySettings, claim: Claim) -> RunGame:
     """Two clocks of a run; score: 1 if the second clock goes on to the last price."""
     # Without a spread equal rows sell at one price: the sale that may go over the limit is the first.
     settings = ClockSettings(epsilon=_EPSILON, block=1, highest=1.0, lowest=-1.0, step=0.5, spread=0.0)
@@ -74,7 +66,8 @@ def limited_game(make: MakeGate, limits: PolicySettings, claim: Claim) -> RunGam
         store = MemoryStore(name)
         pools = RowPools(store, b"rows", rows, noise, limits)
         history = History(name, store)
-        return make(name, Policy(name, limits, SCHEMA, store, history, pools, Path("no-approvals")))
+        policy = Policy(name, limits, SCHEMA, store, history, pools, Path("no-approvals"))
+        return OwnerGate(name, policy=policy)
 
     return RunGame(
         claim,

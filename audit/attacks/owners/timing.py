@@ -49,7 +49,7 @@ class _Keys(KeyRing):
         return self._sealer
 
 
-def answer_times(make: type[HistogramResponder] = HistogramResponder) -> Subject:
+def answer_times() -> Subject:
     """Processor time of an order that rows go sealed for."""
     claim = Claim(_EPSILON, 0.0, "replace one row of an owner; whoever asks it looks at the clock")
     keys = _Keys()
@@ -60,7 +60,7 @@ def answer_times(make: type[HistogramResponder] = HistogramResponder) -> Subject
         scores = np.zeros((2, trials))
         for trial in range(trials):
             for world in random.permutation(2).tolist():
-                scores[world, trial] = _seconds(make, keys, fill, bool(world))
+                scores[world, trial] = _seconds(keys, fill, bool(world))
         bound = split_bound(scores[0], scores[1], 0.0, effort.alpha)
         return CheckResult(
             "black box",
@@ -76,12 +76,14 @@ def answer_times(make: type[HistogramResponder] = HistogramResponder) -> Subject
     return Subject("cells-time", "sound", claim, tuple(partial(timed, fill) for fill in get_args(Fill)))
 
 
-def _seconds(make: type[HistogramResponder], keys: KeyRing, fill: Fill, present: bool) -> float:
+def _seconds(keys: KeyRing, fill: Fill, present: bool) -> float:
     rows = np.repeat(_CORNERS[1:], _ROWS, axis=0)
     if present:
         rows[0] = _CORNERS[0]
     noise = histogram_noise(_EPSILON)
-    owner = make("holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys)
+    owner = HistogramResponder(
+        "holder", Table(rows), _SCHEMA, simulated(0, "holder", "time"), OwnerGate("holder"), keys
+    )
     handler = CellHandler("audit", owner)
     terms = CellTerms(_BOOK.to_json(), 1.0, noise, _ASKED, fill=fill)
     said = Invitation("audit", _SCHEMA.digest(), "consumer", "cells-sealed", (noise.event,), terms)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from audit.attacks import clock, h2, means
+from audit.attacks import h2, means
 from audit.attacks.black_box import Experiment
-from audit.attacks.clock import MakeClock
 from audit.attacks.finding import MOST_STATISTICS, Effort
 from audit.attacks.subjects import SUBJECTS
-from audit.planted_faults.parts.auction_faults import FaultyClock, FixedThreshold, ImpatientClock
-from audit.planted_faults.parts.mean_faults import ScaledNoise, gaussian_with
-from curator.summary.auctions.clock import Clock
+from audit.planted_faults.planting import Edit, PlantedFault
 
 SOUND = [name for name, make in SUBJECTS.items() if make().standing == "sound"]
 APART = {"deployed-summary", "deployed-release", "deployed-secure-release", "secure-noise"}
@@ -42,24 +39,16 @@ def test_h2_costs_more_than_published_by_the_factors_of_the_proof() -> None:
     assert value.measured == pytest.approx(value.claimed, rel=1e-9)
 
 
-@pytest.mark.parametrize("make", [FixedThreshold, ImpatientClock])
-def test_the_black_box_alone_finds_a_clock_without_its_noise(make: MakeClock) -> None:
-    # Whatever the other layers say: one stop tells the worlds apart.
-    games = [check for check in clock.clock(make=make).checks if isinstance(check, Experiment)]
-    assert any(game(Effort(scale=0.2)).violated for game in games[:2])
-
-
-def test_an_open_clock_without_faults_is_the_real_one() -> None:
-    # The faulty clocks differ from the real one by their fault alone: same coins, same stops.
-    findings = [clock.clock(make=make).audit(Effort(scale=0.02)).findings for make in (Clock, FaultyClock)]
-    assert findings[0] == findings[1]
-
-
 @pytest.mark.parametrize(("factor", "found"), [(1.0, False), (0.4, True)])
-def test_the_gaussian_bound_finds_what_it_says_it_finds(factor: float, found: bool) -> None:
+def test_the_gaussian_bound_finds_what_it_says_it_finds(
+    factor: float, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The stated power: noise smaller by more than the factor is found with probability 0.9.
-    subject = means.gaussian(make=gaussian_with(lambda noise: ScaledNoise(noise, factor)))
-    (game,) = [check for check in subject.checks if isinstance(check, Experiment) and check.gaussian]
+    place = "fedkme.privacy.means:GaussianMean.__init__"
+    PlantedFault("", [Edit(place, "sensitivity * multiplier", f"{factor} * sensitivity * multiplier")]).plant(
+        monkeypatch
+    )
+    (game,) = [check for check in means.gaussian().checks if isinstance(check, Experiment) and check.gaussian]
     finding = game(Effort(scale=0.04))
     assert finding.power is not None
     assert 1.0 < finding.power < 2.5

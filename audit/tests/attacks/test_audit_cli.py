@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from audit.attacks import public, subjects
+from audit.attacks import subjects
 from audit.attacks.finding import CheckResult, Claim, Effort, Subject
-from audit.planted_faults.parts.mean_faults import AwayFromZero
+from audit.planted_faults import FAULTS
 from fedkme.errors import AuditError, ConfigError, DataError, PartyFailedError
 from operate.audit_cli import app
 from sim.jobs.tasks import LostTask
@@ -47,8 +47,7 @@ def test_what_must_be_broken_passes_when_it_is() -> None:
 
 def test_a_fault_ends_with_the_audits_number(monkeypatch: pytest.MonkeyPatch) -> None:
     # "else 51", as one line by operate.cli.
-    faulty = dict(subjects.SUBJECTS) | {"h1-paired": lambda: public.h1("paired", AwayFromZero)}
-    monkeypatch.setattr(subjects, "SUBJECTS", faulty)
+    FAULTS["features rounded away from zero"].plant(monkeypatch)
     result = attack("h1-paired", "--quick")
     assert isinstance(result.exception, AuditError)
     assert result.exception.code == 51

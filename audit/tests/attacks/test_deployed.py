@@ -10,7 +10,7 @@ import pytest
 from audit.attacks.deployed import Through, deployed_release, deployed_summary
 from audit.attacks.finding import Effort, Subject
 
-WEAK: Through = ("audit.planted_faults.parts.quarter_noise",)
+WEAK: Through = ("audit.planted_faults.quarter_noise",)
 
 
 @pytest.fixture(autouse=True)

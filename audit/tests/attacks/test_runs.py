@@ -8,29 +8,25 @@ import numpy as np
 import pytest
 
 from audit.attacks import auctions, clock, joint
-from audit.attacks.clock import MakeClock
 from audit.attacks.finding import Claim, Effort
 from audit.attacks.wire import GRPC, LOOPBACK
-from audit.planted_faults.parts.auction_faults import FixedThreshold, StaleEpoch
+from audit.planted_faults import FAULTS
 from curator.summary.auctions.base import AskEveryoneSettings
-from curator.summary.auctions.clock import Clock
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.directives import Answer, Directive, Sell
 from fedkme.errors import OwnerLostError
 from fedkme.privacy.accountants import Sound
 from fedkme.privacy.events import Gaussian, PureDp
 from fedkme.privacy.gaussian import gaussian_sigma
-from fedkme.privacy.means import GaussianMean
 from fedkme.tables.table import Row
 from owner.runs import RunManager
 from owner.summary.bidder import Bidder
 
 CLAIM = Claim(1.0, 0.0, auctions.RELATION)
 GAMES = {
-    "clock": clock.clock_game(Clock, Bidder, CLAIM),
-    "clock, a row counted twice": clock.clock_game(Clock, StaleEpoch, CLAIM),
+    "clock": clock.clock_game(CLAIM),
     "privauction": auctions.chain_game(lambda noise: PrivAuctionSettings().make(2, noise), CLAIM, 3),
-    "clock and broadcasts": joint.joint_game(Clock, GaussianMean, CLAIM),
+    "clock and broadcasts": joint.joint_game(CLAIM),
 }
 
 
@@ -62,32 +58,32 @@ def test_over_grpc_owners_hear_what_their_streams_carry(monkeypatch: pytest.Monk
     assert 2 * early.sum() == sum(price > np.mean([min(carried), max(carried)]) for price in carried) > 0
 
 
-class Deaf(Bidder):
-    """An owner whose process fails in the middle of a run."""
-
-    def sell(self, round_number: int, price: float) -> Sequence[Row]:
+def test_a_lost_owner_ends_a_game_over_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Half a run is no trial, and a game does not go on without the owner that it is about.
+    def sell(bidder: Bidder, round_number: int, price: float) -> Sequence[Row]:
         raise RuntimeError
 
-
-def test_a_lost_owner_ends_a_game_over_grpc() -> None:
-    # Half a run is no trial, and a game does not go on without the owner that it is about.
-    game = clock.clock_game(Clock, Deaf, CLAIM).over(GRPC, 1)
+    monkeypatch.setattr(Bidder, "sell", sell)
+    game = GAMES["clock"].over(GRPC, 1)
     with pytest.raises(OwnerLostError, match="holder"):
         game.sample(True, 5, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize(("make", "more"), [(Clock, False), (FixedThreshold, True)])
-def test_whole_rounds_show_a_clock_without_patience(make: MakeClock, more: bool) -> None:
+@pytest.mark.parametrize("fault", ["", "a clock without patience"])
+def test_whole_rounds_show_a_clock_without_patience(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A clock whose threshold has no noise tells by when it stops, in prices that another owner is told, of
     # one row more. False alarm: 1e-3, seed fixed.
-    finding = clock.clock_game(make, Bidder, CLAIM).over(LOOPBACK, 400)(Effort(alpha=1e-3))
+    if fault:
+        FAULTS[fault].plant(monkeypatch)
+    finding = clock.clock_game(CLAIM).over(LOOPBACK, 400)(Effort(alpha=1e-3))
     assert finding.trials == 200
-    assert finding.violated == more
+    assert finding.violated == bool(fault)
 
 
-def test_an_owner_that_counts_sent_rows_again_shows_nothing_of_them() -> None:
+def test_an_owner_that_counts_sent_rows_again_shows_nothing_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     # It counts more rows than it has left, is out for that, and its count is in no clock.
-    finding = clock.clock_game(Clock, StaleEpoch, CLAIM).over(LOOPBACK, 400)(Effort(alpha=1e-3))
+    FAULTS["rows counted again after they were sent"].plant(monkeypatch)
+    finding = clock.clock_game(CLAIM).over(LOOPBACK, 400)(Effort(alpha=1e-3))
     assert not finding.violated
 
 

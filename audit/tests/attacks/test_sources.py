@@ -9,7 +9,7 @@ import pytest
 from audit.attacks import sources
 from audit.attacks.finding import Effort
 from audit.attacks.public import secure_noise
-from audit.planted_faults.parts.sources import SOURCES
+from audit.planted_faults.sources import SOURCES
 
 QUICK = Effort(scale=0.5)
 
