@@ -50,22 +50,22 @@ def attack(
     effort = Effort(scale=scale or (1.0 if quick else FULL_SCALE), seed=seed)
     subjects, place = chosen(name), parse_jobs(jobs)
     if place == 1 and out is None:
-        found = tallies(subjects, effort, repeat, sys.stderr)
+        results = tallies(subjects, effort, repeat, sys.stderr)
     else:
         folder = out or Path("runs/audit")
-        found = tallies_by_tasks(subjects, effort, repeat, place, folder, sys.stderr)
+        results = tallies_by_tasks(subjects, effort, repeat, place, folder, sys.stderr)
     shown = console(for_people=not as_json)
     if repeat == 1:
-        verdicts = [tally.verdicts[0] for tally in found]
+        verdicts = [tally.verdicts[0] for tally in results]
         shown.print(verdict_table(verdicts))
-        lines, said = verdict_lines(verdicts), report(verdicts, effort)
+        lines, summary = verdict_lines(verdicts), report(verdicts, effort)
     else:
-        lines, said = tally_lines(found, seed), repeated_report(found, effort)
+        lines, summary = tally_lines(results, seed), repeated_report(results, effort)
     for line in lines:
         shown.print(line, soft_wrap=True, markup=False)
     if as_json:
-        print_json(said)
-    odd = [tally.subject.name for tally in found if tally.expected < repeat]
+        print_json(summary)
+    odd = [tally.subject.name for tally in results if tally.expected < repeat]
     if odd:
         raise AuditError(
             f"the audit did not come out as it must for {', '.join(odd)}",
@@ -114,10 +114,10 @@ def report(verdicts: Sequence[AuditVerdict], effort: Effort) -> dict[str, Any]:
     return _head(effort, passed) | {"mechanisms": [verdict.to_json() for verdict in verdicts]}
 
 
-def repeated_report(found: Sequence[Tally], effort: Effort) -> dict[str, Any]:
+def repeated_report(results: Sequence[Tally], effort: Effort) -> dict[str, Any]:
     """Repetitions, as plain values."""
-    passed = all(tally.expected == len(tally.verdicts) for tally in found)
-    return _head(effort, passed) | {"mechanisms": [tally.to_json(effort.seed) for tally in found]}
+    passed = all(tally.expected == len(tally.verdicts) for tally in results)
+    return _head(effort, passed) | {"mechanisms": [tally.to_json(effort.seed) for tally in results]}
 
 
 def _head(effort: Effort, passed: bool) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Faults planted in the product: one list, with a column for each layer of the audit that finds a fault.
 
 Columns are measured (`python -m audit.planted_faults`, which `make audit` runs): replay finds a fault in its
-case, an attack finds it in its subject, a test finds it by failing. Some faults are planted as parts of an
-attack's subject; if the same fault is also planted in the product, both share one entry.
+case, an attack finds it in its subject. A fault without a column is one that both miss.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ def _fault(row: Mapping[str, Any]) -> PlantedFault:
         tuple(row.get("kinds", ("corner",))),
         row.get("attack", ""),
         row.get("layer", ""),
-        row.get("test", ""),
     )
 
 

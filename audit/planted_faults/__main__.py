@@ -26,27 +26,6 @@ _SCALES = (0.02, 0.25, 0.4)
 """Trials of the attacks, as multiples of a quick audit's; no fault may need more than the last."""
 
 
-class _Planted:
-    """Pytest plugin that plants a fault before tests are collected."""
-
-    def __init__(self, fault: PlantedFault) -> None:
-        self._fault = fault
-
-    def pytest_configure(self) -> None:
-        """Plant the fault for the life of this process."""
-        self._fault.plant(pytest.MonkeyPatch())
-
-
-def by_test(fault: PlantedFault) -> bool:
-    """Check whether the test of a fault's column fails, in a process of its own."""
-    if (child := os.fork()) == 0:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        os._exit(int(pytest.main([fault.test, "-q", "-p", "no:cacheprovider"], plugins=[_Planted(fault)])))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == pytest.ExitCode.TESTS_FAILED
-
-
 @dataclass(frozen=True)
 class FoundBy:
     """Layers that found a fault, among the layers that its columns name.
@@ -55,7 +34,6 @@ class FoundBy:
         name: of the fault.
         replay: line by which replay found the fault; empty if it did not.
         attack: statistic by which an attack found the fault; empty if none did.
-        test: true if the fault's test fails.
         missed: layers that should have found the fault and did not.
         seconds: CPU time of the measurement.
     """
@@ -63,7 +41,6 @@ class FoundBy:
     name: str
     replay: str
     attack: str
-    test: bool
     missed: tuple[str, ...]
     seconds: float
 
@@ -110,15 +87,12 @@ def measured(name: str) -> FoundBy:
     forget_caches()
     attacked = by_attack(fault)
     forget_caches()
-    tested = bool(fault.test) and by_test(fault)
     missed = []
     if fault.case is not None and not replayed:
         missed.append("replay")
     if fault.attack and not attacked:
         missed.append("attack")
-    if fault.test and not tested:
-        missed.append("test")
-    return FoundBy(name, replayed, attacked, tested, tuple(missed), time.process_time() - began)
+    return FoundBy(name, replayed, attacked, tuple(missed), time.process_time() - began)
 
 
 def main() -> int:
@@ -129,13 +103,11 @@ def main() -> int:
         for result in pool.map(measured, names):
             results.append(result)
             if result.missed or sys.argv[1:]:
-                seen = "fails" if result.test else "-"
-                line = f"replay: {result.replay or '-'}; attack: {result.attack or '-'}; test: {seen}"
+                line = f"replay: {result.replay or '-'}; attack: {result.attack or '-'}"
                 print(f"{result.name}: {line}; {result.seconds:.1f} s", flush=True)
     counts = {
         "replay": sum(bool(result.replay) for result in results),
         "attack": sum(bool(result.attack) for result in results),
-        "test": sum(result.test for result in results),
         "replay or attack": sum(bool(result.replay or result.attack) for result in results),
     }
     print(f"{len(results)} planted faults, {sum(result.seconds for result in results):.0f} s of CPU")

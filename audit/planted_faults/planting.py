@@ -51,7 +51,6 @@ class PlantedFault:
         kinds: neighbours that show the fault.
         attack: name of the subject of `fedkme audit attack` that finds the fault; empty: attacks do not.
         layer: of the attack that must find it; empty: any.
-        test: a test, `path::name`, that finds the fault; empty: no such test is known.
     """
 
     says: str
@@ -60,7 +59,6 @@ class PlantedFault:
     kinds: tuple[Kind, ...] = ("corner",)
     attack: str = ""
     layer: str = ""
-    test: str = ""
 
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         """Change the functions' code.
@@ -86,16 +84,16 @@ class PlantedFault:
 def function_at(place: str) -> FunctionType:
     """The function at a place: of a property its getter, of a cache what it calls."""
     module, _, path = place.partition(":")
-    found: Any = import_module(module)
+    target: Any = import_module(module)
     for name in path.split("."):
-        found = inspect.getattr_static(found, name)
-    if isinstance(found, property):
-        found = found.fget
-    elif isinstance(found, cached_property):
-        found = found.func
-    found = inspect.unwrap(found)
-    assert isinstance(found, FunctionType), place
-    return found
+        target = inspect.getattr_static(target, name)
+    if isinstance(target, property):
+        target = target.fget
+    elif isinstance(target, cached_property):
+        target = target.func
+    target = inspect.unwrap(target)
+    assert isinstance(target, FunctionType), place
+    return target
 
 
 def _changed(function: FunctionType, edits: Sequence[Edit]) -> CodeType:

@@ -104,7 +104,7 @@ def of_death(case: Case, first: Played, undisturbed: Played) -> list[Undeclared]
     for name in () if case.in_sketch else sorted(undisturbed.recorder.exchanged):
         died, usual = (run.recorder.exchanged[name] for run in (first, undisturbed))
         once = list(_once(died).values())
-        for side in ("said", "answered"):
+        for side in ("visible", "answered"):
             parts = ([getattr(entry, side) for entry in exchanged] for exchanged in (once, usual))
             findings += _unlike(f"{name}, {side}", *parts)
     return [Undeclared("bytes", "anybody", "anybody", f"{line} after a death") for line in findings]
@@ -114,7 +114,7 @@ def _once(exchanged: Iterable[Exchanged]) -> dict[Visible, Exchanged]:
     """Exchanges without repetitions of an earlier directive."""
     first: dict[Visible, Exchanged] = {}
     for entry in exchanged:
-        first.setdefault(entry.said, entry)
+        first.setdefault(entry.visible, entry)
     return first
 
 
@@ -160,7 +160,9 @@ def _differences(case: Case, first: Played, second: Played, protected: str, obse
         ):
             return
         for name in sorted(set(first.ledgers) - {CURATOR, CONSUMER, protected}):
-            one, other = ([e.said for e in run.recorder.exchanged.get(name, [])] for run in (first, second))
+            one, other = (
+                [e.visible for e in run.recorder.exchanged.get(name, [])] for run in (first, second)
+            )
             yield from _unlike(f"directives to {name}", one, other)
             yield from _unlike(f"the ledger of {name}", first.ledgers[name], second.ledgers[name])
             refusals = (run.recorder.refused.get(name) or [] for run in (first, second))

@@ -59,7 +59,7 @@ class Exchanged:
 
     Attributes:
         directive: as it came.
-        said: visible bytes of the directive.
+        visible: visible bytes of the directive.
         answer: of the owner.
         answered: visible bytes of the answer.
         lines: of the owner's ledger that were written for the answer.
@@ -68,7 +68,7 @@ class Exchanged:
     """
 
     directive: Directive
-    said: Visible
+    visible: Visible
     answer: Answer | None
     answered: Visible
     lines: tuple[Disclosure, ...]
@@ -205,7 +205,7 @@ class Recorder:
         if before is None:
             return exchanged.answer
         # A directive that is repeated after a death has no new lines: take the first answer to it.
-        original = next(entry for entry in theirs if entry.said == before.said)
+        original = next(entry for entry in theirs if entry.visible == before.visible)
         if not original.lines or is_boxed(original.answer):
             return exchanged.answer
         return original.answer
