@@ -189,7 +189,7 @@ def _heads(kinds: Mapping[str, Kind], rounds: int) -> list[dict[str, Cell]]:
 
 
 def _unwitnessed(event: str, **fields: object) -> None:
-    """Fail: everybody is here, and signs."""
+    """Fail: no owner may miss the exchange of heads."""
     raise PartyFailedError(f"heads were not exchanged: {fields}", "Run the benchmark again.")
 
 

@@ -30,7 +30,7 @@ Phases = Sequence[Mapping[int, Sizes]]
 Messages = Sequence[Sequence[tuple[int, bytes]]]
 
 
-class EchoHall:
+class EchoServer:
     """Server of the echoes."""
 
     def __init__(self, expected: int) -> None:
@@ -65,12 +65,12 @@ class EchoHall:
         await stream.read()
 
     def end(self) -> None:
-        """Let the echoes go."""
+        """End the echoes' streams."""
         self._over.set()
 
 
 def messages_of(phases: Phases) -> Messages:
-    """Messages that have, and ask for, the given sizes."""
+    """Make messages of the given sizes; each asks for an answer of its given size."""
     return [
         [
             (echo, _LENGTH.pack(wanted) + bytes(sent - _LENGTH.size))

@@ -23,7 +23,7 @@ from fedkme.pki.authority import Authority
 from fedkme.pki.identity import Identity
 from fedkme.wire.channel import SERVER_OPTIONS
 from fedkme.wire.v1 import owners_pb2_grpc
-from lab.bench.echo import EchoHall
+from lab.bench.echo import EchoServer
 from sim.config import SimulationSettings
 from sim.engines.children import Child, Event
 from sim.engines.processes import prepare_parties
@@ -40,7 +40,7 @@ class Fleet:
 
     members: Members
     connections: Sequence[OwnerConnection]
-    echoes: EchoHall
+    echoes: EchoServer
     identity: Identity | None = None
     """Identity of the curator; None in plaintext."""
     blocks: list[Sequence[OwnerSession]] = field(default_factory=list)
@@ -85,7 +85,7 @@ async def fleet(
         owners = {name: _command(commands[name], keeps) for name in scenario.owners}
         members = Members(tuple(scenario.owners), settings.progress_s, settings.progress_s)
         registry = OwnerService(members, NameRegister(), settings.connect_s)
-        echoes = EchoHall(len(scenario.owners))
+        echoes = EchoServer(len(scenario.owners))
         server = grpc.aio.server(options=SERVER_OPTIONS)
         owners_pb2_grpc.add_OwnersServicer_to_server(registry, server)
         echoes.serve_on(server)

@@ -44,7 +44,7 @@ from fedkme.privacy.settings import release_target
 from fedkme.protocol import Bid, Broadcast
 from fedkme.sealed.rows import AnyRow
 from fedkme.store import Durability, Store, open_store
-from lab.bench.echo import EchoHall, Phases, Sizes, messages_of
+from lab.bench.echo import EchoServer, Phases, Sizes, messages_of
 from lab.bench.fleet import Fleet, Keeps, fleet
 from lab.bench.result import BenchSettings, Cell, Result
 from lab.bench.synthetic import simulation, synthetic_scenario
@@ -256,7 +256,7 @@ async def real_block(
     return 1e3 * np.diff(watch.ends), phases
 
 
-async def _echo_block(echoes: EchoHall, phases: Sequence[Phases]) -> np.ndarray:
+async def _echo_block(echoes: EchoServer, phases: Sequence[Phases]) -> np.ndarray:
     """Time as many rounds of the same messages with the echoes."""
     rounds = [messages_of(exchanges) for exchanges in phases]
     ends = []

@@ -41,9 +41,9 @@ from lab.bench.result import BenchSettings, Cell, Result, timed
 from sim.scenarios.base import owner_names
 
 _LOST, _COLLUDE = 10, 20
-"""One in so many."""
-_KEPT = (verified_once, graph_of, root_of)
-"""Functions whose answers a process keeps; owners are in another than the curator."""
+"""One owner in so many is lost, or colludes."""
+_CACHED = (verified_once, graph_of, root_of)
+"""Functions with a cache, which owners do not share with the curator in deployments."""
 _BOUND = 1_000
 _BITS = 48
 
@@ -130,7 +130,7 @@ class _Sum:
                 self._curator.shared(sealed)
 
     def _mask(self) -> np.ndarray:
-        """Mask what is not lost; returns the plain sum with noise."""
+        """Let the owners that are left send masked vectors; returns the plain sum with noise."""
         with self._of("curator"):
             mail = self._curator.deliveries()
         self._owners = [owner for owner in self._owners if owner.name not in self._lost]
@@ -163,18 +163,18 @@ class _Sum:
 
     def _exchange(
         self,
-        said: tuple[FieldCodec[Any, Any], Any],
+        sent: tuple[FieldCodec[Any, Any], Any],
         answer: Callable[[OwnerAggregator, Any], Any],
-        taken: tuple[FieldCodec[Any, Any], Callable[[Any], None]],
+        received: tuple[FieldCodec[Any, Any], Callable[[Any], None]],
     ) -> None:
-        """Say the same to all owners, who answer the curator."""
+        """Send one message to all owners and pass their answers to the curator."""
         for owner in self._owners:
-            self._count(owner, *said)
+            self._count(owner, *sent)
             with self._by(owner):
-                message = answer(owner, said[1])
-            self._count(owner, taken[0], message)
+                message = answer(owner, sent[1])
+            self._count(owner, received[0], message)
             with self._of("curator"):
-                taken[1](message)
+                received[1](message)
 
     def _count(self, owner: OwnerAggregator, codec: FieldCodec[Any, Any], message: object) -> None:
         """Count the bytes of a message, if it is the first owner's."""
@@ -200,5 +200,5 @@ class _Sum:
 
 
 def _forget() -> None:
-    for kind in _KEPT:
+    for kind in _CACHED:
         kind.cache_clear()

@@ -48,16 +48,16 @@ class _Silent(StatusReporter):
 
 
 @dataclass(slots=True)
-class Held:
-    """Holdings of a process after each wave: MB resident, descriptors, CPU s, and MB in its journals."""
+class ProcessFigures:
+    """Figures of a process after each wave: MB resident, descriptors, CPU s, and MB in its journals."""
 
     memory: list[float] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     journal: list[float] = field(default_factory=list)
 
-    def look(self, pid: int, folder: Path, journals: str) -> None:
-        """Read what a process holds, and the sizes of its journals, by their pattern in a folder."""
+    def read(self, pid: int, folder: Path, journals: str) -> None:
+        """Read the figures of a process; `journals` is a pattern of files in the folder."""
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
         self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
         self.descriptors.append(len(list(Path(f"/proc/{pid}/fd").iterdir())))
@@ -71,24 +71,24 @@ def measure(settings: BenchSettings) -> Result:
     """A row for each party."""
     consumers = settings.soak_consumers
     waves = max(2, settings.soak_runs // consumers)
-    held, seconds = asyncio.run(_soak(consumers, waves, settings.tls))
-    rows = [_row(party, figures, consumers, seconds) for party, figures in held.items()]
+    figures, seconds = asyncio.run(_soak(consumers, waves, settings.tls))
+    rows = [_row(party, read, consumers, seconds) for party, read in figures.items()]
     title = f"{waves * consumers} runs of {_ROUNDS} rounds, {consumers} consumers, {_OWNERS} owners"
     return Result("soak", title, rows)
 
 
-def _row(party: str, held: Held, runs: int, seconds: Sequence[float]) -> dict[str, Cell]:
-    half = len(held.memory) // 2
+def _row(party: str, figures: ProcessFigures, runs: int, seconds: Sequence[float]) -> dict[str, Cell]:
+    half = len(figures.memory) // 2
     first, second = seconds[: len(seconds) // 2], seconds[len(seconds) // 2 :]
-    cpu = np.diff([0.0, *held.cpu]) / runs
+    cpu = np.diff([0.0, *figures.cpu]) / runs
     return {
         "party": party,
-        "MB after the first wave": held.memory[0],
-        "MB in the end": held.memory[-1],
-        "kB a run": 1e3 * _slope(held.memory[half:]) / runs,
-        "descriptors, first": held.descriptors[0],
-        "descriptors, last": held.descriptors[-1],
-        "journal kB a run": 1e3 * _slope(held.journal[half:]) / runs,
+        "MB after the first wave": figures.memory[0],
+        "MB in the end": figures.memory[-1],
+        "kB a run": 1e3 * _slope(figures.memory[half:]) / runs,
+        "descriptors, first": figures.descriptors[0],
+        "descriptors, last": figures.descriptors[-1],
+        "journal kB a run": 1e3 * _slope(figures.journal[half:]) / runs,
         "CPU ms a run, first half": 1e3 * float(np.mean(cpu[1 : half + 1])),
         "CPU ms a run, second half": 1e3 * float(np.mean(cpu[half:])),
         "s a run, first half": statistics.median(first),
@@ -101,19 +101,19 @@ def _slope(values: Sequence[float]) -> float:
     return float(np.polyfit(range(len(values)), values, 1)[0]) if len(values) > 1 else 0.0
 
 
-async def _soak(consumers: int, waves: int, tls: bool) -> tuple[dict[str, Held], list[float]]:
+async def _soak(consumers: int, waves: int, tls: bool) -> tuple[dict[str, ProcessFigures], list[float]]:
     with tempfile.TemporaryDirectory(prefix="fedkme-bench-") as scratch:
         folder = Path(scratch)
         async with _serving(folder, Authority() if tls else None) as (children, asking):
-            held = {party: Held() for party in (*_WATCHED, _HERE)}
+            figures = {party: ProcessFigures() for party in (*_WATCHED, _HERE)}
             seconds = list[float]()
             settings = [asking(number) for number in range(consumers)]
             for _ in range(waves):
                 seconds += await asyncio.gather(*map(_ask, settings))
                 for party, where in _WATCHED.items():
-                    held[party].look(children[party].pid, folder, where)
-                held[_HERE].look(os.getpid(), folder, "lab/*/*.db*")
-    return held, seconds
+                    figures[party].read(children[party].pid, folder, where)
+                figures[_HERE].read(os.getpid(), folder, "lab/*/*.db*")
+    return figures, seconds
 
 
 @contextlib.asynccontextmanager

@@ -140,12 +140,12 @@ async def _alone(settings: BenchSettings) -> dict[str, list[float]]:
     return memory
 
 
-def _add_memory(pid: int, found: dict[str, list[float]]) -> None:
+def _add_memory(pid: int, sizes: dict[str, list[float]]) -> None:
     with contextlib.suppress(OSError):  # another system, or the owner has ended
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
             key, size, *_ = line.split()
             if key in _MEMORY:
-                found.setdefault(_MEMORY[key], []).append(int(size) / _KIB)
+                sizes.setdefault(_MEMORY[key], []).append(int(size) / _KIB)
 
 
 def _cpu() -> float:

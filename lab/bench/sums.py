@@ -27,7 +27,7 @@ _ROWS = 40
 _VALIDATION = 200
 _SUMMARY = 50
 _MISSING = 20
-"""One owner in so many may be missing, and one may collude."""
+"""One owner in so many may be missing, and as many may collude."""
 
 
 def measure(settings: BenchSettings) -> Result:

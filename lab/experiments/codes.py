@@ -25,7 +25,7 @@ OWNERS = 5
 
 
 class CodesEffort(Settings):
-    """Size of an experiment: how much work it is."""
+    """Size of an experiment."""
 
     steps: int = 2000
     """Steps of training."""

@@ -42,7 +42,7 @@ TRAINED = ("LR", "GNB", "BNB", "DT", "LDA", "MLP")
 
 
 class ImageEffort(Settings):
-    """Size of an experiment: how much work it is."""
+    """Size of an experiment."""
 
     features: int = 4000
     """Features of DP-MERF; the papers' code has 10,000."""

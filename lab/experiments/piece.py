@@ -1,4 +1,4 @@
-"""Pieces of an experiment: each is computed by itself, anywhere, and is a row of the experiment's table."""
+"""Pieces of an experiment: any machine can compute one, and each is a row of the experiment's table."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sim.sweep.measure import Row, attempted
 
 
 class Piece(Settings, ABC):
-    """Part of an experiment, as plain values that travel; its numbers depend on nothing else but the data."""
+    """Part of an experiment as plain values; its results follow from these and the data alone."""
 
     seed: int = 0
     """Seed of everything random in it."""
 
     @abstractmethod
     def measure(self) -> Iterable[Any]:
-        """Compute its values: dataclasses with `method`, `panel` and `value`, curve values say.
+        """Compute the values: dataclasses with `method`, `panel` and `value`, such as `CurveValue`.
 
         Raises:
-            FedkmeError: its data are not there, or it cannot be computed.
+            FedkmeError: the data are missing, or the piece cannot be computed.
         """
 
     @property
@@ -38,16 +38,16 @@ class Piece(Settings, ABC):
         return key_of({"piece": self._plain()})
 
     def words(self) -> str:
-        """The piece in a line: what is one word or number of it."""
+        """Describe the piece in one line, by its fields that are text or numbers."""
         values = {name: value for name, value in self if isinstance(value, str | int | float)}
         return " ".join(f"{name}={value}" for name, value in values.items())
 
     def task(self) -> Task:
-        """The piece as a task for any machine."""
+        """Make a task that any machine can run."""
         return task_of(self.words(), measure_plain, self._plain())
 
     def columns(self) -> Row:
-        """Columns that do not depend on what came of it."""
+        """Columns of the piece itself, whatever its result."""
         return {"piece": json.dumps(self._plain())}
 
     def _plain(self) -> list[Any]:
@@ -55,7 +55,7 @@ class Piece(Settings, ABC):
 
 
 def measure_plain(plain: tuple[str, Any]) -> Row:
-    """Measure a piece of plain values, as a task has them; whatever happens is in the row."""
+    """Measure a piece from plain values; an error becomes part of the row."""
 
     def measured() -> Row:
         values = list(named(plain[0]).model_validate(plain[1]).measure())
@@ -67,7 +67,7 @@ def measure_plain(plain: tuple[str, Any]) -> Row:
 
 
 def values_of(rows: Iterable[Row]) -> list[CurveValue]:
-    """Values of rows of pieces, without those that are no number."""
+    """Values in the rows of pieces, without NaN."""
     curve_values = (CurveValue(*entry) for row in rows for entry in json.loads(row.get("values", "[]")))
     return [entry for entry in curve_values if not math.isnan(entry.value)]
 

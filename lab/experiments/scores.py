@@ -52,7 +52,7 @@ CHOICES: Mapping[str, Choice] = {
 
 
 class ScoreEffort(Settings):
-    """Size of an experiment: how much work it is."""
+    """Size of an experiment."""
 
     steps: int = 500
     """Steps of training."""

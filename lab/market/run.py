@@ -27,7 +27,7 @@ LAYOUTS = "lab.market.layouts:layouts"
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Runs to make: all combinations, but for rho and epsilon where a family does not know them."""
+    """Runs to make: all combinations; families without rho or epsilon get None for it."""
 
     layouts: tuple[str, ...] = tuple(KINDS)
     rows: tuple[int, ...] = (100, 250, 1000)
@@ -41,7 +41,7 @@ class Grid:
     families: tuple[str, ...] = tuple(family.name for family in FAMILIES)
 
     def runs(self, builds: str) -> list[MarketRun]:
-        """All of them, those of one draw together; `builds` is the function that gives the layouts."""
+        """All runs, grouped by draw; `builds` names the function that returns the layouts."""
         families = [family for family in FAMILIES if family.name in self.families]
         return [
             MarketRun(
