@@ -65,7 +65,7 @@ class BenchSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark of `lab.bench.NAME`, whose `measure` makes a result from settings.
+    """A benchmark: the module of its name has `measure`, which makes a result from settings.
 
     Attributes:
         help: of its verb.
