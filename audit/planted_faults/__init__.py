@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from audit.planted_faults.planting import Edit, PlantedFault
+from audit.planted_faults.planting import PlantedFault, TextChange
 
 
 def _fault(row: Mapping[str, Any]) -> PlantedFault:
     protocol, _, note = row.get("replay", "").partition(": ")
     return PlantedFault(
         row["says"],
-        [Edit(*texts) for texts in row["edits"]],
+        [TextChange(*texts) for texts in row["edits"]],
         (protocol, note) if protocol else None,
         tuple(row.get("kinds", ("corner",))),
         row.get("attack", ""),

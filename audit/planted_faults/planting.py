@@ -26,7 +26,7 @@ _PRODUCT = ("consumer", "curator", "fedkme", "owner")
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextChange:
     """Change of a function's text.
 
     Attributes:
@@ -54,7 +54,7 @@ class PlantedFault:
     """
 
     says: str
-    edits: Sequence[Edit] = ()
+    edits: Sequence[TextChange] = ()
     case: tuple[str, str] | None = None
     kinds: tuple[Kind, ...] = ("corner",)
     attack: str = ""
@@ -96,7 +96,7 @@ def function_at(place: str) -> FunctionType:
     return target
 
 
-def _changed(function: FunctionType, edits: Sequence[Edit]) -> CodeType:
+def _changed(function: FunctionType, edits: Sequence[TextChange]) -> CodeType:
     """Code of a function with its text changed; what its text names is found as before."""
     lines = textwrap.dedent(inspect.getsource(function)).splitlines()
     (tree,) = ast.parse("\n".join(lines)).body

@@ -8,7 +8,7 @@ from audit.attacks import h2, means
 from audit.attacks.black_box import Experiment
 from audit.attacks.finding import MOST_STATISTICS, Effort
 from audit.attacks.subjects import SUBJECTS
-from audit.planted_faults.planting import Edit, PlantedFault
+from audit.planted_faults.planting import PlantedFault, TextChange
 
 SOUND = [name for name, make in SUBJECTS.items() if make().standing == "sound"]
 APART = {"deployed-summary", "deployed-release", "deployed-secure-release", "secure-noise"}
@@ -45,9 +45,9 @@ def test_the_gaussian_bound_finds_what_it_says_it_finds(
 ) -> None:
     # The stated power: noise smaller by more than the factor is found with probability 0.9.
     place = "fedkme.privacy.means:GaussianMean.__init__"
-    PlantedFault("", [Edit(place, "sensitivity * multiplier", f"{factor} * sensitivity * multiplier")]).plant(
-        monkeypatch
-    )
+    PlantedFault(
+        "", [TextChange(place, "sensitivity * multiplier", f"{factor} * sensitivity * multiplier")]
+    ).plant(monkeypatch)
     (game,) = [check for check in means.gaussian().checks if isinstance(check, Experiment) and check.gaussian]
     finding = game(Effort(scale=0.04))
     assert finding.power is not None
