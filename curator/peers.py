@@ -94,6 +94,11 @@ class CertificateCheck:
         if self._revocation is not None and (line := self._revocation.warning()) is not None:
             say("warning", line=line)
 
+    @property
+    def revocation(self) -> Revocation | None:
+        """The list of revoked certificates; None where there is none."""
+        return self._revocation
+
     def check(self, context: Context, name: str, role: Role) -> None:
         """Refuse a party whose certificate does not allow the name and the role.
 

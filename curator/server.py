@@ -33,6 +33,7 @@ from fedkme.ledgers.archiving import archive_finished
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.spans import with_time_left
 from fedkme.ops.supervision import StatusReporter, while_stored
+from fedkme.pki.expiry import Expiry, expiries, told_daily
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store, open_store
@@ -150,9 +151,17 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         admission = CertificateCheck(
             settings.revoked, b"" if identity is None else identity.identity.authority, say
         )
+
+        def must_be_renewed() -> list[Expiry]:
+            return expiries(None if identity is None else identity.identity, admission.revocation)
+
+        open_now.enter_context(told_daily(say, must_be_renewed))
         party = CuratorParty(context, members, admission)
         if counters is not None:
+            from fedkme.ops.metrics import Expiries
+
             counters.watch(members, party.runs)
+            counters.registry.register(Expiries(must_be_renewed))
         if watch is not None:
             open_now.enter_context(_page(settings, watch, members, reporter))
         server = grpc.aio.server(options=SERVER_OPTIONS)

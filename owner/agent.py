@@ -19,6 +19,7 @@ from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.supervision import StatusReporter, to_the_end, while_stored
 from fedkme.ops.threads import AdaptiveThreads
+from fedkme.pki.expiry import Expiry, expiries, told_daily
 from fedkme.pki.revocation import Revocation
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.secagg.messages import Delivery
@@ -27,6 +28,7 @@ from fedkme.sums.disclosures import NO_PROMISE
 from fedkme.tables.conversion import NOT_LISTED
 from fedkme.tables.files import load_rows
 from fedkme.tables.schema import load_schema
+from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.dial import OwnIdentity, own_identity
 from fedkme.wire.directives import answer_to_wire, directive_from_wire, hello_to_wire
@@ -220,20 +222,26 @@ async def join(
         reporter.say("loaded", rows=len(table))
         for line in DataFiles(store).take(units_of(loaded, schema), files_of_runs(store)):
             reporter.say("warning", line=line)
-        for (column, cells), count in loaded.swallowed.items():
-            if cells.startswith(NOT_LISTED):
-                reporter.say("unlisted", column=column, cells=count)
+        _report_reading(table, reporter)
         address = await reporter.hear() if settings.curator == "-" else settings.curator
         settings.check_address(address)
         own = own_identity(settings.identity, reporter)
+        revocation = _revocation(settings, own)
+
+        def must_be_renewed() -> list[Expiry]:
+            return expiries(None if own is None else own.current(), revocation)
+
         with contextlib.ExitStack() as open_now:
+            open_now.enter_context(told_daily(reporter.say, must_be_renewed))
             metrics, timed_store = None, store
             if settings.metrics is not None:
+                from fedkme.ops.metrics import Expiries
                 from owner.metrics import export
 
                 metrics, timed_store = open_now.enter_context(
                     export(settings, store, lambda: runs.rows_sent, reporter)
                 )
+                metrics.registry.register(Expiries(must_be_renewed))
             party = OwnerParty(
                 name=settings.name,
                 table=table,
@@ -243,7 +251,7 @@ async def join(
                 policy=settings.policy,
                 approvals=settings.approvals,
                 identity=lambda: None if own is None else own.current(),
-                revoked=_revocation(settings, own),
+                revoked=None if revocation is None else revocation.check,
                 refused=refused,
             )
             runs = party.open(address, make)
@@ -253,11 +261,22 @@ async def join(
         reporter.say("left", rows_sent=runs.rows_sent)
 
 
-def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Callable[[bytes], None] | None:
-    """Make the function that refuses other owners' revoked certificates."""
+def _report_reading(table: Table, reporter: StatusReporter) -> None:
+    """Log the columns that are left out and the cells that reading changed, by their number alone."""
+    if table.reading is None:
+        return
+    if left_out := table.reading.left_out:
+        reporter.say("left_out", columns=", ".join(left_out))
+    for change in table.reading.changes:
+        event = "unlisted" if change.what.startswith(NOT_LISTED) else "changed"
+        reporter.say(event, column=change.column, cells=change.cells, what=change.what)
+
+
+def _revocation(settings: OwnerSettings, own: OwnIdentity | None) -> Revocation | None:
+    """The list of other owners' revoked certificates, if the settings name one."""
     if own is None or settings.revoked is None:
         return None
-    return Revocation(settings.revoked, own.current().authority).check
+    return Revocation(settings.revoked, own.current().authority)
 
 
 async def _serve(

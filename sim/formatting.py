@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedkme.pages.html import number, short
@@ -119,6 +119,33 @@ def columns_line(metrics: Metrics) -> str:
     near = f"{len(by_name) - len(far)} of {len(by_name)} columns are within {FAR:g} of the owners'"
     away = f"up to {short(by_name[far[0]])} away (1: nothing is shared)"
     return f"{near}. Do not rely on {', '.join(far[:_NAMED])}{more}: {away}."
+
+
+def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
+    """Lines about what was left out and changed, for a person; none where nothing was."""
+    left_out: Mapping[str, Sequence[str]] = facts.get("left_out", {})
+    if left_out:
+        everywhere = facts["parties"]
+        names = [
+            name if len(parties) == everywhere else f"{name} ({', '.join(parties)})"
+            for name, parties in left_out.items()
+        ]
+        yield f"Left out: {_listed(names, most)}."
+    by_what: dict[str, list[str]] = {}
+    for change in facts.get("changes", ()):
+        extremes = change["extremes"]
+        numbers = "" if not extremes else f", from {extremes[0]} to {extremes[1]}"
+        if extremes and extremes[0] == extremes[1]:
+            numbers = f", all {extremes[0]}"
+        cells = f"{change['cells']} cells of {change['column']} at {change['party']}{numbers}"
+        by_what.setdefault(change["what"], []).append(cells)
+    for what, places in by_what.items():
+        yield f"{what[0].upper()}{what[1:]}: {_listed(places, most)}."
+
+
+def _listed(parts: Sequence[str], most: int) -> str:
+    more = f" and {len(parts) - most} more" if len(parts) > most else ""
+    return ", ".join(parts[:most]) + more
 
 
 def percent(value: float | None) -> str:

@@ -179,7 +179,7 @@ def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
 
 def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
     """The lines that end a release on a terminal."""
-    from sim.formatting import columns_line, graded
+    from sim.formatting import columns_line, graded, reading_lines
     from sim.report import privacy
     from sim.report.write import print_line
 
@@ -198,7 +198,7 @@ def print_release(metrics: Mapping[str, Any], directory: Path, console: Console)
             *_figures(metrics["evaluation"]),
         ]
         lines += filter(None, [columns_line(metrics)])
-    lines += filter(None, [graded(metrics)])
+    lines += [*reading_lines(metrics.get("reading", {})), *filter(None, [graded(metrics)])]
     for line in [*lines, *(fault["line"] for fault in metrics["faults"])]:
         print_line(line, console)
     if "synthetic.csv" in metrics["files"]:

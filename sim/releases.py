@@ -45,6 +45,7 @@ from sim.engines.run_folder import (
     write_ledgers,
     write_schema,
 )
+from sim.evaluation.metrics import with_reading
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
 from sim.interrupts import Interrupts
@@ -178,7 +179,7 @@ def complete_release(
     steps = Derivation()
     settings = load_release(protocol_in(directory), str(directory / SETTINGS))
     before = read_object(directory / METRICS) if (directory / METRICS).exists() else {}
-    figures: dict[str, Any] = {key: before[key] for key in ("timing", "plan") if key in before}
+    figures: dict[str, Any] = {key: before[key] for key in ("timing", "plan", "reading") if key in before}
     if scenario is None and settings.noise == "seeded":
         scenario = steps.step(FIGURES, lambda: build_scenario(settings.scenario, settings.seed))
     record = read_object(directory / RECORD)
@@ -213,7 +214,8 @@ def _derive(
         *(NotMadeError(cause, steps.remedy) for cause in record.get("losses", ())),
         *(NotMadeError(loss.cause, steps.remedy) for loss in steps.losses),
     ]
-    metrics = {**_metrics(scenario, settings, directory, record, steps), **figures}
+    reading = figures.get("reading", {}) if scenario is None else scenario.reading()
+    metrics = with_reading({**_metrics(scenario, settings, directory, record, steps), **figures}, reading)
     _write_metrics(directory, metrics, steps)
     if steps.step("report.html", lambda: write_report(directory)) is None:
         _write_metrics(directory, metrics, steps)

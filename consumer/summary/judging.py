@@ -25,7 +25,15 @@ from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
-from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, verdict_on, yardstick
+from consumer.summary.verdict import (
+    FormQuality,
+    SummaryVerdict,
+    Yardstick,
+    at_most_fair,
+    doubts_of,
+    verdict_on,
+    yardstick,
+)
 from fedkme.arrays import Rows
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned
@@ -193,6 +201,8 @@ def judge_tables(
     if verdict.grade != "good":
         halves = by_halves(schema.encode(came.values), against.validation, p, came.labels, validation.labels)
         verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
+    doubts = doubts_of({"the consumer": validation.reading})
+    verdict = SummaryVerdict(**at_most_fair(asdict(verdict), doubts))
     return Judged(forms, *evaluations, classes, by, verdict, halves)
 
 

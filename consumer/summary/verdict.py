@@ -14,9 +14,12 @@ columns and no labels: shares of classes have a yardstick of their own (classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from fedkme.tables.columns import CLIPPED
+from fedkme.tables.table import Reading
 
 Grade = Literal["good", "fair", "poor"]
 
@@ -179,3 +182,31 @@ _CLASSES = (
 _SMALL = "D_v has few rows for a summary of so many: give more of them, or ask for fewer rows (p)."
 _FAIR = "A larger rho or epsilon brings it closer."
 _WEIGHTED = "Use weighted.npz or repeats.npz: the rows of summary.npz alike are farther from D_v."
+MOST_MOVED = 0.01
+"""Share of a column's cells that `clip` may move before a grade is at most fair."""
+
+
+def doubts_of(readings: Mapping[str, Reading | None]) -> list[str]:
+    """Reasons why a result with parties' rows is at most fair: `clip` moved too many of their cells.
+
+    The reasons hold counts of each party's rows; only a party itself, or a run in one process, may see them.
+    """
+    return [
+        f"{change.share:.1%} of {change.column} at {party} was moved to the bounds"
+        for party, reading in readings.items()
+        for change in (() if reading is None else reading.changes)
+        if change.what == CLIPPED and change.share > MOST_MOVED
+    ]
+
+
+def at_most_fair(verdict: Mapping[str, Any], doubts: Sequence[str]) -> dict[str, Any]:
+    """Lower a good verdict to fair where rows or owners are in doubt, and say why.
+
+    Args:
+        verdict: `grade`, `sentence` and `advice`.
+        doubts: reasons; without any the verdict stays.
+    """
+    if not doubts:
+        return dict(verdict)
+    grade = "fair" if verdict["grade"] == "good" else verdict["grade"]
+    return {**verdict, "grade": grade, "sentence": f"{verdict['sentence']}; {'; '.join(doubts)}"}

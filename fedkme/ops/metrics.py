@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from fedkme.errors import ConfigError, FedkmeError, on_disk
 from fedkme.party import is_loopback
+from fedkme.pki.expiry import Read
 from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
 
@@ -56,6 +60,24 @@ def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Itera
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class Expiries(Collector):
+    """Seconds until what a party must renew ends; read in the exporter's thread."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        about = "Seconds until it must have been renewed"
+        ends = GaugeMetricFamily("fedkme_expires_seconds", about, labels=["what"])
+        soonest: dict[str, float] = {}
+        for each in self._read():
+            soonest[each.what] = min(each.seconds, soonest.get(each.what, each.seconds))
+        for what, seconds in soonest.items():
+            ends.add_metric([what], seconds)
+        yield ends
 
 
 class TimedStore:

@@ -260,6 +260,11 @@ def note(text: str) -> Html:
     return tag("p", text, class_="note") if text else Html()
 
 
+def notes(texts: Iterable[str]) -> Html:
+    """A paragraph for each text; empty without any."""
+    return joined(map(note, texts))
+
+
 def judged(grade: str, meaning: str, *why: str) -> Html:
     """A verdict with a colour, a mark and a word, what the word means, and the reasons below it."""
     reasons = (tag("p", each, class_="why") for each in why if each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from pathlib import Path
 from typing import cast
@@ -87,6 +88,23 @@ class Revocation:
             if end is not None and end - now() < min(WARN, (end - start) / 3):
                 return f"the revocation list {self._path} expires on {end:%Y-%m-%d %H:%M} UTC. {_REMEDY}"
         return None
+
+    @property
+    def name(self) -> str:
+        """Name of the list for people."""
+        return f"the revocation list {self._path}"
+
+    def validity(self) -> tuple[datetime.datetime, datetime.datetime]:
+        """Times from which and until which all lists in the file are valid.
+
+        Raises:
+            IdentityError: a list is no longer valid, or cannot be read.
+        """
+        lists = list(self._current().values())
+        for revocations in lists:
+            self._check_date(revocations)
+        ends = [each.next_update_utc for each in lists if each.next_update_utc is not None]
+        return max(each.last_update_utc for each in lists), min(ends)
 
     def _current(self) -> dict[x509.Certificate, CertificateRevocationList]:
         with self._lock:

@@ -19,9 +19,8 @@ from fedkme.tables.axis import Axis
 from fedkme.tables.cells import DateForm, date_of, day_of, days_of
 
 Fault = tuple[str, str, Any]
-"""Description, remedy, and a bool array of the block's shape that marks the cells."""
-Swallowed = tuple[str, Any]
-"""Description of replaced cells, and a bool array that marks them."""
+"""Description, remedy, and a bool array of the block's shape that marks the faulty cells."""
+Swallowed = tuple[str, Any]  # description of replaced cells, and a bool array that marks them
 CLIPPED = "outside the bounds, moved to the nearest"
 """Description of cells that `clip` moved."""
 
@@ -245,17 +244,18 @@ class Numeric(Settings):
                 "Correct or remove these rows, say with 'na' which of them mean nothing, set 'clip = true' "
                 "or agree on wider bounds."
             )
-            yield "outside the public bounds", remedy, self._outside(filled)
+            yield "outside the public bounds", remedy, self.outside(block)
 
     def swallowed(self, block: FloatArray) -> Iterator[Swallowed]:
         """Yield masks of the (m, count) values that `missing` and `clip` replace."""
         if self.missing is not None and not self.nullable:
             yield "empty, taken as the public 'missing'", self.gaps(block)
         if self.clip:
-            yield CLIPPED, self._outside(self._filled(block))
+            yield CLIPPED, self.outside(block)
 
-    def _outside(self, values: FloatArray) -> NDArray[np.bool_]:
-        low, high = self.bounds
+    def outside(self, block: FloatArray) -> NDArray[np.bool_]:
+        """Mark the (m, count) values outside the bounds that are neither gaps nor atoms."""
+        values, (low, high) = self._filled(block), self.bounds
         outside: NDArray[np.bool_] = (values < low) | (values > high)
         return outside & (self.levels_of(values) == 0) if self.atoms else outside
 

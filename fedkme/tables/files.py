@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.tables.columns import CLIPPED
 from fedkme.tables.conversion import (
     NOBODY,
     PLAIN,
@@ -38,8 +39,10 @@ from fedkme.tables.csv_rows import Cells, Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.npz import HEADERS, npz_bytes
 from fedkme.tables.schema import FaultyCells, Person, Schema
-from fedkme.tables.table import Table, table_from_arrays, within_bound
+from fedkme.tables.table import Change, Reading, Table, table_from_arrays, within_bound
 
+BEYOND = "rows of a person beyond the schema's limit, left out"
+"""Description of rows that do not count."""
 _INDEX = re.compile(r"__index_level_\d+__")
 """Name that pandas gives an unnamed index, which is no column of the data frame."""
 
@@ -121,12 +124,14 @@ def examine_parts(
     lines: list[NDArray[np.int64]] = []
     ragged: list[int] = []
     persons: list[str] = []
+    names: list[str] = []
     rows = 0
     for part in parts:
         columns = named(part.columns, schema, file, party)
         if not converted:
             needed = needed_names(schema, of_persons=of_persons)
             check_names(columns, needed, [*allowed_names(schema), *file.ignore], "column", party)
+        names = list(columns)
         columns, places = labelled_rows(columns, schema, file)
         converted.append(convert(columns, schema, file, of_persons=of_persons))
         lines.append(np.asarray(part.lines, dtype=np.int64)[places])
@@ -136,12 +141,28 @@ def examine_parts(
     joined = joined_parts(converted, schema, file.unknown)
     if (dropped := rows - len(joined.table)) and schema.label:
         joined.swallowed[schema.label.name, UNLABELLED] += dropped
+    table = joined.table
     if of_persons and not joined.faults:
-        joined = replace(joined, table=_bounded(joined.table, schema, persons, party))
+        table = _bounded(table, schema, persons, party)
+    if not joined.faults:
+        unused = [name for name in names if name in (*schema.ignore, *file.ignore)]
+        table = replace(table, reading=_reading(joined, len(table), schema, unused))
     unit = "line" if file.carrier == "text" else "row"
-    return Examined(
-        joined.table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed, persons
-    )
+    return Examined(table, unit, np.concatenate(lines), ragged, joined.faults, joined.swallowed, persons)
+
+
+def _reading(joined: Converted, rows: int, schema: Schema, unused: Sequence[str]) -> Reading:
+    """Columns left out and cells changed; `rows` is the number of rows that count."""
+    cells = {column.name: column.count * max(1, len(joined.table)) for column in schema.columns}
+    moved = schema.moved(joined.table.values)
+    changes = [
+        Change(column, what, count, count / cells.get(column, max(1, len(joined.table))), extremes)
+        for (column, what), count in joined.swallowed.items()
+        for extremes in [moved.get(column, ()) if what == CLIPPED else ()]
+    ]
+    if schema.person and (beyond := len(joined.table) - rows):
+        changes.append(Change(schema.person.column, BEYOND, beyond, beyond / len(joined.table)))
+    return Reading(tuple(unused), tuple(changes))
 
 
 def table_from_columns(

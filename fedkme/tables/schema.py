@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
+from fedkme.tables.cells import date_of
 from fedkme.tables.columns import GAPS, Category, Label, Numeric, Person
 from fedkme.tables.table import Table
 from fedkme.tables.table_schema import from_table_schema
@@ -237,6 +238,18 @@ class Schema(Settings):
                 for what, cells in column.swallowed(values[rows, source].astype(np.float64)):
                     counts[column.name, what] += int(cells.sum())
         return +counts
+
+    def moved(self, values: NDArray[Any]) -> dict[str, tuple[str, str]]:
+        """Smallest and largest of the numbers that `clip` moves, as text, by column."""
+        extremes: dict[str, tuple[str, str]] = {}
+        for column, source, _ in self._layout:
+            if isinstance(column, Numeric) and column.clip:
+                numbers = values[:, source].astype(np.float64)
+                outside = numbers[column.outside(numbers)]
+                if len(outside):
+                    text = date_of if column.kind == "date" else "{:.12g}".format
+                    extremes[column.name] = text(outside.min()), text(outside.max())
+        return extremes
 
     def _check_shape(self, values: NDArray[Any], party: str) -> None:
         if values.ndim != 2 or values.shape[1] != self.width:

@@ -12,6 +12,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Cells of one column that reading changed.
+
+    Attributes:
+        column: name of the column.
+        what: description of the change.
+        cells: number of cells.
+        share: their share of the column's cells.
+        extremes: smallest and largest of the changed numbers, as text; empty where they are no numbers.
+    """
+
+    column: str
+    what: str
+    cells: int
+    share: float
+    extremes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Columns left out and cells changed by reading one file or data frame.
+
+    Attributes:
+        left_out: columns that are not used.
+        changes: cells that `clip`, `missing`, `other` and `drop_unlabelled` changed.
+    """
+
+    left_out: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Table:
     """Rows of one party.
@@ -19,10 +51,13 @@ class Table:
     Attributes:
         values: (m, c), any numeric dtype: a number or a category's index per column of the schema.
         labels: (m,) class index, or None.
+        reading: what reading the rows left out or changed; None for rows that were not read, or taken from
+            others.
     """
 
     values: NDArray[Any]
     labels: NDArray[np.int64] | None = None
+    reading: Reading | None = None
 
     def __len__(self) -> int:
         return len(self.values)

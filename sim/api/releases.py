@@ -25,6 +25,7 @@ from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
 from sim.api.frames import Rows, frame_of, table_of
 from sim.api.views import frame_of_statements, framed
+from sim.formatting import reading_lines
 from sim.report.write import read_object
 
 SYNTHETIC, WEIGHTED = "synthetic.npz", "weighted.npz"
@@ -150,6 +151,11 @@ class ReleaseResult:
         """Grade, sentence and advice, by the card's answers; None if no data were made."""
         values = self.metrics.get("verdict")
         return None if values is None else ReleaseVerdict(**values)
+
+    @property
+    def reading(self) -> list[str]:
+        """Lines about columns that were left out and cells that were moved, filled or guessed."""
+        return list(reading_lines(self.metrics.get("reading", {})))
 
     @property
     def privacy(self) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from fedkme.tables.table import Table, table_from_arrays
 from sim.api.frames import frame_of
 from sim.api.views import frame_of_statements, framed
 from sim.engines.run_folder import SCHEMA
-from sim.formatting import accuracies, verdict
+from sim.formatting import accuracies, reading_lines, verdict
 from sim.report.write import read_object
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class SummaryResult:
         """Grade, sentence and advice; None if there are no rows, or the rows were not judged."""
         values = self.metrics.get("verdict")
         return None if values is None else SummaryVerdict(**values)
+
+    @property
+    def reading(self) -> list[str]:
+        """Lines about columns that were left out and cells that were moved, filled or guessed."""
+        return list(reading_lines(self.metrics.get("reading", {})))
 
     @property
     def privacy(self) -> pd.DataFrame:

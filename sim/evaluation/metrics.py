@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
+from consumer.summary.verdict import FormQuality, Yardstick, at_most_fair, verdict_on
 from curator.summary.auctions.privauction import PrivAuctionSettings
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
@@ -78,6 +78,17 @@ def assemble(
         "curator_only": {"value_by_owner": record["value_by_owner"]},
         "faults": record["faults"],
     }
+
+
+def with_reading(metrics: Metrics, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what reading left out and changed; a grade is at most fair where that, or a lost owner, matters."""
+    lost = sorted({fault["owner"] for fault in metrics["faults"]})
+    doubts = list(reading.get("doubts", ()))
+    if lost:
+        doubts.append(f"{len(lost)} of {metrics['K']} owners dropped out ({', '.join(lost[:5])})")
+    verdict = metrics["verdict"]
+    graded = None if verdict is None else at_most_fair(verdict, doubts)
+    return {**metrics, "verdict": graded, "reading": dict(reading)}
 
 
 def points_accessed(

@@ -13,7 +13,7 @@ from typing import Any
 from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.privacy.events import CONSUMER
-from sim.formatting import Metrics, columns_line, distance, reason, size, title
+from sim.formatting import Metrics, columns_line, distance, reading_lines, reason, size, title
 from sim.report import privacy
 
 MOST_COLUMNS = 40
@@ -60,6 +60,10 @@ def render_release(run: ReleaseFolder) -> str:
         ("The release itself", _utility(run)),
         ("Owners", _owners(run)),
         ("Faults", html.faults(m.get("faults", []))),
+        (
+            "Left out or changed while reading",
+            html.joined(map(html.note, reading_lines(m.get("reading", {})))),
+        ),
         ("Time and traffic", _cost(m)),
         ("Files", _files(run)),
         ("Settings", html.listing("release.toml, resolved", run.config)),

@@ -29,6 +29,7 @@ from sim.formatting import (
     model,
     percent,
     plan_lines,
+    reading_lines,
     reason,
     size,
     title,
@@ -83,6 +84,10 @@ def render(run: SummaryFolder) -> str:
         ("Time and traffic", _cost(m, words)),
         ("Payouts", _payouts(m, words)),
         ("Faults", html.faults(m.get("faults", []))),
+        (
+            "Left out or changed while reading",
+            html.joined(map(html.note, reading_lines(m.get("reading", {})))),
+        ),
         ("Configuration", html.listing("run.toml, resolved", run.config)),
         ("The selected rows", _images(run.arrays)),
     ]

@@ -30,6 +30,7 @@ from sim.formatting import (
     model,
     percent,
     plan_lines,
+    reading_lines,
     size,
 )
 from sim.report import privacy
@@ -184,7 +185,7 @@ def print_summary(metrics: Metrics, console: Console) -> None:
     words = words_of(metrics["protocol"])
     lines = [_outcome(metrics), *plan_lines(metrics), _table(metrics)]
     lines += [*_access(metrics, words), *_privacy(metrics)]
-    lines += [*_cost(metrics, words), graded(metrics) or None]
+    lines += [*_cost(metrics, words), *reading_lines(metrics.get("reading", {})), graded(metrics) or None]
     for line in lines:
         if isinstance(line, str):
             print_line(line, console)

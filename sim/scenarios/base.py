@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, model_validator
 
+from consumer.summary.verdict import doubts_of
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema, load_schema
@@ -45,6 +46,22 @@ class Scenario:
     validation: Table
     test: Table
     seeds: Table | None
+
+    def reading(self) -> dict[str, Any]:
+        """Columns left out and cells changed in owners' rows and D_v, and doubts about a grade."""
+        tables = {**self.owners, "consumer": self.validation}
+        readings = {party: table.reading for party, table in tables.items() if table.reading is not None}
+        left_out: dict[str, list[str]] = {}
+        for party, reading in readings.items():
+            for column in reading.left_out:
+                left_out.setdefault(column, []).append(party)
+        changes = [
+            {"party": party, **asdict(change)}
+            for party, reading in readings.items()
+            for change in reading.changes
+        ]
+        doubts = doubts_of(readings)
+        return {"left_out": left_out, "changes": changes, "parties": len(readings), "doubts": doubts}
 
 
 class Frames(Settings):

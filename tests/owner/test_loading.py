@@ -51,5 +51,8 @@ async def test_categories_outside_the_schema_stop_the_owner_before_it_dials(tmp_
 async def test_a_few_unlisted_categories_are_counted_in_the_owners_log(tmp_path: Path) -> None:
     assert await loaded(tmp_path, ["yes"] * 99 + ["Y"]) == [
         ("loaded", {"rows": 100}),
-        ("unlisted", {"column": "smoker", "cells": 1}),
+        (
+            "unlisted",
+            {"column": "smoker", "cells": 1, "what": "a name not in the schema, taken as 'unknown'"},
+        ),
     ]

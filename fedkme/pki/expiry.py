@@ -1,0 +1,101 @@
+"""Warnings, while a party runs, before its certificate, authority or list of revoked certificates ends.
+
+A warning at the start alone is heard by nobody: a curator that runs for 76 days would go dark at day 90.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from cryptography import x509
+
+from fedkme.errors import IdentityError
+from fedkme.pki.certificates import WARN, expiry, name_of, now
+from fedkme.pki.identity import Identity
+from fedkme.pki.revocation import Revocation
+
+DAY = datetime.timedelta(days=1)
+LOOK_S = 60.0
+"""Time between two looks at the clock; a machine that slept has a later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """End of something that must be renewed.
+
+    Attributes:
+        what: `certificate`, `authority` or `revocations`.
+        name: its name for people.
+        start: time from which it is valid.
+        end: time until which it is valid.
+        remedy: verb that renews it.
+    """
+
+    what: str
+    name: str
+    start: datetime.datetime
+    end: datetime.datetime
+    remedy: str
+
+    @property
+    def seconds(self) -> float:
+        """Seconds until the end; negative afterwards."""
+        return (self.end - now()).total_seconds()
+
+    @property
+    def due(self) -> bool:
+        """Check whether it is time to renew: in the last 14 days, or third of a shorter life."""
+        return self.end - now() < min(WARN, (self.end - self.start) / 3)
+
+    def __str__(self) -> str:
+        return f"{self.name} ends on {expiry(self.end)}: renew it ({self.remedy})"
+
+
+Read = Callable[[], Iterable[Expiry]]
+"""Function that reads what a party must renew, as it is now."""
+
+
+def expiries(identity: Identity | None, revocation: Revocation | None = None) -> list[Expiry]:
+    """Ends of a party's certificate, its authorities and its list of revoked certificates."""
+    ends: list[Expiry] = []
+    if identity is not None:
+        leaf = identity.leaf
+        name = f"the certificate of {name_of(leaf.subject)}"
+        start, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+        ends.append(Expiry("certificate", name, start, end, "fedkme pki renew"))
+        for authority in x509.load_pem_x509_certificates(identity.authority):
+            name = f"the certificate of the authority {name_of(authority.subject)}"
+            start, end = authority.not_valid_before_utc, authority.not_valid_after_utc
+            ends.append(Expiry("authority", name, start, end, "docs/pki.md"))
+    if revocation is not None:
+        with contextlib.suppress(IdentityError):  # an unreadable list is refused, and reported, elsewhere
+            start, end = revocation.validity()
+            ends.append(
+                Expiry("revocations", revocation.name, start, end, "fedkme pki revoke signs it again")
+            )
+    return ends
+
+
+@contextlib.contextmanager
+def told_daily(say: Callable[..., None], read: Read) -> Iterator[None]:
+    """Report each day what is about to end, while the block is open; the start has its own warnings."""
+    task = asyncio.ensure_future(_tell(say, read))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _tell(say: Callable[..., None], read: Read) -> None:
+    last = now()
+    while True:
+        await asyncio.sleep(LOOK_S)
+        if now() - last >= DAY:
+            last = now()
+            for each in read():
+                if each.due:
+                    say("warning", line=str(each))

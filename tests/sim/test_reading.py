@@ -1,0 +1,82 @@
+"""Columns left out and cells moved or guessed are part of a run's outcome, and lower its grade."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedkme as fk
+from consumer.summary.verdict import at_most_fair, doubts_of
+from fedkme.tables.files import load_table
+from fedkme.tables.schema import schema_from
+from sim.api.releases import load_release_result
+from sim.releases import complete_release
+
+SCHEMA = {
+    "columns": [
+        {"kind": "numeric", "name": "age", "bounds": [0, 90], "clip": True, "integer": True},
+        {"name": "smoker", "kind": "category", "categories": ["no", "yes", "unknown"], "missing": "unknown"},
+    ],
+    "ignore": ["id"],
+}
+
+
+def people(far: int, rows: int = 200) -> pd.DataFrame:
+    chance = np.random.default_rng(rows)
+    ages = chance.integers(20, 80, rows)
+    ages[:far] = [91 + place for place in range(far)]
+    smokers = pd.Series(chance.choice(["no", "yes"], rows)).where(chance.random(rows) > 0.1)
+    return pd.DataFrame({"id": range(rows), "age": ages, "smoker": smokers})
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> fk.ReleaseResult:
+    folder = tmp_path_factory.mktemp("release") / "run"
+    return fk.release(
+        {"north": people(19), "south": people(0)},
+        schema=SCHEMA,
+        method="marginals",
+        mechanism="independent",
+        epsilon=10.0,
+        out=folder,
+        progress=False,
+    )
+
+
+def test_a_release_says_what_was_left_out_moved_and_filled(release: fk.ReleaseResult) -> None:
+    left_out, *changes = release.reading
+    assert left_out == "Left out: id."
+    assert any("19 cells of age at north, from 91 to 109" in line for line in changes)
+    assert any("cells of smoker at south" in line and "taken as" in line for line in changes)
+    assert "19 cells of age at north" in release.report
+
+
+def test_a_grade_is_at_most_fair_where_many_cells_were_moved(release: fk.ReleaseResult) -> None:
+    assert release.verdict is not None
+    assert release.verdict.grade == "fair"
+    assert "9.5% of age at north was moved to the bounds" in release.verdict.sentence
+
+
+def test_the_reading_survives_a_page_that_is_made_again(release: fk.ReleaseResult) -> None:
+    before = release.reading
+    complete_release(release.folder, lambda line: None)
+    assert load_release_result(release.folder).reading == before
+
+
+def test_a_good_verdict_without_doubts_stays() -> None:
+    verdict = {"grade": "good", "sentence": "close", "advice": ""}
+    assert at_most_fair(verdict, []) == verdict
+    assert at_most_fair(verdict, ["a reason"])["grade"] == "fair"
+    assert at_most_fair({**verdict, "grade": "poor"}, ["a reason"])["grade"] == "poor"
+
+
+@pytest.mark.parametrize(("far", "doubtful"), [(0, False), (2, False), (3, True)])
+def test_one_cell_in_a_hundred_may_be_moved(tmp_path: Path, far: int, doubtful: bool) -> None:
+    people(far).to_csv(tmp_path / "north.csv", index=False)
+    table = load_table(tmp_path / "north.csv", schema_from(SCHEMA), "north")
+    assert bool(doubts_of({"north": table.reading})) is doubtful
+    assert table.reading is not None
+    assert any(change.column == "age" for change in table.reading.changes) is bool(far)
