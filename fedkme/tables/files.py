@@ -39,7 +39,7 @@ from fedkme.tables.csv_rows import Cells, Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.npz import HEADERS, npz_bytes
 from fedkme.tables.schema import FaultyCells, Person, Schema
-from fedkme.tables.table import Change, Reading, Table, table_from_arrays, within_bound
+from fedkme.tables.table import CellChange, Reading, Table, table_from_arrays, within_bound
 
 BEYOND = "rows of a person beyond the schema's limit, left out"
 """Description of rows that do not count."""
@@ -156,12 +156,12 @@ def _reading(joined: Converted, rows: int, schema: Schema, unused: Sequence[str]
     cells = {column.name: column.count * max(1, len(joined.table)) for column in schema.columns}
     moved = schema.moved(joined.table.values)
     changes = [
-        Change(column, what, count, count / cells.get(column, max(1, len(joined.table))), extremes)
+        CellChange(column, what, count, count / cells.get(column, max(1, len(joined.table))), extremes)
         for (column, what), count in joined.swallowed.items()
         for extremes in [moved.get(column, ()) if what == CLIPPED else ()]
     ]
     if schema.person and (beyond := len(joined.table) - rows):
-        changes.append(Change(schema.person.column, BEYOND, beyond, beyond / len(joined.table)))
+        changes.append(CellChange(schema.person.column, BEYOND, beyond, beyond / len(joined.table)))
     return Reading(tuple(unused), tuple(changes))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CellChange:
     """Cells of one column that reading changed.
 
     Attributes:
@@ -41,7 +41,7 @@ class Reading:
     """
 
     left_out: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[CellChange, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
