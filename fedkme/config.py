@@ -50,8 +50,8 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"there is no file {path}", "Check the path.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check its permissions.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}", "Correct the line that it names.") from None
+    except (ValueError, RecursionError) as error:
+        raise _malformed(path, "TOML", error) from None
 
 
 def load_json(path: Path) -> dict[str, Any]:
@@ -64,11 +64,19 @@ def load_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Check the path.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}", "Correct the line that it names.") from None
+    except (ValueError, RecursionError) as error:
+        raise _malformed(path, "JSON", error) from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} holds no object", "Put its keys between braces.")
     return values
+
+
+def _malformed(path: Path, language: str, error: Exception) -> ConfigError:
+    if isinstance(error, RecursionError):
+        return ConfigError(f"{path} nests lists or tables too deeply", "Write them flat.")
+    if isinstance(error, tomllib.TOMLDecodeError | json.JSONDecodeError | UnicodeDecodeError):
+        return ConfigError(f"{path} is not {language}: {error}", "Correct the line that it names.")
+    return ConfigError(f"{path} has a number of thousands of digits", "Correct it.")
 
 
 def validate(
@@ -248,7 +256,7 @@ def _copy(values: Any) -> Any:
 def _toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

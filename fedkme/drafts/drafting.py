@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from fedkme.drafts.dialect import codes_for_nothing, detect_file, form_of_dates, words_for_nothing
-from fedkme.drafts.samples import ColumnSample, columns_of
+from fedkme.drafts.samples import ColumnSample
 from fedkme.errors import DataError, FedkmeWarning
-from fedkme.tables.cells import date_of, day_of, days_of
+from fedkme.tables.cells import columns_of, date_of, day_of, days_of
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
 from fedkme.tables.schema import Schema, schema_from
@@ -155,11 +155,9 @@ def draft(rows: Any, label: str | None = None) -> Draft:
     """
     if isinstance(rows, str | Path):
         rows = [rows]
-    if isinstance(rows, Sequence):
+    if isinstance(rows, Sequence) and rows and all(isinstance(each, str | Path) for each in rows):
         return draft_of_files([Path(each) for each in rows], label or "")
-    if not isinstance(rows, Mapping) and not hasattr(rows, "columns"):
-        raise DataError("the rows are neither a data frame nor files", "Give a pandas.DataFrame or paths.")
-    columns = columns_of(rows)
+    columns = columns_of(rows, "the sample")
     samples = {name: ColumnSample() for name in columns}
     for name, cells in columns.items():
         samples[name].add(cells, float)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.cells import day_of, days_of
+from fedkme.tables.cells import (
+    TRUTH,
+    Cells,
+    day_of,
+    days_of,
+    distinct,
+    foreign,
+    normal,
+    plain_number,
+    plain_numbers,
+)
+from fedkme.tables.cells import texts as texts
 from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
-from fedkme.tables.csv_rows import Cells
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import FaultyCells, Schema
 from fedkme.tables.table import Table, joined
@@ -37,7 +48,9 @@ NOT_LISTED = "a name not in the schema"
 MOST_CLIPPED, LEAST_ROWS = 0.9, 10
 """Share of a column's cells that `clip` may move, and the rows from which this limit holds."""
 _UNITS = "Give the column in the units of the schema, agree on other bounds, or list it under 'ignore'."
-_WHOLE = re.compile(r"(-?[0-9]+)\.0*")
+_EMPTY = "an empty cell"
+_NOTHING, _STRANGE, _FOREIGN = -1, -2, -3
+"""Places of cells that are empty, that have a name beyond the list, or that hold no name at all."""
 _REMOVE = (
     "Set 'drop_unlabelled = true', beside the file's path or in the schema's [label], to leave them out."
 )
@@ -69,11 +82,9 @@ class _Findings:
     unknown: list[FaultyCells] = field(default_factory=list)
     swallowed: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(
-        self, column: str, what: str, remedy: str, rows: Sequence[int], *, harmless: bool = False
-    ) -> None:
-        if len(rows):
-            cells = FaultyCells(column, what, remedy, np.asarray(rows, dtype=np.int64))
+    def add(self, column: str, what: str, remedy: str, rows: ArrayLike, *, harmless: bool = False) -> None:
+        cells = FaultyCells(column, what, remedy, np.asarray(rows, dtype=np.int64))
+        if len(cells.rows):
             (self.unknown if harmless else self.faults).append(cells)
 
 
@@ -108,7 +119,7 @@ def convert(
         labels = _labels(columns[schema.label.name], schema.label, file, findings)
     if schema.person and of_persons:
         persons = texts(columns[schema.person.column])
-        nobody = [row for row, person in enumerate(persons) if not person]
+        nobody = [row for row, person in enumerate(persons) if not person or foreign(person)]
         findings.add(schema.person.column, "an empty cell, which does not tell whose it is", NOBODY, nobody)
     faults = [*findings.faults, *schema.faults(values)]
     return Converted(
@@ -220,13 +231,6 @@ def _described(schema: Schema) -> list[str]:
     return [*schema.names, *label, *person]
 
 
-def texts(cells: Cells) -> Sequence[str]:
-    """Text of each cell; "" for an empty one."""
-    if not isinstance(cells, np.ndarray):
-        return cells
-    return ["" if cell != cell else str(cell) for cell in cells.tolist()]
-
-
 def labelled_rows(
     columns: dict[str, Cells], schema: Schema, file: DataFile
 ) -> tuple[dict[str, Cells], NDArray[np.int64] | slice]:
@@ -234,10 +238,12 @@ def labelled_rows(
     label = schema.label
     if label is None or label.name not in columns or not (file.drop_unlabelled or label.drop_unlabelled):
         return columns, slice(None)
-    words = texts(_schema_words(columns[label.name], label.name, file, label.na))
-    if "" not in words:
+    findings = _Findings()
+    _labels(columns[label.name], label, file, findings)
+    empty = [fault.rows for fault in findings.faults if fault.what == _EMPTY]
+    if not empty:
         return columns, slice(None)
-    places = np.array([row for row, word in enumerate(words) if word], dtype=np.int64)
+    places = np.delete(np.arange(len(columns[label.name])), empty[0])
     return {name: _taken(cells, places) for name, cells in columns.items()}, places
 
 
@@ -245,13 +251,22 @@ def _taken(cells: Cells, places: NDArray[np.int64]) -> Cells:
     return cells[places] if isinstance(cells, np.ndarray) else [cells[place] for place in places.tolist()]
 
 
-def _schema_words(cells: Cells, name: str, file: DataFile, na: Iterable[str]) -> Cells:
-    """Cells of a column with the file's own words, and the schema's for nothing, replaced."""
+def _words(name: str, file: DataFile, na: Iterable[str]) -> dict[str, str]:
+    """Words of a file and of the schema with their meanings; "" means nothing."""
     own = file.column(name)
-    words = {**dict.fromkeys([*na, *file.na, *own.na], ""), **own.map}
-    if not words:
-        return cells
-    return [words.get(text, text) for text in texts(cells)]
+    return {**dict.fromkeys([*na, *file.na, *own.na], ""), **own.map}
+
+
+class _ByText(dict[str, Any]):
+    """Meaning of each text, found once."""
+
+    def __init__(self, meaning: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._meaning = meaning
+
+    def __missing__(self, text: str) -> Any:
+        meaning = self[text] = self._meaning(text)
+        return meaning
 
 
 def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings) -> NDArray[Any]:
@@ -265,51 +280,61 @@ def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings
 def _numbers(
     cells: Cells, name: str, file: DataFile, spec: Numeric | Label, findings: _Findings
 ) -> NDArray[Any]:
-    cells = _schema_words(cells, name, file, spec.na)
+    words = _words(name, file, spec.na)
     date = spec if isinstance(spec, Numeric) and spec.kind == "date" else None
-    if isinstance(cells, np.ndarray) and date is None:
-        return cells.astype(np.uint8) if cells.dtype == np.bool_ else cells
-    words = texts(cells)
     read = _date_reader(file.column(name).format, date.format) if date else file.number_reader()
-    try:
-        return np.fromiter(map(read, words), np.float64, len(words))
-    except (ValueError, OverflowError):
-        return _numbers_with_faults(words, name, read, "a date" if date else "a number", findings)
+    codes: dict[float, float] = {}
+    for word, meaning in words.items() if date is None else ():
+        with suppress(ValueError):
+            codes[read(word)] = read(meaning)
+    if isinstance(cells, np.ndarray) and date is None:
+        return _recoded(cells.astype(np.uint8) if cells.dtype == np.bool_ else cells, codes)
+    listed = texts(cells)
+    if date is None and read is plain_number and "" not in words:
+        with suppress(ValueError):
+            return _recoded(plain_numbers(listed), codes)
+    wrong: dict[str, str] = {}
 
-
-def _numbers_with_faults(
-    cells: Sequence[str], name: str, read: Callable[[str], float], what: str, findings: _Findings
-) -> NDArray[np.float64]:
-    numbers, wrong = np.full(len(cells), np.nan), []
-    for row, cell in enumerate(cells):
+    def value(text: str) -> float:
         try:
-            numbers[row] = read(cell)
+            if text in words:
+                return read(words[text])
+            number = read(TRUTH.get(normal(text), text) if date is None and text.isalpha() else text)
+            return codes.get(number, number)
         except (ValueError, OverflowError):
-            wrong.append(row)
-    findings.add(name, f"text where {what} belongs", _CORRECT, wrong)
+            wrong[text] = foreign(text) or "text"
+            return math.nan
+
+    numbers = np.fromiter(map(_ByText(value).__getitem__, listed), np.float64, len(listed))
+    for kind in sorted(set(wrong.values())):
+        rows = [row for row, text in enumerate(listed) if wrong.get(text) == kind]
+        findings.add(name, f"{kind} where {'a date' if date else 'a number'} belongs", _CORRECT, rows)
+    return numbers
+
+
+def _recoded(numbers: NDArray[Any], codes: Mapping[float, float]) -> NDArray[Any]:
+    """Numbers with the meanings of codes in their place."""
+    masks = [(numbers == code, meaning) for code, meaning in codes.items()]
+    if any(mask.any() for mask, _ in masks):
+        numbers = numbers.astype(np.result_type(numbers, np.float32))
+        for mask, meaning in masks:
+            numbers[mask] = meaning
     return numbers
 
 
 def _date_reader(own: str | None, public: str | None) -> Callable[[str], float]:
     """Reader of dates in the file's own form, else in ISO 8601, else in the schema's form."""
-
-    def day(cell: str) -> float:
-        for form in forms:
-            try:
-                return days_of(datetime.strptime(cell, form).date()) if form else day_of(cell)
-            except ValueError:
-                continue
-        raise ValueError
-
     forms = [form for form in (own, "", public) if form is not None]
-    days_by_text: dict[str, float] = {"": float("nan")}
 
-    def read(cell: str) -> float:
-        if cell not in days_by_text:
-            days_by_text[cell] = day(cell)
-        return days_by_text[cell]
+    def day(text: str) -> float:
+        for form in forms if text else ():
+            with suppress(ValueError):
+                return days_of(datetime.strptime(text, form).date()) if form else day_of(text)
+        if text:
+            raise ValueError
+        return math.nan
 
-    return read
+    return day
 
 
 def _categories(
@@ -319,48 +344,45 @@ def _categories(
 
     `gaps` is the remedy for empty cells if there is no missing category.
     """
+    words, read = _words(spec.name, file, spec.na), file.number_reader()
     index = {name: place for place, name in enumerate(spec.categories)}
     default = None if spec.missing is None else index[spec.missing]
-    positions = _Places({"": -1, **index})
-    if isinstance(cells, np.ndarray) and cells.dtype == np.bool_ and not {"True", "False"} & index.keys():
-        cells = cells.astype(np.uint8)  # booleans of the file are 0 and 1 in the schema
-    places = [positions[cell] for cell in texts(_schema_words(cells, spec.name, file, spec.na))]
-    empty = [row for row, place in enumerate(places) if place == -1] if -1 in places else []
-    strange = [row for row, place in enumerate(places) if place == -2] if -2 in places else []
-    names = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
+    names = {normal(name, read): place for name, place in index.items()} | index | {"": -1}
+    plain_words = {normal(word, read): meaning for word, meaning in words.items()} | words
+
+    def place(text: str) -> int:
+        plain = normal(text, read)
+        word = plain_words.get(text, plain_words.get(plain, text))
+        name = normal(word, read)
+        known = [names[each] for each in (word, name, TRUTH.get(name, name)) if each in names]
+        return known[0] if known else _FOREIGN if foreign(text) else _STRANGE
+
+    if isinstance(cells, np.ndarray):
+        different, inverse = distinct(cells)
+        places = np.array(list(map(place, different)), np.int64)[inverse]
+    else:
+        places = np.fromiter(map(_ByText(place).__getitem__, cells), np.int64, len(cells))
+    empty, strange = np.flatnonzero(places == _NOTHING), np.flatnonzero(places == _STRANGE)
+    findings.add(spec.name, "no name but a list or the like", _CORRECT, np.flatnonzero(places == _FOREIGN))
+    listed = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
     if spec.other:
-        if strange:
+        if len(strange):
             findings.swallowed[spec.name, f"{NOT_LISTED}, taken as 'other'"] += len(strange)
     elif default is None:
-        remedy = f"{names}, correct the rows, extend the schema, or list the column under its 'ignore'."
+        remedy = f"{listed}, correct the rows, extend the schema, or list the column under its 'ignore'."
         findings.add(spec.name, NOT_LISTED, remedy, strange)
     else:
         what = f"{NOT_LISTED}, taken as '{spec.missing}'"
-        remedy = f"{names}, with 'na' that it means an empty one, or allow more with 'unknown'."
+        remedy = f"{listed}, with 'na' that it means an empty one, or allow more with 'unknown'."
         findings.add(spec.name, what, remedy, strange, harmless=True)
     if default is None:
-        findings.add(spec.name, "an empty cell", gaps, empty)
-    elif empty and not spec.nullable:
+        findings.add(spec.name, _EMPTY, gaps, empty)
+    elif len(empty) and not spec.nullable:
         findings.swallowed[spec.name, "empty, taken as the public 'missing'"] += len(empty)
-    indices = np.array(places, dtype=np.int64)
     if spec.other:
-        indices[strange] = index["other"]
-    indices[indices < 0] = default or 0
-    return indices.astype(np.min_scalar_type(len(spec.categories)))
-
-
-class _Places(dict[str, int]):
-    """Index of each name; -1 for an empty cell, -2 for a name that is not in the list."""
-
-    def __missing__(self, cell: str) -> int:
-        place = self[cell] = self.get(_whole(cell), -2)
-        return place
-
-
-def _whole(cell: str) -> str:
-    """Name that a cell stands for: tools write the whole number 1 as 1.0 if its column has a gap."""
-    whole = _WHOLE.fullmatch(cell)
-    return whole[1] if whole else cell
+        places[strange] = index["other"]
+    places[places < 0] = default or 0
+    return places.astype(np.min_scalar_type(len(spec.categories)))
 
 
 def _gaps(numbers: NDArray[Any], name: str, schema: Schema) -> NDArray[Any]:
@@ -377,5 +399,5 @@ def _labels(cells: Cells, label: Label, file: DataFile, findings: _Findings) -> 
     numbers = _numbers(cells, label.name, file, label, findings)
     wrong = {row for fault in findings.faults if fault.column == label.name for row in fault.rows}
     empty = [row for row in np.flatnonzero(np.isnan(numbers)).tolist() if row not in wrong]
-    findings.add(label.name, "an empty cell", _REMOVE, empty)
+    findings.add(label.name, _EMPTY, _REMOVE, empty)
     return (numbers > label.positive_above).astype(np.int64)

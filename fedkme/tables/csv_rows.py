@@ -9,22 +9,19 @@ import csv
 import gzip
 import io
 import zlib
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeVar, cast
-
-from numpy.typing import NDArray
+from typing import BinaryIO, TextIO, TypeVar, cast
 
 from fedkme.errors import DataError
+from fedkme.tables.cells import Cells, column_names
 from fedkme.tables.data_file import DataFile
 
 T = TypeVar("T")
-Cells = NDArray[Any] | Sequence[str]
-"""Column of a file: numbers with NaN for empty cells, or texts with "" for empty cells."""
 
 PART_ROWS = 4096
 """Rows of a part: few enough that garbage collection costs nothing noticeable."""
@@ -61,7 +58,13 @@ def read_parts(file: DataFile, party: str) -> Iterator[Part]:
             numbered = _numbered(text, above, file, party)
             if file.skip_end:
                 numbered = _without_end(numbered, file.skip_end)
-            header = column_names(next(numbered, ([], 0))[0], party, str(file.path))
+            header = [name.strip() for name in next(numbered, ([], 0))[0]]
+            while header and not header[-1]:
+                header.pop()  # the line ends in separators
+            if not header:
+                where = party if party == str(file.path) else f"{party}: {file.path}"
+                raise DataError(f"{where} has no header", "Make the first line the names of the columns.")
+            header = column_names(header, party, str(file.path))
             rows: list[list[str]] = []
             lines: list[int] = []
             ragged: list[int] = []
@@ -138,27 +141,6 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         packed = file.peek(2).startswith(b"\x1f\x8b")
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-
-
-def column_names(names: Iterable[str], party: str, source: str) -> list[str]:
-    """Names of a table's columns; one without a name is "column", several are "column 3" by their places.
-
-    Raises:
-        DataError: there are none, or two are alike; names the party and the source.
-    """
-    header = [name.strip() for name in names]
-    while header and not header[-1]:
-        header.pop()  # the line ends in separators
-    nameless = header.count("") + header.count("column")
-    header = [
-        name or (f"column {place}" if nameless > 1 else "column") for place, name in enumerate(header, 1)
-    ]
-    twice = sorted(name for name, times in Counter(header).items() if times > 1)
-    if twice or not header:
-        where = party if party == source else f"{party}: {source}"
-        cause = f"{where} names a column twice, '{twice[0]}'" if header else f"{where} has no header"
-        raise DataError(cause, "Make the first line the names of the columns, each once.")
-    return header
 
 
 def _blank(cells: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from fedkme.config import Settings
-from fedkme.tables.cells import DateForm
+from fedkme.tables.cells import DateForm, plain_number
 
 _MARKS = {"": "", ",": ",", ".": ".", " ": " \u00a0\u202f", "'": "'\u2019"}
 """Signs between thousands by their names: spaces of three widths, apostrophes of two forms."""
@@ -132,7 +132,7 @@ class DataFile(Settings):
     def _bare_reader(self) -> Callable[[str], float]:
         """Function that reads a number without unit or parentheses."""
         if self.decimal == "." and not self.thousands:
-            return lambda cell: float(cell or "nan")
+            return plain_number
         comma, marks = self.decimal == ",", _MARKS[self.thousands]
         grouped = re.compile(rf"[+-]?\d{{1,3}}([{marks or 'none'}]\d{{3}})+(\{self.decimal}\d*)?")
         no_marks = str.maketrans("", "", marks)
@@ -142,7 +142,7 @@ class DataFile(Settings):
                 cell = cell.translate(no_marks)
             if comma and "." in cell:  # 1.234 may be meant as 1234
                 raise ValueError
-            return float((cell.replace(",", ".") if comma else cell) or "nan")
+            return plain_number(cell.replace(",", ".") if comma else cell)
 
         return number
 

@@ -7,8 +7,6 @@ file holds named columns as people write them, categories and classes by name.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedkme import durable
 from fedkme.errors import DataError, MissingDependencyError
+from fedkme.tables.cells import Cells, cells_of, column_names, columns_of, texts
 from fedkme.tables.columns import CLIPPED
 from fedkme.tables.conversion import (
     NOBODY,
@@ -33,11 +32,10 @@ from fedkme.tables.conversion import (
     labelled_rows,
     named,
     needed_names,
-    texts,
 )
-from fedkme.tables.csv_rows import Cells, Part, read_parts
+from fedkme.tables.csv_rows import Part, read_parts
 from fedkme.tables.data_file import DataFile, Source, as_file
-from fedkme.tables.npz import HEADERS, npz_bytes
+from fedkme.tables.npz import HEADERS, MALFORMED, npz_bytes
 from fedkme.tables.schema import FaultyCells, Person, Schema
 from fedkme.tables.table import CellChange, Reading, Table, table_from_arrays, within_bound
 
@@ -200,7 +198,8 @@ def _examined_arrays(path: Path, schema: Schema, party: str, of_persons: bool) -
     schema.check_form(table, party)
     faults = list(schema.faults(table.values))
     swallowed, lines = schema.swallowed(table.values), np.arange(1, len(table) + 1)
-    persons = _persons(arrays, schema) if of_persons else []
+    own = columns_of({name: arrays[name] for name in person}, party) if of_persons and person else {}
+    persons = _persons(own, schema) if own else []
     if of_persons and not faults:
         table = _bounded(table, schema, persons, party)
     return Examined(table, "row", lines, [], faults, swallowed, persons)
@@ -270,10 +269,13 @@ def read_arrays(path: Path, party: str) -> dict[str, NDArray[Any]]:
     """
     try:
         with HEADERS, path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise TypeError  # numpy gives other members as bytes
+        return arrays
     except OSError as error:
         raise _unreadable(path, party, error) from None
-    except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError):
+    except MALFORMED:
         raise DataError(
             f"{party}: {path} is not an .npz of plain arrays", "Write it with numpy.savez."
         ) from None
@@ -323,27 +325,20 @@ def read_parts_of(file: DataFile, party: str) -> Iterator[Part]:
 
 def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
     try:
-        from pyarrow import ArrowInvalid, parquet
+        from pyarrow import ArrowException, parquet
     except ImportError:
         cause = f"{party}: reading {path} needs the package pyarrow"
         raise MissingDependencyError(cause, "Run: pip install 'fedkme[sim]'.") from None
     try:
-        frame = parquet.read_table(path)
-    except ArrowInvalid:
+        parts = "hive" if path.is_dir() else None  # a folder of files
+        frame = parquet.read_table(path, partitioning=parts, coerce_int96_timestamp_unit="us")
+    except (ArrowException, ValueError, MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise DataError(f"{party}: {path} is not a Parquet file", "Write it again as Parquet.") from None
-    names = [name for name in frame.column_names if not _INDEX.fullmatch(name)]
-    return {name: _arrow_cells(frame.column(name)) for name in names}
-
-
-def _arrow_cells(column: Any) -> Cells:
-    from pyarrow import types, uint8
-
-    if types.is_boolean(column.type):  # false is "0" and true is "1"
-        column = column.cast(uint8())
-    if types.is_integer(column.type) or types.is_floating(column.type):
-        numbers: NDArray[Any] = column.to_numpy()  # null becomes NaN
-        return numbers
-    return ["" if cell is None else str(cell).strip() for cell in column.to_pylist()]
+    places = [place for place, name in enumerate(frame.column_names) if not _INDEX.fullmatch(name)]
+    names = column_names([frame.column_names[place] for place in places], party, str(path))
+    return {name: cells_of(frame.column(place)) for name, place in zip(names, places, strict=True)}
 
 
 def _unreadable(path: Path, party: str, error: OSError) -> DataError:

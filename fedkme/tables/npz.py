@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import lzma
 import struct
 import threading
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +31,19 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return out.getvalue()
 
 
+MALFORMED = (
+    *(
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        struct.error,
+        tokenize.TokenError,
+        SyntaxError,
+        EOFError,
+    ),
+    *(ValueError, TypeError, KeyError, NotImplementedError, RuntimeError, MemoryError, OverflowError),
+)
+"""Errors that a damaged or foreign archive of arrays may cause."""
 HEADERS = threading.Lock()
 """Lock for reading arrays: numpy parses their headers, and parsing in several threads at once fails in
 CPython before 3.11.8 (its issue 106905)."""
@@ -51,11 +67,5 @@ def npz_arrays(data: bytes, source: str) -> dict[str, NDArray[Any]]:
                 with HEADERS:
                     arrays[name] = np.lib.format.read_array(content, allow_pickle=False)
             return arrays
-    except (zipfile.BadZipFile, struct.error, ValueError, TypeError, EOFError, OSError, SyntaxError) as error:
-        raise _unreadable(source) from error
-    except (KeyError, NotImplementedError, RuntimeError, MemoryError, OverflowError) as error:
-        raise _unreadable(source) from error
-
-
-def _unreadable(source: str) -> DataError:
-    return DataError(f"{source} is not an archive of plain arrays", "Fetch the release again.")
+    except (*MALFORMED, OSError) as error:
+        raise DataError(f"{source} is not an archive of plain arrays", "Fetch the release again.") from error

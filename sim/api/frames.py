@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkme.config import validate
-from fedkme.drafts.samples import columns_of
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError
+from fedkme.tables.cells import columns_of
 from fedkme.tables.columns import GAP, GAPS, Category, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
@@ -21,9 +21,10 @@ from fedkme.tables.table import Table
 from sim.api.drafts import SchemaDraft
 from sim.scenarios.tables import split_by_site, tables_of_sites
 
-Rows = pd.DataFrame | Mapping[str, Any] | str | Path
-"""A data frame with the schema's columns and categories by name; or a .csv, .parquet or .npz file: its path,
-or settings to read it, such as {"path": "north.csv", "sep": ";"}."""
+Rows = Any
+"""A data frame of pandas, polars or pyarrow with the schema's columns and categories by name, columns by
+name, or a list of rows by name; or a .csv, .parquet or .npz file: its path, or settings to read it, such as
+{"path": "north.csv", "sep": ";"}."""
 SchemaLike = Schema | SchemaDraft | Mapping[str, Any] | str | Path
 """A schema, a draft of one, the schema's plain values (`columns`, `label`, ...), or the schema's file."""
 NO_SCHEMA = (
@@ -63,15 +64,16 @@ def table_of(rows: Rows, schema: Schema, party: str, *, private: bool = True) ->
         ConfigError: settings of a file are wrong.
         DataError: rows do not fit the schema; names party and column, never a value.
     """
-    if isinstance(rows, pd.DataFrame):
-        return table_from_columns(columns_of(rows), schema, party, of_persons=private)
-    if isinstance(rows, Mapping):
-        return load_table(validate(DataFile, rows, party), schema, party, of_persons=private)
     if isinstance(rows, str | Path):
         return load_table(Path(rows), schema, party, of_persons=private)
-    raise DataError(
-        f"{party}: the rows are neither a data frame nor a file", "Give a pandas.DataFrame or a path."
-    )
+    if _is_file(rows):
+        return load_table(validate(DataFile, rows, party), schema, party, of_persons=private)
+    return table_from_columns(columns_of(rows, party), schema, party, of_persons=private)
+
+
+def _is_file(rows: Any) -> bool:
+    """Check whether rows are given as settings of a file."""
+    return isinstance(rows, Mapping) and isinstance(rows.get("path"), str | Path)
 
 
 def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema: Schema) -> dict[str, Table]:
@@ -87,9 +89,9 @@ def owners_of(owners: Mapping[str, Rows] | Rows, site_column: str | None, schema
                 raise ConfigError(f"{others[0]!r} is no owner's name", "Name owners by text, such as 'h1'.")
             return {name: table_of(owners[name], schema, name) for name in sorted(owners)}
         raise ConfigError("there are no owners", NO_OWNERS)
-    if isinstance(owners, pd.DataFrame):
-        return split_by_site(columns_of(owners), site_column, schema)
-    file = owners if isinstance(owners, Mapping) else {"path": owners}
+    file = {"path": owners} if isinstance(owners, str | Path) else owners
+    if not _is_file(file):
+        return split_by_site(columns_of(owners, "owners"), site_column, schema)
     return tables_of_sites(validate(DataFile, file, "owners"), site_column, 1, schema)
 
 
@@ -115,7 +117,7 @@ def _column(spec: Numeric | Category, values: NDArray[np.float64]) -> Any:
     if isinstance(spec, Category):
         return _names(np.nan_to_num(values, nan=-1.0).astype(np.int64), spec.categories)  # -1: missing
     if spec.kind == "date":
-        return pd.to_datetime(values, unit="D")
+        return pd.to_datetime(np.rint(values).astype("datetime64[D]"))
     return pd.array(np.rint(values), dtype="Int64") if spec.integer else values
 
 

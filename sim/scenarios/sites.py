@@ -10,7 +10,7 @@ import numpy as np
 
 from fedkme.errors import DataError
 from fedkme.party import fault_of_name
-from fedkme.tables.csv_rows import Cells
+from fedkme.tables.cells import Cells
 from sim.scenarios.base import Rows
 
 _LONGEST = 56

@@ -18,7 +18,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from fedkme.config import Settings
 from fedkme.errors import DataError
-from fedkme.tables.csv_rows import Cells
+from fedkme.tables.cells import Cells
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined

@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, Pos
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError
+from fedkme.tables.cells import Cells
 from fedkme.tables.conversion import PLAIN
-from fedkme.tables.csv_rows import Cells
 from fedkme.tables.data_file import DataFile, Source, as_file
 from fedkme.tables.files import load_table, read_columns, table_from_columns
 from fedkme.tables.schema import Schema, load_schema

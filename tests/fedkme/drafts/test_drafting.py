@@ -11,9 +11,9 @@ import pytest
 from fedkme.drafts.checking import settings_seen
 from fedkme.drafts.dictionary import draft_files
 from fedkme.drafts.drafting import draft, draft_schema
-from fedkme.drafts.samples import columns_of
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import DataError, FedkmeWarning
+from fedkme.tables.cells import columns_of
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Label, Numeric, load_schema, schema_from
@@ -98,7 +98,7 @@ def test_truth_values_of_a_frame_are_those_of_its_file(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "rows.csv", index=False)
     schema = draft_schema(tmp_path / "rows.csv")
     assert schema == draft_schema(frame)
-    again = columns_of(pandas.read_csv(tmp_path / "rows.csv"))
+    again = columns_of(pandas.read_csv(tmp_path / "rows.csv"), "the sample")
     assert table_from_columns(again, schema, "north").values[:2].tolist() == [[1, 0], [0, 1]]
     number = {"kind": "numeric", "name": "smoker", "bounds": [0, 1]}
     coded = {"kind": "category", "name": "smoker", "categories": ["0", "1"]}
