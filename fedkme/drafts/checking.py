@@ -19,7 +19,7 @@ from fedkme.drafts.edits import SchemaChange
 from fedkme.drafts.fitting import Fitted, fit, unchanged
 from fedkme.drafts.reading import RowsToCheck, mostly_other
 from fedkme.errors import DataError, FedkmeError
-from fedkme.tables.conversion import texts
+from fedkme.tables.cells import texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import Schema
 

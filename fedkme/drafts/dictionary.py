@@ -13,7 +13,7 @@ from typing import Any
 from fedkme.config import load_json
 from fedkme.drafts.dialect import detect_file
 from fedkme.drafts.drafting import Draft, DraftColumn, draft_of_files
-from fedkme.tables.conversion import texts
+from fedkme.tables.cells import texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_columns
 from fedkme.tables.table_schema import from_table_schema

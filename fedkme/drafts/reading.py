@@ -17,10 +17,10 @@ from typing import Any
 from fedkme.drafts.dialect import CODES, DATE_FORMS, detect_file
 from fedkme.drafts.words import UNITS, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
-from fedkme.tables.cells import day_of, days_of
+from fedkme.tables.cells import Cells, day_of, days_of, texts
 from fedkme.tables.columns import Category, Label, Numeric
-from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names, texts
-from fedkme.tables.csv_rows import Cells, Part
+from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
+from fedkme.tables.csv_rows import Part
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import Examined, examine, examine_parts, read_parts_of
 from fedkme.tables.schema import Schema

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fedkme.tables.cells import Cells, normal
-from fedkme.tables.conversion import texts
+from fedkme.tables.cells import Cells, normal, texts
 
 _MOST_TEXTS = 5000
 

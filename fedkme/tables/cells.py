@@ -51,6 +51,8 @@ _CODE = re.compile(r"\+|-?0\d", re.ASCII)
 TRUTH: Mapping[str, str] = {"True": "1", "False": "0", "1": "True", "0": "False"}
 """Truth values, and the numbers that some tools write in their place."""
 
+DAYS = (-719162.0, 2932896.0)
+"""First and last day of the years 1 to 9999."""
 _EPOCH = np.datetime64("1970-01-01")
 _TIME = r"(?:[01]?\d|2[0-4]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d+)?)?"
 _ZONE = r"(?: ?(?:Z|UTC|[+-]\d\d(?::?\d\d)?))?"

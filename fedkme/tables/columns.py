@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis
-from fedkme.tables.cells import DateForm, date_of, day_of, days_of
+from fedkme.tables.cells import DAYS, DateForm, date_of, day_of, days_of
 
 Fault = tuple[str, str, Any]
 """Description, remedy, and a bool array of the block's shape that marks the faulty cells."""
@@ -120,6 +120,8 @@ class Numeric(Settings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         low, high = self.bounds
+        if self.kind == "date" and not DAYS[0] <= low <= high <= DAYS[1]:
+            raise ValueError(f"the bounds of column '{self.name}' are not in the years 1 to 9999")
         if not (low < high and math.isfinite(high - low)):
             raise ValueError(f"the bounds of column '{self.name}' are not [lower, upper]")
         if self.missing is not None and not low <= self.missing <= high and self.missing not in self.atoms:
@@ -129,11 +131,10 @@ class Numeric(Settings):
         if self.integer and not (low.is_integer() and high.is_integer()):
             raise ValueError(f"column '{self.name}' is 'integer' and its bounds are not whole numbers")
         if self.count > 1 and (self.nullable or self.atoms or self.kind == "date"):
-            cause = f"column '{self.name}' is a block: a date, a nullable number or one with atoms stands"
-            raise ValueError(f"{cause} by itself")
-        if self.format is not None and self.kind != "date":
+            raise ValueError(f"block '{self.name}': a date, or a number with atoms or gaps, stands by itself")
+        if self.format and self.kind != "date":
             raise ValueError(f"column '{self.name}' has a 'format' and is no date")
-        if self.format is not None and self.format.startswith("%Y-%d"):
+        if (self.format or "").startswith("%Y-%d"):
             cause = f"'format' of column '{self.name}' is read after year-month-day, which looks alike"
             raise ValueError(f"{cause}: give it to the files")
         if self.integer and self.decimals:
@@ -187,8 +188,7 @@ class Numeric(Settings):
     @property
     def limits(self) -> tuple[float, float]:
         """Smallest and largest possible value, atoms included."""
-        low, high = self.bounds
-        return min((low, *self.atoms)), max((high, *self.atoms))
+        return min(self.bounds[0], *self.atoms, math.inf), max(self.bounds[1], *self.atoms, -math.inf)
 
     @property
     def atom_places(self) -> tuple[float, ...]:

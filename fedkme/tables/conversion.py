@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedkme.errors import DataError
-from fedkme.tables.cells import (
-    TRUTH,
-    Cells,
-    day_of,
-    days_of,
-    distinct,
-    foreign,
-    normal,
-    plain_number,
-    plain_numbers,
-)
-from fedkme.tables.cells import texts as texts
+from fedkme.tables.cells import TRUTH, Cells, day_of, days_of, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import FaultyCells, Schema
@@ -257,18 +247,6 @@ def _words(name: str, file: DataFile, na: Iterable[str]) -> dict[str, str]:
     return {**dict.fromkeys([*na, *file.na, *own.na], ""), **own.map}
 
 
-class _ByText(dict[str, Any]):
-    """Meaning of each text, found once."""
-
-    def __init__(self, meaning: Callable[[str], Any]) -> None:
-        super().__init__()
-        self._meaning = meaning
-
-    def __missing__(self, text: str) -> Any:
-        meaning = self[text] = self._meaning(text)
-        return meaning
-
-
 def _inside(numbers: NDArray[Any], name: str, spec: Numeric, findings: _Findings) -> NDArray[Any]:
     """Numbers with a bound in place of faulty text, so that a cell has one fault."""
     for fault in findings.faults:
@@ -290,7 +268,7 @@ def _numbers(
     if isinstance(cells, np.ndarray) and date is None:
         return _recoded(cells.astype(np.uint8) if cells.dtype == np.bool_ else cells, codes)
     listed = texts(cells)
-    if date is None and read is plain_number and "" not in words:
+    if date is None and file.plain_numbers and "" not in words:
         with suppress(ValueError):
             return _recoded(plain_numbers(listed), codes)
     wrong: dict[str, str] = {}
@@ -305,7 +283,7 @@ def _numbers(
             wrong[text] = foreign(text) or "text"
             return math.nan
 
-    numbers = np.fromiter(map(_ByText(value).__getitem__, listed), np.float64, len(listed))
+    numbers = np.fromiter(map(cache(value), listed), np.float64, len(listed))
     for kind in sorted(set(wrong.values())):
         rows = [row for row, text in enumerate(listed) if wrong.get(text) == kind]
         findings.add(name, f"{kind} where {'a date' if date else 'a number'} belongs", _CORRECT, rows)
@@ -361,9 +339,12 @@ def _categories(
         different, inverse = distinct(cells)
         places = np.array(list(map(place, different)), np.int64)[inverse]
     else:
-        places = np.fromiter(map(_ByText(place).__getitem__, cells), np.int64, len(cells))
+        places = np.fromiter(map(cache(place), cells), np.int64, len(cells))
     empty, strange = np.flatnonzero(places == _NOTHING), np.flatnonzero(places == _STRANGE)
-    findings.add(spec.name, "no name but a list or the like", _CORRECT, np.flatnonzero(places == _FOREIGN))
+    no_names = np.flatnonzero(places == _FOREIGN).tolist()
+    for kind in sorted({foreign(cells[row]) for row in no_names}):
+        rows = [row for row in no_names if foreign(cells[row]) == kind]
+        findings.add(spec.name, f"{kind} where a name belongs", _CORRECT, rows)
     listed = f"The names are {some(list(spec.categories))}; say with 'map' which of them a cell stands for"
     if spec.other:
         if len(strange):

@@ -138,7 +138,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
+    with Path(str(path).replace("\0", "\ufffd")).open(
+        "rb"
+    ) as file:  # a path with NUL is no file, not a crash
         packed = file.peek(2).startswith(b"\x1f\x8b")
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
 

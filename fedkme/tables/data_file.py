@@ -108,6 +108,11 @@ class DataFile(Settings):
         """Settings of a column of the schema."""
         return self.columns.get(name, FileColumn())
 
+    @property
+    def plain_numbers(self) -> bool:
+        """Numbers have a decimal point and no signs between thousands."""
+        return self.decimal == "." and not self.thousands
+
     def number_reader(self) -> Callable[[str], float]:
         """Function that reads a cell as a number; an empty cell is NaN, any other text a ValueError.
 
@@ -131,7 +136,7 @@ class DataFile(Settings):
 
     def _bare_reader(self) -> Callable[[str], float]:
         """Function that reads a number without unit or parentheses."""
-        if self.decimal == "." and not self.thousands:
+        if self.plain_numbers:
             return plain_number
         comma, marks = self.decimal == ",", _MARKS[self.thousands]
         grouped = re.compile(rf"[+-]?\d{{1,3}}([{marks or 'none'}]\d{{3}})+(\{self.decimal}\d*)?")

@@ -7,6 +7,7 @@ file holds named columns as people write them, categories and classes by name.
 from __future__ import annotations
 
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -330,7 +331,7 @@ def _read_parquet(path: Path, party: str) -> dict[str, Cells]:
         cause = f"{party}: reading {path} needs the package pyarrow"
         raise MissingDependencyError(cause, "Run: pip install 'fedkme[sim]'.") from None
     try:
-        parts = "hive" if path.is_dir() else None  # a folder of files
+        parts = "hive" if stat.S_ISDIR(path.stat().st_mode) else None  # a folder of files
         frame = parquet.read_table(path, partitioning=parts, coerce_int96_timestamp_unit="us")
     except (ArrowException, ValueError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:

@@ -13,8 +13,8 @@ from fedkme.drafts.checking import Checked, FileFault, FileReport, frame_lines, 
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
 from fedkme.drafts.reading import RowsToCheck
-from fedkme.drafts.samples import columns_of
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError
+from fedkme.tables.cells import columns_of
 from fedkme.tables.conversion import PLAIN
 from fedkme.tables.data_file import DataFile
 from sim.api.drafts import SchemaDraft
@@ -126,9 +126,7 @@ def _subject(name: str, rows: Rows) -> RowsToCheck:
         return RowsToCheck(name, DataFile(path=Path(rows)))
     if isinstance(rows, Mapping) and "path" in rows:
         return RowsToCheck(name, validate(DataFile, rows, name), has_section=True)
-    if not hasattr(rows, "__iter__"):
-        raise DataError(f"{name}: the rows are neither a data frame nor a file", "Give a frame or a path.")
-    return RowsToCheck(name, PLAIN, frame=columns_of(rows))
+    return RowsToCheck(name, PLAIN, frame=columns_of(rows, name))
 
 
 def _python(change: SchemaChange) -> str:

@@ -91,7 +91,7 @@ def test_columns_are_taken_out_and_put_in_and_the_label_is_chosen(draft: fk.Sche
         (lambda s: setattr(s["smoker"], "bounds", [0, 1]), "column 'smoker': 'bounds' is not a key"),
         (lambda s: s["agee"], "no column 'agee'. Did you mean 'age'?"),
         (lambda s: s["id"], "no column 'id'. It is not used: put it in"),
-        (lambda s: fk.check(s, 3), "rows"),  # type: ignore[arg-type]
+        (lambda s: fk.check(s, 3), "rows"),
         (lambda s: fk.check(None, {}), "there is no schema"),  # type: ignore[arg-type]
     ],
 )
