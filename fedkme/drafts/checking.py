@@ -149,7 +149,7 @@ def _hint(subject: RowsToCheck, fitted: Fitted, place: int, key: str, folder: Pa
     added, guesses = fitted.edit.files[place], fitted.edit.guesses[place]
     doubt = f"  # confirm: {guessed(guesses)}" if guesses else ""
     if doubts := fitted.edit.doubts[place]:
-        doubt += f"  # or months before days, in {', '.join(sorted(doubts))}"
+        doubt += f"  # or day and month swapped, in {', '.join(sorted(doubts))}"
     if subject.frame is not None:
         return "this may read it: " + "; ".join(frame_lines(subject.party, added)) + doubt
     file = subject.file

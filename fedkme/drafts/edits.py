@@ -68,7 +68,7 @@ class Edit:
         schema: changes of the schema, by column and key.
         files: settings to add, by subject.
         guesses: names of the file by the schema's that are guessed alone, by subject.
-        doubts: dates whose months may stand before their days, by subject.
+        doubts: dates whose days and months may be swapped, by subject.
         unseen: number of words in private cells that an edit could name, and that were not asked for.
     """
 

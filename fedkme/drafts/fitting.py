@@ -295,7 +295,9 @@ class _Fitter:
         with_form = [place for place, own in having.items() if own.form]
         forms = {having[place].form for place in with_form}
         if len(forms) == 1 and spec.format is None and self._belongs_to_schema(with_form):
-            remark = "# or months before days" if any(having[place].doubtful for place in with_form) else ""
+            remark = (
+                "# or day and month swapped" if any(having[place].doubtful for place in with_form) else ""
+            )
             self._change(spec.name, "format", min(forms), remark)
         else:
             for place in with_form:

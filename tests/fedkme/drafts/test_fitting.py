@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -300,9 +301,18 @@ def test_days_that_may_be_months_are_said_to_be(folder: Path) -> None:
     write("own.csv", rows() | {"seen": [f"0{1 + n % 9}/0{1 + n % 7}/2021" for n in range(60)]})
     Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
     output = typed("check", "schema.toml", "owner.toml", code=DataError.code)
-    assert 'seen = {format = "%d/%m/%Y"}}}  # or months before days, in seen' in output
+    assert re.search(r'seen = \{format = "%[dm]/%[dm]/%Y"\}\}\}  # or day and month swapped, in seen', output)
     output = typed("check", "schema.toml", "own.csv", code=DataError.code)
-    assert "column 'seen': format = \"%d/%m/%Y\"  # or months before days" in output
+    assert re.search(r"column 'seen': format = \"%[dm]/%[dm]/%Y\"  # or day and month swapped", output)
+
+
+def test_a_few_days_that_are_none_do_not_hide_the_form_of_the_others(folder: Path) -> None:
+    days = ["13.01.2021" if n % 2 else "02.03.2021" for n in range(59)]
+    write("own.csv", rows() | {"seen": [*days, "31.02.2021"]})
+    Path("owner.toml").write_text(OWNER + 'data = "own.csv"\n')
+    typed("check", "schema.toml", "owner.toml", "--fix")
+    column = tomllib.loads(Path("owner.toml").read_text())["data"]["columns"]["seen"]
+    assert column == {"format": "%d.%m.%Y", "na": ["31.02.2021"]}
 
 
 def test_settings_that_would_contradict_each_other_are_not_proposed(folder: Path) -> None:
