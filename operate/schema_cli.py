@@ -15,15 +15,14 @@ from fedkme import durable
 from fedkme.drafts.checking import Checked, edit_lines, report_lines
 from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.dictionary import draft_files
-from fedkme.drafts.dummies import dummy_columns
 from fedkme.drafts.edits import Change, Place, edited, place_of, plain_schema, section_changes
 from fedkme.drafts.reading import RowsToCheck
-from fedkme.drafts.writing import text_of
+from fedkme.drafts.writing import remark_lines, text_of
 from fedkme.durable import create
 from fedkme.errors import ConfigError, DataError
 from fedkme.tables.data_file import DataFile, as_file
 from fedkme.tables.schema import load_schema, schema_from
-from fedkme.tables.text import csv_text
+from fedkme.tables.text import csv_text, dummy_columns
 from fedkme.verbs import AsJson, Verbs, print_json
 
 app = Verbs("Draft a public schema, check files against it, make random rows for a rehearsal.")
@@ -36,6 +35,9 @@ Out = Annotated[Path | None, typer.Option(help="File to write; none: print.")]
 def draft(
     samples: Annotated[list[Path], typer.Argument(help="PUBLIC rows, or a data dictionary.")],
     label: Annotated[str | None, typer.Option(help="Column that a model learns to predict.")] = None,
+    gaps: Annotated[
+        bool, typer.Option("--gaps", help="Any column may have empty cells in other files.")
+    ] = False,
     out: Out = None,
 ) -> None:
     """Draft a schema from public rows or a data dictionary, with remarks on what to look at.
@@ -44,7 +46,10 @@ def draft(
     columns that identify rows. Bounds and names seen in rows are marked: replace them if the rows are
     private.
     """
-    _put(text_of(draft_files(samples, label)), out)
+    drafted = draft_files(samples, label, gaps=gaps)
+    for line in remark_lines(drafted) if out else ():
+        typer.echo(line, err=True)
+    _put(text_of(drafted), out)
 
 
 @app.verb(

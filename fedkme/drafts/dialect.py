@@ -1,19 +1,22 @@
-"""Detection of a .csv file's dialect: encoding, separator, decimal sign, dates, words for empty cells."""
+"""Detection of a file's dialect: encoding, separator, signs of numbers, dates, words for empty cells."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from itertools import islice
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
+from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
+from fedkme.tables.cells import DAYS, date_of, day_of
+from fedkme.tables.csv_rows import open_bytes, open_text
 from fedkme.tables.data_file import DataFile
+from fedkme.tables.dates import day_in_form, english
 
 NOTHING = frozenset(
     (
@@ -32,21 +35,50 @@ NOTHING = frozenset(
         ".",
         "-",
         "--",
-        *("inf", "+inf", "-inf", "infinity", "-infinity"),
+        *("inf", "+inf", "-inf", "infinity", "-infinity", "(null)", "#null!", "#div/0!", "#value!", "#ref!"),
+        *("#num!", "#name?", "not available", "not applicable", "keine angabe", "k. a.", "sin dato", "s/d"),
     )
 )
 """Words for an empty cell, in small letters."""
 CODES = frozenset((-1, -7, -8, -9, -99, -999, -9999, 99, 999, 9999, 99999))
 """Numbers that may stand for an empty cell, if all other values of the column are far from them."""
-NOT_MEASURED = frozenset(("nd", "n.d.", "n/d", "bdl", "lod", "<lod", "..", "*"))
+NOT_MEASURED = frozenset(
+    (
+        *("nd", "n.d.", "n/d", "bdl", "lod", "<lod", "..", "...", "*", "x", "unknown", "unk", "not measured"),
+        *("not done", "not recorded", "unbekannt", "inconnu", "desconocido", "sconosciuto", "onbekend"),
+    )
+)
 """Words for an empty cell in columns of numbers alone: elsewhere ND may be a state."""
-_DAYS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
+ISO = "%Y-%m-%d"
+"""Form that is read without settings: days of ISO 8601, padded or not, with or without a time."""
+_ORDERS = {"NNN": ("dmY", "mdY", "Ymd", "dmy", "mdy", "ymd"), "NN": ("mY", "Ym")}
+"""Orders of day, month and year by the kinds of a date's parts: N for digits, B for the name of a month."""
+_ORDERS |= {"NBN": ("dbY", "Ybd", "dby"), "BNN": ("bdY", "bdy"), "BN": ("bY", "by"), "NB": ("Yb", "yb")}
+_TIME = re.compile(
+    r"(?P<between>[ T:]|, | - | um | at )\d{1,2}(?P<colon>[:.])\d\d(?P<seconds>(?P=colon)\d\d)?"
+    r"(?P<fraction>\.\d{1,6})?(?P<half> ?[AaPp][Mm])?(?P<zone> ?(UTC|GMT|Z|[+-]\d\d:?\d\d))?"
+)
+_LOG = ("%b %d %H:%M:%S %Y", "%b %d %H:%M:%S %z %Y")
+"""Forms of logs, with the year behind the time."""
+_SWAPPED = tuple(
+    (f"%d{sign}%m{sign}{year}", f"%m{sign}%d{sign}{year}") for sign in "/-" for year in ("%Y", "%y")
+)
+"""European and American forms of days that may look alike."""
+_PART = re.compile(r"\d+|[^\W\d_]+|.", re.DOTALL)
+_MONTH = re.compile(r"[A-Z][a-z]{2}")
+_PLAIN_NUMBER = re.compile(r"[+-]?\d*[.,]?\d*")
+_LONGEST = 48
+_DAYS = (ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 DATE_FORMS = tuple(day + time for time in _TIMES for day in _DAYS)
-"""Forms of dates; a column has the first form that fits all of its cells. The first is ISO 8601."""
-
-_SEPARATORS = ",;\t|"
-_LINES = 200
+"""Usual forms of dates; the first is ISO 8601."""
+_LIMIT = re.compile(r"[<>]=? ?\d+([.,]\d+)?")
+"""Pattern of a number that is only known to lie below or above a limit."""
+_MANY_NUMBERS = 10
+"""Distinct numbers from which words among them may be more than a few."""
+_MOST_WORDS, _FEW_WORDS = 0.5, 0.1
+_LINES, _LAST = 200, 20
+"""Lines at the beginning and at the end of a file that are looked at."""
 _DECIMAL = {point: re.compile(rf"[+-]?\d+\{point}\d+") for point in ".,"}
 _GROUPED = {
     ",": re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?"),
@@ -62,24 +94,37 @@ _TWO_SIGNS = re.compile(r".*\d\D\d{3}\D\d.*")
 
 
 def detect_file(path: Path) -> DataFile:
-    """Detect encoding, separator and signs of numbers of a .csv; other files need no settings.
+    """Detect layout, encoding, separator and signs of numbers of a file of text; others need no settings.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: the file cannot be read, or its cells are separated by more than one character.
     """
-    if path.suffix != ".csv":
+    if DataFile(path=path).carrier != "text":
         return DataFile(path=path)
     with on_disk(f"{path} cannot be read", "Check the path.", DataError):
         encoding = _encoding(path)
-        with path.open(newline="", encoding=encoding) as text:
+        with open_text(path, encoding) as text:
             lines = list(islice(text, _LINES))
-    sep = _separator(lines)
-    cells = [cell.strip() for row in _rows(lines, sep) for cell in row]
+            last = list(deque((*lines, *text) if len(lines) < _LAST else text, _LAST)) or lines[-_LAST:]
+    layout = layout_of(lines, last)
+    if layout.longer:
+        cause = f"the cells of {path} are separated by {layout.longer!r}, which is not one character"
+        raise DataError(cause, "Write the file again with commas, semicolons or tabs between its cells.")
+    reader = csv.reader(lines[layout.skip :], delimiter=layout.sep, skipinitialspace=layout.sep == " ")
+    cells = [cell.strip() for row in reader for cell in row]
     numbers = [match for match in map(_UNIT.fullmatch, cells) if match]
-    decimal, thousands = _signs([match[3] for match in numbers], sep)
+    decimal, thousands = _signs([match[3] for match in numbers], layout.sep)
     units = tuple(sorted({match[place] for match in numbers for place in (2, 4)} - {None}))
-    name = "utf-8" if encoding == "utf-8-sig" else encoding
-    return DataFile(path=path, sep=sep, decimal=decimal, thousands=thousands, units=units, encoding=name)
+    return DataFile(
+        path=path,
+        sep=layout.sep,
+        skip=layout.skip,
+        skip_end=layout.skip_end,
+        decimal=decimal,
+        thousands=thousands,
+        units=units,
+        encoding="utf-8" if encoding == "utf-8-sig" else encoding,
+    )
 
 
 def _signs(cells: Sequence[str], sep: str) -> tuple[Literal[".", ","], Literal["", ",", ".", " ", "'"]]:
@@ -106,7 +151,7 @@ def _has_decimals(cells: Iterable[str], point: Literal[".", ","]) -> bool:
 
 
 def _encoding(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         start = file.read(4)
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
@@ -127,49 +172,6 @@ def _encoding(path: Path) -> str:
     return "utf-8-sig"
 
 
-def _separator(lines: Sequence[str]) -> str:
-    """Separator for which most lines have as many cells as the first line, and more than one."""
-
-    def fit(sep: str) -> tuple[float, int]:
-        widths = [len(row) for row in _rows(lines, sep) if row]
-        width = widths[0] if widths else 1
-        alike = sum(each == width for each in widths) / max(1, len(widths))
-        return (alike if width > 1 else 0.0), width
-
-    return max(_SEPARATORS, key=fit)
-
-
-def _rows(lines: Sequence[str], sep: str) -> list[list[str]]:
-    try:
-        return list(csv.reader(lines, delimiter=sep))
-    except csv.Error:
-        return []
-
-
-def form_of_dates(texts: Iterable[str]) -> str | None:
-    """First form of dates that fits all texts; None if no form fits, or without texts."""
-    fitting = list(DATE_FORMS)
-    some = False
-    for text in texts:
-        some = True
-        fitting = [form for form in fitting if _fits(text, form)]
-        if not fitting:
-            return None
-    return fitting[0] if some else None
-
-
-def _fits(text: str, form: str) -> bool:
-    if form == DATE_FORMS[0]:
-        text = text[:10]  # a time may follow
-    if form == "%Y%m%d" and len(text) != 8:
-        return False
-    try:
-        datetime.strptime(text, form)
-    except ValueError:
-        return False
-    return True
-
-
 def words_for_nothing(
     counts: Counter[str], read: Callable[[str], float], *, public: bool = False
 ) -> list[str]:
@@ -182,9 +184,11 @@ def words_for_nothing(
     """
     words = {text for text in counts if text.lower() in NOTHING}
     others = [text for text in counts if text and text not in words and not is_number(text, read)]
-    if 10 * sum(counts[text] for text in others) <= counts.total():
+    numbers = len(counts) - len(words) - len(others)
+    most = _MOST_WORDS if numbers >= _MANY_NUMBERS else _FEW_WORDS
+    if sum(counts[text] for text in others) <= most * counts.total():
         alone = public and len(others) == 1 and others[0].isalpha()
-        words |= {text for text in others if alone or text.lower() in NOT_MEASURED}
+        words |= {text for text in others if alone or text.lower() in NOT_MEASURED or _LIMIT.fullmatch(text)}
     return sorted(words)
 
 
@@ -206,3 +210,108 @@ def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
         return []
     low, high = others[0], others[-1]
     return [value for value in codes if (value < 0 <= low) or value > high + 2 * (high - low)]
+
+
+def form_of_dates(texts: Iterable[str]) -> str | None:
+    """First form that fits all texts which are not in ISO form; None if no form fits, or without texts."""
+    return next(iter(forms_of_dates(texts)), None)
+
+
+def forms_of_dates(texts: Iterable[str], *, month_first: bool = False) -> list[str]:
+    """Forms that fit all texts which are not in ISO form, the likeliest first; ISO alone if all are.
+
+    Of two forms that differ in the order of day and month, the likelier has more days in the order of the
+    texts, or days that all begin months; else it is the one with the day first, or as `month_first` says.
+    """
+    listed = list(texts)
+    others = [text for text in listed if not _is_iso(text)]
+    if not others:
+        return [ISO] if listed else []
+    fitting = [form for form in _forms_of(others[0]) if _fits(others[0], form)]
+    for text in others[1:]:
+        if not fitting:
+            return []
+        fitting = [form for form in fitting if _fits(text, form)]
+    american = in_other_order(fitting[0], fitting) if fitting else None
+    if american and (month_first or _order(others, american) > _order(others, fitting[0])):
+        fitting = [american, *(form for form in fitting if form != american)]
+    return fitting
+
+
+def in_other_order(form: str, fitting: Sequence[str]) -> str | None:
+    """The form with day and month in the other order, if it is among the fitting forms."""
+    for first, second in _SWAPPED:
+        for one, other in ((first, second), (second, first)):
+            if form.startswith(one) and (swapped := other + form[len(one) :]) in fitting:
+                return swapped
+    return None
+
+
+def is_month_first(forms: Iterable[str]) -> bool:
+    """True if one of the forms has digits of the month before the day."""
+    return any(form.startswith(second) for form in forms for _, second in _SWAPPED)
+
+
+def year_of(text: str, form: str) -> int:
+    """Year of a date in ISO form, else in the given form."""
+    try:
+        return int(date_of(min(max(day_of(text), DAYS[0]), DAYS[1]))[:4])
+    except ValueError:
+        return day_in_form(text, form).year
+
+
+def _forms_of(text: str) -> Iterator[str]:
+    """Forms that a text may have, by its digits, names and signs."""
+    if len(text) > _LONGEST or not any(map(str.isdigit, text)):
+        return
+    if _PLAIN_NUMBER.fullmatch(text):
+        if len(text) == 8:
+            yield "%Y%m%d"
+        return
+    text = english(text)
+    time = next((match for match in _TIME.finditer(text) if match.end() == len(text)), None)
+    day, behind = (text[: time.start()], _form_of_time(time)) if time else (text, "")
+    parts = _PART.findall(day)
+    kinds = ["N" if part.isdigit() else "B" if _MONTH.fullmatch(part) else "" for part in parts]
+    if any(part.isalpha() and part != "de" and not kind for part, kind in zip(parts, kinds, strict=True)):
+        return
+    for order in _ORDERS.get("".join(kinds), ()):
+        fields = iter(order)
+        yield (
+            "".join(f"%{next(fields)}" if kind else part for part, kind in zip(parts, kinds, strict=True))
+            + behind
+        )
+    yield from _LOG if ":" in day else ()
+
+
+def _form_of_time(time: re.Match[str]) -> str:
+    hours = "%I" if time["half"] else "%H"
+    form = f"{time['between']}{hours}{time['colon']}%M"
+    form += f"{time['colon']}%S" if time["seconds"] else ""
+    form += ".%f" if time["fraction"] else ""
+    form += time["half"][:-2] + "%p" if time["half"] else ""
+    zone = time["zone"] or ""
+    return form + (zone if zone.strip() in ("", "UTC", "GMT") else " " * zone.count(" ") + "%z")
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        day_of(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fits(text: str, form: str) -> bool:
+    try:
+        return day_in_form(text, form).year >= 1000
+    except ValueError:
+        return False
+
+
+def _order(texts: Sequence[str], form: str) -> tuple[float, bool]:
+    """Share of neighbours among the days that are in order, in the direction of most; all begin months."""
+    days = [day_in_form(text, form) for text in texts]
+    pairs = list(pairwise(days))
+    most = max(sum(a <= b for a, b in pairs), sum(a >= b for a, b in pairs))
+    return most / max(1, len(pairs)), len({*days}) > 2 and all(day.day == 1 for day in days)

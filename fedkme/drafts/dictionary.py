@@ -12,11 +12,11 @@ from typing import Any
 
 from fedkme.config import load_json
 from fedkme.drafts.dialect import detect_file
-from fedkme.drafts.drafting import Draft, DraftColumn, draft_of_files
+from fedkme.drafts.drafting import Draft, DraftColumn, draft
 from fedkme.tables.cells import texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_columns
-from fedkme.tables.table_schema import from_table_schema
+from fedkme.tables.schema import from_table_schema
 
 _WORDS = {
     "name": ("name", "variable", "column", "field", "variable / field name", "variable name", "field name"),
@@ -44,7 +44,7 @@ def draft_of_dictionary(columns: Mapping[str, Sequence[str]], file: DataFile, la
     keys = keys_of(list(columns))
     rows = zip(*(columns[name] for name in keys.values()), strict=True)
     described = [_column(dict(zip(keys, row, strict=True))) for row in rows]
-    return Draft(tuple(each for each in described if each.name), DataFile(path=file.path), label, False)
+    return Draft(tuple(each for each in described if each.name), (DataFile(path=file.path),), label, False)
 
 
 def draft_of_table_schema(values: Mapping[str, Any], file: DataFile, label: str) -> Draft:
@@ -52,10 +52,10 @@ def draft_of_table_schema(values: Mapping[str, Any], file: DataFile, label: str)
     schema = from_table_schema(values)
     columns = [DraftColumn(str(spec["name"]), spec) for spec in schema["columns"]]
     columns += [DraftColumn(name, {}, "the primary key") for name in schema.get("ignore", [])]
-    return Draft(tuple(columns), file, label, False)
+    return Draft(tuple(columns), (file,), label, False)
 
 
-def draft_files(paths: Sequence[Path], label: str | None = None) -> Draft:
+def draft_files(paths: Sequence[Path], label: str | None = None, *, gaps: bool = False) -> Draft:
     """Draft a schema from a data dictionary if the only path leads to one, else from files of rows.
 
     Raises:
@@ -71,7 +71,7 @@ def draft_files(paths: Sequence[Path], label: str | None = None) -> Draft:
         columns = {name: texts(cells) for name, cells in read_columns(file, first.name).items()}
         if keys_of(list(columns)):
             return draft_of_dictionary(columns, file, label or "")
-    return draft_of_files(paths, label or "")
+    return draft(paths, label, gaps=gaps)
 
 
 def _column(entry: Mapping[str, str]) -> DraftColumn:

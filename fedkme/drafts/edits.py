@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fedkme.config import load_json, load_toml, toml_key, toml_text
-from fedkme.drafts.drafting import outwards
+from fedkme.drafts.numbers import outwards
 from fedkme.errors import ConfigError
 from fedkme.tables.cells import date_of
 from fedkme.tables.columns import Numeric
-from fedkme.tables.schema import schema_from
-from fedkme.tables.table_schema import from_table_schema
+from fedkme.tables.schema import from_table_schema, schema_from
 
 Place = tuple[str | int, ...]
 """Keys from the top of a file to a value; a number is the place in a list."""

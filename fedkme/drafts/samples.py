@@ -1,13 +1,22 @@
-"""Samples of columns for a draft, collected in one pass over the rows and in bounded memory."""
+"""Samples of columns for a draft, in one pass and bounded memory; columns that identify rows or persons."""
 
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from zlib import crc32
 
-from fedkme.tables.cells import Cells, normal, texts
+from fedkme.drafts.dialect import CODES, detect_file
+from fedkme.tables.cells import Cells, columns_of, normal, texts
+from fedkme.tables.data_file import DataFile
+from fedkme.tables.files import read_parts_of
 
 _MOST_TEXTS = 5000
 
@@ -18,40 +27,348 @@ class ColumnSample:
 
     Attributes:
         rows: number of cells, empty cells included.
-        counts: number of cells with each text, until there are too many distinct texts.
-        many: there were too many distinct texts.
+        counts: number of cells with each text, until there are too many distinct texts; words, empty cells
+            and codes for nothing are counted beside numbers.
+        values: number that each of these texts states, if it states a finite one.
+        many: there were too many distinct numbers or words.
+        words: number of cells that are neither empty nor a finite number.
         numbers: number of cells that are numbers.
-        low: smallest number.
-        high: largest number.
+        low: smallest number that is no code for nothing.
+        high: largest such number.
         whole: all numbers are whole.
+        decimals: number of cells by the decimals of their numbers.
+        consecutive: each number is its predecessor and 1, or begins anew with 0 or 1.
+        restarts: how often they begin anew.
+        beyond: words beyond those that are counted, drawn evenly from all.
     """
 
     rows: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    values: dict[str, float] = field(default_factory=dict)
     many: bool = False
+    words: int = 0
     numbers: int = 0
     low: float = math.inf
     high: float = -math.inf
     whole: bool = True
+    decimals: Counter[int] = field(default_factory=Counter)
+    consecutive: bool = True
+    restarts: int = 0
+    beyond: set[str] = field(default_factory=set)
+    _last: float | None = None
+    _thin: int = 0
 
     def add(self, cells: Cells, read: Callable[[str], float]) -> None:
-        """Count more cells; `read` reads a text as a number, or raises ValueError."""
+        """Count more cells of a file; `read` reads a text as a number, or raises ValueError."""
         words = texts(cells)
         self.rows += len(words)
+        values: dict[str, float] = {}
         for word, count in Counter(words).items():
-            text = normal(word, read)
-            if len(self.counts) < _MOST_TEXTS or text in self.counts:
+            text, number = normal(word, read), _number(word, read)
+            if number is not None:
+                values[word] = number
+                self._count_number(number, count)
+            elif text:
+                self.words += count
+            listed = text in self.counts or not text or (number in CODES)
+            held = len(self.counts) - len(self.values) if number is None else len(self.values)
+            if listed or held < _MOST_TEXTS:
                 self.counts[text] += count
+                if number is not None:
+                    self.values.setdefault(text, number)
             else:
                 self.many = True
-            self._number(text, count, read)
+                self._draw(text if number is None else "")
+        if self.consecutive:
+            self._follow(words, values)
 
-    def _number(self, text: str, count: int, read: Callable[[str], float]) -> None:
+    def texts(self) -> Iterator[str]:
+        """Distinct texts, as far as they are held, in the order of the rows."""
+        yield from self.counts
+        yield from self.beyond
+
+    def number(self, text: str) -> float:
+        """Number that a text states.
+
+        Raises:
+            ValueError: it states none.
+        """
         try:
-            number = read(text)
-        except ValueError:
-            return
-        if math.isfinite(number):
-            self.numbers += count
+            return self.values[text]
+        except KeyError:
+            raise ValueError from None
+
+    def merge(self, other: ColumnSample) -> None:
+        """Add the statistics of another file."""
+        self.rows += other.rows
+        self.counts.update(other.counts)
+        self.values = {**other.values, **self.values}
+        self.many |= other.many
+        self.words += other.words
+        self.numbers += other.numbers
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.whole &= other.whole
+        self.decimals.update(other.decimals)
+        self.consecutive &= other.consecutive
+        self.restarts += other.restarts
+        self.beyond |= other.beyond
+
+    def _draw(self, word: str) -> None:
+        """Hold a word if its checksum has enough zeros; fewer pass the more words there are."""
+        if word and crc32(word.encode(errors="surrogatepass")) & ((1 << self._thin) - 1) == 0:
+            self.beyond.add(word)
+            if len(self.beyond) > _MOST_TEXTS:
+                self._thin += 1
+                held, self.beyond = self.beyond, set()
+                for each in held:
+                    self._draw(each)
+
+    def _count_number(self, number: float, count: int) -> None:
+        self.numbers += count
+        if number not in CODES:
             self.low, self.high = min(self.low, number), max(self.high, number)
-            self.whole = self.whole and number.is_integer()
+        whole = number.is_integer()
+        self.whole = self.whole and whole
+        self.decimals[0 if whole else decimals_of(number)] += count
+
+    def _follow(self, cells: Iterable[str], values: Mapping[str, float]) -> None:
+        for text in cells:
+            number = values.get(text)
+            if number is None or (self._last is not None and number not in (self._last + 1, 0, 1)):
+                self.consecutive = False
+                return
+            self.restarts += self._last is not None and number != self._last + 1
+            self._last = number
+
+
+def decimals_of(number: float) -> int:
+    """Decimals of a number that is written with at most 12 digits."""
+    text = f"{Decimal(f'{number:.12g}'):f}"
+    return len(text.partition(".")[2])
+
+
+def _number(text: str, read: Callable[[str], float]) -> float | None:
+    try:
+        number = read(text)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+@dataclass(slots=True)
+class Sample:
+    """Public rows of a file or a frame.
+
+    Attributes:
+        columns: statistics by column.
+        file: settings of the file; None for a frame.
+        remarks: what was guessed of the file, or left out of it.
+    """
+
+    columns: dict[str, ColumnSample] = field(default_factory=dict)
+    file: DataFile | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def sample_of(rows: Any) -> Sample:
+    """Read a sample: a frame, columns by name, or the path of a file.
+
+    Raises:
+        DataError: the rows are of another kind, or the file cannot be read.
+    """
+    if isinstance(rows, str | Path):
+        return _sample_of_file(detect_file(Path(rows)))
+    sample = Sample()
+    for name, cells in columns_of(rows, "the sample").items():
+        sample.columns.setdefault(name, ColumnSample()).add(cells, float)
+    return sample
+
+
+def _sample_of_file(file: DataFile) -> Sample:
+    sample, read, ragged, name = Sample(file=file), file.number_reader(), list[int](), file.path.name
+    for part in read_parts_of(file, name):
+        ragged += part.ragged
+        for column, cells in part.columns.items():
+            sample.columns.setdefault(column, ColumnSample()).add(cells, read)
+    if file.skip:
+        sample.remarks.append(f"{name}: lines above the header that are left out: {file.skip}")
+    if file.skip_end:
+        sample.remarks.append(f"{name}: totals or notes at the end that are left out: {file.skip_end}")
+    if ragged:
+        what = "lines with more or fewer cells than the header, to correct"
+        sample.remarks.append(f"{name}: {what}: {len(ragged)}, the first is line {ragged[0]}")
+    return sample
+
+
+_LEAST_ROWS = 20
+"""Rows from which a column that counts the rows is taken for their numbers, whatever its name."""
+_MOST_RESTARTS = 0.05
+"""Share of rows at which so named numbers of rows may begin anew: a file made of several has such rows."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ROW = _words(
+    "index idx rownames rowname row rows rownum rownumber rowno rowid x n no nr nro num number id i obs "
+    "observation observations sno slno srno serial serialno serialnumber lfd lfdnr laufendenummer "
+    "laufnr zeile zeilennummer zeilennr ligne numero fila riga linha rij record recordno recordnumber "
+    "case caseno seq sequence counter count nummer lp"
+)
+_TIMES = _words(
+    "age alter edad eta idade leeftijd alder ika wiek year jahr annee ano anno jaar ar vuosi rok time "
+    "zeit temps tiempo tempo tijd tid aika czas day days tag tage jour jours dia giorno dag paiva dzien "
+    "week woche semaine semana settimana uke vecka month monat mois mes mese maand hour stunde heure "
+    "hora ora minute second date datum quarter period"
+)
+"""Nouns of a time, which may increase by one from row to row."""
+_PERSON = _words(
+    "patient patients patienten patientin paziente paciente pacient pasient potilas pacjent person "
+    "personne persona pessoa persoon people customer client cliente kunde kunden klant klient kund "
+    "employee employe empleado mitarbeiter worker staff member mitglied membre socio user usager "
+    "usuario utilisateur benutzer nutzer student studenten etudiant estudiante alumno pupil schueler "
+    "schuler eleve passenger doctor doktor physician arzt medecin medico nurse teacher lehrer owner "
+    "holder inhaber contact author autor driver applicant borrower guest gast tenant mieter candidate "
+    "bewerber participant teilnehmer subject subj pid proband respondent victim suspect father mother "
+    "vater mutter child kind spouse relative beneficiary insured versicherter voter buyer seller"
+)
+_ID = _words("id ids uuid key nr no number num nummer numero code kennung mrn ssn pseudonym")
+_SUBJECT = _words("patient paciente patienten subject subj pid participant proband respondent id mrn")
+"""Nouns that name a number of a person by themselves."""
+_NAME = _words("name names nom noms nome nombre naam navn namn nimi jmeno nev nume ime imie meno имя")
+_PART_OF_NAME = _words(
+    "firstname lastname fullname surname forename givenname familyname middlename maidenname nachname "
+    "vorname familienname zuname geburtsname vorundnachname nomdefamille nomdenaissance nomdusage "
+    "prenom prenoms nometprenom nomprenom nomcomplet apellido apellidos primerapellido segundoapellido "
+    "nombrecompleto nombres nombreyapellido nombreyapellidos cognome nomecognome nomeecognome "
+    "nomecompleto sobrenome apelido apelidos voornaam achternaam familienaam fornavn etternavn "
+    "efternavn fornamn efternamn nazwisko imieinazwisko sukunimi etunimi prijmeni krestnijmeno "
+    "priezvisko vezeteknev keresztnev prenume numedefamilie prezime фамилия отчество фио ονομα επωνυμο"
+)
+_MAIL = _words(
+    "email emails mail mailaddress emailaddress courriel correo correoelectronico epost sahkoposti"
+)
+_PHONE = _words(
+    "phone phones telephone telefon telefono telefone telefoon tel mobile mobil mobilnummer handy "
+    "handynummer gsm cell cellphone mobilephone fax faxnummer rufnummer telefonnummer telefonnr "
+    "phonenumber phoneno puhelin puhelinnumero telefonszam portable celular movil cellulare telemovel"
+)
+_WHERE = _words("home work office private privat emergency business day evening primary contact second first")
+_STREET = _words(
+    "address adresse anschrift adres adress adresa adresse1 address1 direccion domicilio indirizzo "
+    "endereco morada osoite cim street strasse str rue calle ulica gata gade vej rua straat katuosoite "
+    "lakcim streetaddress postadresse strassehausnummer hausanschrift wohnanschrift"
+)
+_SECRET = _words(
+    "ssn socialsecuritynumber socialsecurity nationalid nationalinsurancenumber nino iban passport "
+    "passportnumber passnummer personalausweis steuernummer steuerid sozialversicherungsnummer "
+    "versichertennummer krankenversichertennummer nir numerodesecuritesociale dni nie nif codicefiscale "
+    "cpf nhsnumber bsn cpr cprnummer personnummer fodselsnummer henkilotunnus pesel rodnecislo "
+    "creditcard creditcardnumber cardnumber kreditkartennummer licenseplate kennzeichen matricula"
+)
+_TRUTH = _words("yes no y n true false t f ja nein j oui non si sí sim nao não 0 1 unknown none known")
+
+_IS_MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^\W\d_]{2,}")
+_IS_PHONE = re.compile(
+    r"(\+|00)\d[\d ()/.-]{6,}\d|\(\d{2,5}\) ?\d[\d /-]{3,}\d|\d{3}[-. ]\d{3}[-. ]\d{4}|"
+    r"0\d{1,4}[ /-]\d[\d -]{3,}\d"
+)
+_HAS_PHONE = re.compile(r"\+?[\d ()/.-]*\d([ ()/.-]*\d){5,}[ ()/.-]*")
+_IS_STREET = re.compile(
+    r"\d+\w?,? [^\d,;]+ (street|st|road|rd|avenue|ave|lane|ln|drive|dr|boulevard|blvd|court|ct|square|way)"
+    r"\.?(,.*)?|"
+    r"[^\d,;]+(stra(ß|ss)e|str\.|weg|platz|gasse|allee|ring|damm|ufer|straat|laan|plein|gatan|vägen|vej|gade|"
+    r"katu|utca|út) ?\d+.*|(\d+\w?,? )(rue|avenue|boulevard|chemin|impasse|allée|quai) .*|"
+    r"(calle|avenida|plaza|paseo|via|viale|piazza|corso|rua|praça|travessa|ulica|ul\.|al\.) \D+\d+.*",
+    re.IGNORECASE,
+)
+_IS_NUMBERED = re.compile(r".*[^\W\d_]{2}.*\d|\d.*[^\W\d_]{2}.*", re.DOTALL)
+_IS_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
+_IS_SECRET = re.compile(r"[A-Z]{2}\d{2}( ?[A-Z0-9]{4}){3,7}( ?[A-Z0-9]{1,4})?|\d{3}-\d{2}-\d{4}")
+_IS_TITLED = re.compile(
+    r"(.*, )?((Mr|Mrs|Ms|Dr|Prof|Hr|Fr|Sr|Sra|Srta|Sig|Dott|Dhr|M|Mme|Mlle)\.|Mr|Mrs|Ms|Miss|Dr|Herr|Frau|"
+    r"Monsieur|Madame|Señora?|Signora?|Pan|Pani|Fru) [^\W\d_].*"
+)
+_IS_NAME = re.compile(r"[^\W\d_][^\W\d_.'’-]*(,? [^\W\d_][^\W\d_.'’-]*){1,4}")
+
+PERSONS = "of persons?"
+"""End of the reason why a column of persons is left out."""
+
+
+def counts_rows(name: str, sample: ColumnSample) -> bool:
+    """True for a column that numbers the rows of its file, in their order."""
+    if sample.numbers < sample.rows or not sample.whole:
+        return False
+    compact, words = _compact(name)
+    named = name.startswith("Unnamed:") or compact in _ROW or not compact or _is_nameless(name)
+    if sample.consecutive and sample.restarts <= (_MOST_RESTARTS * sample.rows if named else 0):
+        return named or (sample.rows >= _LEAST_ROWS and not words & _TIMES)
+    distinct = sample.many or len(sample.counts) == sample.rows
+    return distinct and (name.startswith("Unnamed:") or (named and sample.rows < _LEAST_ROWS))
+
+
+def persons_in(name: str, cells: Collection[str], most: int) -> tuple[str, bool]:
+    """Check whether a column seems to hold names, addresses or numbers of persons.
+
+    Args:
+        name: name of the column.
+        cells: its distinct cells that are not empty.
+        most: largest number of rows with one cell.
+
+    Returns:
+        The reason, "" if there is none, and True if a cell seems to stand for one person.
+    """
+    compact, words = _compact(name)
+    if {cell.casefold() for cell in cells} <= _TRUTH:
+        return "", False
+
+    def mostly(pattern: re.Pattern[str]) -> bool:
+        return 2 * sum(pattern.fullmatch(cell) is not None for cell in cells) > len(cells)
+
+    if mostly(_IS_MAIL) or (words and words <= _MAIL | _PERSON | {"e", "address"} and words & _MAIL):
+        return "mail addresses of persons?", True
+    if mostly(_IS_SECRET) or (compact in _SECRET and any(any(map(str.isdigit, cell)) for cell in cells)):
+        return "numbers of persons?", True
+    if mostly(_IS_PHONE) or (
+        words & _PHONE and words <= _PHONE | _PERSON | _ID | _WHERE and mostly(_HAS_PHONE)
+    ):
+        return "telephone numbers of persons?", True
+    if mostly(_IS_STREET) or (words & _STREET and mostly(_IS_NUMBERED)):
+        return "addresses of persons?", False
+    if mostly(_IS_ADDRESS):
+        return "addresses of machines?", False
+    if _is_name(compact, words) and not any(any(map(str.isdigit, cell)) for cell in cells):
+        return "names of persons?", True
+    if mostly(_IS_TITLED) or (words & _NAME and words <= _NAME | {"full"} and mostly(_IS_NAME)):
+        return "names of persons?", True
+    coded = all(any(map(str.isdigit, cell)) for cell in cells)
+    named = words & _SUBJECT or (words & _PERSON and words & _ID)
+    if coded and named and words <= _PERSON | _ID and len(cells) > 2 and most > 1:
+        return "numbers of persons?", True
+    return "", False
+
+
+def _is_name(compact: str, words: frozenset[str]) -> bool:
+    """True for "surname", "patient name", "Patientenname", "first name of the customer"."""
+    if compact in _PART_OF_NAME or words & _PART_OF_NAME:
+        return True
+    if words & _NAME and words & (_PERSON | {"first", "last", "full", "middle", "maiden", "birth", "family"}):
+        return True
+    return any(compact == person + name for person in _PERSON for name in _NAME if len(name) > 2)
+
+
+def _compact(name: str) -> tuple[str, frozenset[str]]:
+    """Letters of a column's name in small letters without accents, joined and as words."""
+    spaced = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Ý])", " ", name)
+    decomposed = unicodedata.normalize("NFKD", spaced.casefold())
+    plain = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+    words = [word.translate(_LETTERS) for word in re.findall(r"[^\W\d_]+", plain)]
+    return "".join(words), frozenset(words)
+
+
+_LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "ł": "l", "đ": "d"})
+
+
+def _is_nameless(name: str) -> bool:
+    return re.fullmatch(r"column( \d+)?", name) is not None

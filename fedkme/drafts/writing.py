@@ -10,7 +10,7 @@ from fedkme.drafts.drafting import Draft
 from fedkme.tables.data_file import DataFile
 
 FROM_DATA = "# FROM DATA: replace if private"
-_SEEN = ("bounds", "categories", "atoms", "scale", "decimals")
+_SEEN = ("bounds", "categories", "atoms", "scale", "decimals", "missing_codes", "na")
 """Keys whose values come from rows."""
 
 
@@ -26,21 +26,25 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield "# Bounds and names marked FROM DATA were seen in rows. If these are private, put in their"
         yield "# place what is known without looking at them: a form, a code book, what is possible at all."
         yield "# clip: a number beyond its bounds is moved to the nearest; `fedkme schema check` counts them."
-    if ignored := [column for column in draft.columns if not column.spec]:
+    yield from (f"# {_line(remark)}" for remark in draft.remarks)
+    if draft.left_out:
         yield ""
         yield "ignore = [ # columns that are not used"
-        yield from (f"    {toml_text(column.name)}, # {column.why}" for column in ignored)
+        yield from (f"    {toml_text(name)}, # {_line(why)}" for name, why in draft.left_out.items())
         yield "]"
     for column in draft.columns:
         if column.spec and column.name != draft.label:
             yield ""
-            yield "[[columns]]" + (f" # {column.why}" if column.why else "")
+            yield "[[columns]]" + (f" # {_line(column.why)}" if column.why else "")
             for key, value in column.spec.items():
                 yield f"{key} = {toml_text(value)}{mark if key in _SEEN else ''}"
             if column.spec.get("nullable"):
                 yield "# an empty cell is told apart; `missing` in place of `nullable` fills it"
+            if column.spec.get("other"):
+                yield '# a name that is not in the list is told apart as "other"'
     if label := draft.classes():
-        yield from ("", "[label]")
+        why = draft.guesses.get(draft.label, "")
+        yield from ("", "[label]" + (f" # {_line(why)}" if why else ""))
         cut = "positive_above" in label
         if cut:
             yield "# A number, cut in two: the second class is what lies above. Choose where."
@@ -57,6 +61,18 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield from _reading_lines(draft)
 
 
+def remark_lines(draft: Draft) -> Iterator[str]:
+    """Lines for people: what was left out of the draft, and what was guessed."""
+    yield from draft.remarks
+    yield from (f"left out: {name}: {why}" for name, why in draft.left_out.items())
+    yield from (f"guessed: {name}: {why}" for name, why in draft.guesses.items())
+
+
+def _line(text: str) -> str:
+    """Text in one line: a word for nothing may hold anything."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
 def _person_lines(draft: Draft) -> Iterator[str]:
     persons = [column for column in draft.columns if column.most and column.name != draft.label]
     for column in persons[:1]:
@@ -69,20 +85,19 @@ def _person_lines(draft: Draft) -> Iterator[str]:
 
 
 def _reading_lines(draft: Draft) -> Iterator[str]:
-    file = draft.reading()
-    lines = [
-        f"{key} = {toml_text(value)}"
-        for key in ("sep", "decimal", "thousands", "units", "encoding")
-        if (value := getattr(file, key)) != DataFile.model_fields[key].default
-    ]
-    for name, column in file.columns.items():
-        lines += [f"columns.{_key(name)}.na = {toml_text(column.na)}"] if column.na else []
-        lines += [f"columns.{_key(name)}.format = {toml_text(column.format)}"] if column.format else []
-    if lines:
-        yield ""
-        yield "# The sample does not say everything as the schema does. A party whose file is like it says so"
-        yield "# beside the file's path: in [data] of OWNER.toml, or at the owner's name in a csv scenario."
-        yield from (f"# {line}" for line in lines)
+    for file in draft.files:
+        lines = [
+            f"{key} = {toml_text(value)}"
+            for key in ("skip", "skip_end", "sep", "decimal", "thousands", "units", "encoding")
+            if (value := getattr(file, key)) != DataFile.model_fields[key].default
+        ]
+        for name, column in file.columns.items():
+            lines += [f"columns.{_key(name)}.format = {toml_text(column.format)}"] if column.format else []
+        if lines:
+            yield ""
+            yield f"# {_line(file.path.name)} is written in a way of its own. A party whose file is like it"
+            yield "# says so beside its path: in [data] of OWNER.toml, or at the owner's name in a scenario."
+            yield from (f"# {line}" for line in lines)
 
 
 def _key(name: str) -> str:

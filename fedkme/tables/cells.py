@@ -15,7 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from fedkme.errors import DataError
+from fedkme.tables.dates import day_in_form
 
 Cells = NDArray[Any] | Sequence[str]
 """Column of a file: numbers with NaN for empty cells, or texts with "" for empty cells."""
@@ -84,9 +85,9 @@ def date_of(days: float) -> str:
 
 
 def _date_form(form: str) -> str:
-    day = date(2024, 11, 28)
+    day = datetime(2024, 11, 1, 10, tzinfo=UTC)  # a form of months stands for their first days
     try:
-        whole = datetime.strptime(day.strftime(form), form).date() == day
+        whole = day_in_form(day.strftime(form), form) == day.date()
     except ValueError:
         whole = False
     if not whole:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from fedkme.errors import DataError
 from fedkme.tables.cells import TRUTH, Cells, day_of, days_of, distinct, foreign, normal, plain_numbers, texts
 from fedkme.tables.columns import CLIPPED, FILL_GAPS, GAP, GAPS, Category, Label, Numeric
 from fedkme.tables.data_file import DataFile
+from fedkme.tables.dates import day_in_form
 from fedkme.tables.schema import FaultyCells, Schema
 from fedkme.tables.table import Table, joined
 
@@ -307,7 +307,7 @@ def _date_reader(own: str | None, public: str | None) -> Callable[[str], float]:
     def day(text: str) -> float:
         for form in forms if text else ():
             with suppress(ValueError):
-                return days_of(datetime.strptime(text, form).date()) if form else day_of(text)
+                return days_of(day_in_form(text, form)) if form else day_of(text)
         if text:
             raise ValueError
         return math.nan

@@ -1,4 +1,4 @@
-"""Rows as text for people: names of categories and classes, dates, an empty cell for a gap."""
+"""Rows as text for people: names of categories and classes, dates, an empty cell for a gap; random rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.arrays import FloatArray
 from fedkme.tables.cells import date_of
 from fedkme.tables.columns import GAP, GAPS, Category, Numeric
 from fedkme.tables.schema import Schema
@@ -18,6 +19,8 @@ from fedkme.tables.table import Table
 
 _AT_ONCE = 1000
 """Rows written in one call; no other thread runs during the call."""
+GAP_SHARE = 0.05
+"""Share of the cells of a nullable number that are empty."""
 
 
 def text_columns(table: Table, schema: Schema) -> dict[str, list[str]]:
@@ -79,3 +82,26 @@ def _number(value: float) -> str:
 
 def _names(values: NDArray[Any], spec: Category) -> list[str]:
     return ["" if value != value else spec.categories[int(value)] for value in values.tolist()]
+
+
+def dummy_rows(schema: Schema, rows: int, rng: np.random.Generator) -> Table:
+    """Rows whose cells, and labels, are independent and uniform in the public domain."""
+    values = schema.decode(rng.random((rows, schema.encoded_width)))
+    for place, spec in enumerate(each for each in schema.columns for _ in each.names):
+        if isinstance(spec, Category) and spec.gaps_of is not None:
+            values[:, place] = _random_gaps(rows, rng)
+    labels = rng.integers(0, len(schema.classes), rows) if schema.classes else None
+    return Table(values, labels)
+
+
+def dummy_columns(schema: Schema, rows: int, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Cells of dummy rows as text; each person has the schema's largest number of rows."""
+    columns = text_columns(dummy_rows(schema, rows, rng), schema)
+    if schema.person is not None:
+        most = schema.person.rows
+        columns = {schema.person.column: [f"person-{row // most + 1}" for row in range(rows)], **columns}
+    return columns
+
+
+def _random_gaps(rows: int, rng: np.random.Generator) -> FloatArray:
+    return np.where(rng.random(rows) < GAP_SHARE, GAPS.index(GAP), 1.0 - GAPS.index(GAP))

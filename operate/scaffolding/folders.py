@@ -14,13 +14,12 @@ import numpy as np
 
 from fedkme.config import toml_text
 from fedkme.drafts.checking import settings_seen
-from fedkme.drafts.dummies import dummy_columns
 from fedkme.durable import create
 from fedkme.errors import ConfigError
 from fedkme.party import Role, fault_of_name
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.schema import load_schema
-from fedkme.tables.text import csv_text
+from fedkme.tables.text import csv_text, dummy_columns
 from sim.scenarios.sites import owner_name_of
 
 _HERE = Path(__file__).parent

@@ -285,7 +285,7 @@ class SchemaDraft:
         self._text = edited(self._text, [Change(("ignore",), list(names))], "the draft")
 
 
-def draft_schema(rows: Any, label: str | None = None) -> SchemaDraft:
+def draft_schema(rows: Any, label: str | None = None, *, gaps: bool = False) -> SchemaDraft:
     """Draft a schema from public rows: a data frame, columns by name, or files; edit it before its use.
 
     Bounds are rounded outwards, and names are taken from the rows; both disclose the rows, so give public
@@ -297,14 +297,15 @@ def draft_schema(rows: Any, label: str | None = None) -> SchemaDraft:
     age: numeric: 0 to 120; clip; integer
 
     Args:
-        rows: the sample; a path or a sequence of paths for files.
+        rows: the sample; a frame, columns by name or the path of a file, or a sequence of samples.
         label: column that a model learns to predict; it is left out of model space.
+        gaps: any column may have empty cells in other files, whether the sample has any or not.
 
     Raises:
         DataError: there are no rows, no column can be used, or a file cannot be read.
     """
-    made = draft(rows, label)
-    if ignored := [f"{column.name} ({column.why})" for column in made.columns if not column.spec]:
+    made = draft(rows, label, gaps=gaps)
+    if ignored := [f"{name} ({why})" for name, why in made.left_out.items()]:
         warnings.warn(f"columns that the schema ignores: {', '.join(ignored)}", FedkmeWarning, stacklevel=2)
     made.schema()
     return SchemaDraft(text_of(made))

@@ -18,8 +18,7 @@ from fedkme.drafts.words import meanings
 from fedkme.errors import DataError, SchemaError
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import load_table
-from fedkme.tables.schema import load_schema, schema_from
-from fedkme.tables.table_schema import from_table_schema
+from fedkme.tables.schema import from_table_schema, load_schema, schema_from
 from operate.cli import _load
 from tests.places import ROOT
 

@@ -1,0 +1,179 @@
+"""Keys of a column of numbers or dates: bounds, decimals, codes for nothing, atoms, scale, form."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedkme.drafts.dialect import ISO, codes_for_nothing, forms_of_dates, in_other_order, year_of
+from fedkme.drafts.samples import ColumnSample
+
+_MANY_NUMBERS = 33
+"""Least count of distinct numbers in a column for which atoms and a scale are proposed."""
+_OWN_BINS = 16
+"""Whole numbers up to this count have a bin each, so that none of them needs an atom."""
+_FEW_NUMBERS = 5
+"""Least count of distinct numbers beside atoms for which a scale is proposed."""
+_MOST_ATOMS = 3
+_ATOM = 0.1
+"""Least share of rows that have an atom."""
+_SKEWED = 0.1
+"""Part of the range that holds half of the rows, at most, for a logarithmic scale."""
+_MOST_DECIMALS = 6
+_BY_ACCIDENT = 0.01
+"""Share of numbers that may have more decimals than are drafted."""
+_LARGEST_WHOLE = 2.0**63
+_ENDLESS = 2900
+"""Year from which a date among earlier ones means that there is none."""
+
+
+def number_spec(
+    name: str, sample: ColumnSample, point: Counter[float], nullable: bool
+) -> tuple[dict[str, Any], str]:
+    """Keys of a column, and what was guessed of it; no keys if no schema can hold its numbers.
+
+    Args:
+        name: name of the column.
+        sample: its cells.
+        point: its numbers with the number of their rows; the first few thousand of them.
+        nullable: some cells are empty.
+    """
+    total = point.total()
+    remarks = []
+    codes = codes_for_nothing(list(point))
+    kept = [code for code in codes if code == -1.0 and point[code] >= _ATOM * total]
+    codes = [code for code in codes if code not in kept]
+    inside = Counter({value: count for value, count in point.items() if value not in (*codes, *kept)})
+    low, high = min(sample.low, *inside), max(sample.high, *inside)
+    if not math.isfinite(2.0 * high - 2.0 * low):
+        return {}, "numbers too far apart"
+    if codes:
+        remarks.append(f"{', '.join(f'{code:g}' for code in codes)} taken as no value")
+    if kept:
+        remarks.append(f"-1, in {point[-1.0] / total:.0%} of the rows, taken as a value of its own")
+    bounds = outwards(low, high)
+    shape = _shape(inside, total, bounds, high, sample.whole, kept)
+    bounds = (shape.pop("low", bounds[0]), bounds[1])
+    spec: dict[str, Any] = {"kind": "numeric", "name": name, "bounds": _written(bounds, sample.whole)}
+    spec["clip"] = True
+    if sample.whole:
+        spec["integer"] = True
+    elif decimals := _decimals(sample.decimals):
+        spec["decimals"] = decimals
+    if "atoms" in shape:
+        shape["atoms"] = _written(shape["atoms"], sample.whole)
+    gaps = {"nullable": True} if nullable or codes else {}
+    return {**spec, **shape, **gaps, **({"missing_codes": codes} if codes else {})}, "; ".join(remarks)
+
+
+def _written(numbers: Any, whole: bool) -> list[float]:
+    return [int(number) if whole and abs(number) < _LARGEST_WHOLE else number for number in numbers]
+
+
+def _decimals(counts: Mapping[int, int]) -> int | None:
+    """Decimals that all numbers have at most, but for one in a hundred; None if there are too many."""
+    total = sum(counts.values())
+    above = 0
+    for decimals in sorted(counts, reverse=True):
+        above += counts[decimals]
+        if decimals == 0 or above > _BY_ACCIDENT * total:
+            decimals = decimals or min(filter(None, counts), default=_MOST_DECIMALS + 1)
+            return decimals if decimals <= _MOST_DECIMALS else None
+    return None
+
+
+def _shape(
+    point: Counter[float],
+    total: int,
+    bounds: tuple[float, float],
+    high: float,
+    whole: bool,
+    kept: list[float],
+) -> dict[str, Any]:
+    """Propose atoms, and a log scale with its lower bound, from values and their counts.
+
+    An atom is a value that half of all rows have, or one row in ten among many distinct values. A column is
+    skewed if half of its other rows lie in a small part of its range, at the lower end.
+    """
+    small = whole and bounds[1] - bounds[0] < _OWN_BINS
+    spike = 2 * point.most_common(1)[0][1] >= total and len(point) > 1 and not small
+    if len(point) < _MANY_NUMBERS and not spike:
+        return {"atoms": kept} if kept else {}
+    if whole and high - min(point) < _MANY_NUMBERS and not spike:
+        return {"atoms": kept} if kept else {}
+    atoms = sorted(v for v, count in point.most_common(_MOST_ATOMS) if count >= _ATOM * total)
+    rest = np.array(sorted((value, count) for value, count in point.items() if value not in atoms))
+    if not len(rest):
+        return {"atoms": [*kept, *atoms]}
+    middle = float(rest[np.searchsorted(rest[:, 1].cumsum(), rest[:, 1].sum() / 2.0), 0])
+    least = float(rest[0, 0])
+    skewed = len(rest) >= _FEW_NUMBERS and middle - least < _SKEWED * (high - least)
+    shape: dict[str, Any] = {"scale": "log"} if skewed else {}
+    if shape and least > 0:
+        shape["low"] = 10.0 ** math.floor(math.log10(least))
+    return shape | ({"atoms": [*kept, *atoms]} if kept or atoms else {})
+
+
+def outwards(low: float, high: float) -> tuple[float, float]:
+    """Bounds rounded outwards, to the power of ten of their distance; the lower bound is 0 if 0 is near."""
+    step = 10.0 ** math.floor(math.log10(high - low)) if high > low else 1.0
+    lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
+    if 0 < low < high - low:
+        lower = 0.0
+    if lower == upper:
+        upper += step
+    lower, upper = float(f"{lower:.12g}"), float(f"{upper:.12g}")
+    if lower <= low and high <= upper and lower < upper and math.isfinite(upper - lower):
+        return lower, upper
+    beyond = max(math.ulp(low), math.ulp(high))  # numbers of more digits than a power of ten can round
+    return low if low < high else low - beyond, high if low < high else high + beyond
+
+
+def date_forms(parts: Sequence[ColumnSample], na: Iterable[str], month_first: bool) -> list[list[str]]:
+    """Forms of dates that fit the cells of each sample, the likeliest first; none if one has no dates.
+
+    Samples that can have the same form have it.
+    """
+    forms = []
+    for part in parts:
+        cells = [text for text in part.texts() if text and text not in na]
+        fitting = forms_of_dates(cells, month_first=month_first)
+        if cells and not fitting:
+            return []
+        forms.append(fitting)
+    others = [each for each in forms if each not in ([], [ISO])]
+    common = [form for form in (others[0] if others else []) if all(form in each for each in others)]
+    return [common if common and each in others else each for each in forms]
+
+
+def date_spec(
+    name: str, parts: Sequence[ColumnSample], na: Sequence[str], forms: Sequence[Sequence[str]]
+) -> tuple[dict[str, Any], str, tuple[str, ...]]:
+    """Keys of a column of dates, what was guessed of it, and the form that each sample has.
+
+    The schema has the first form that is not ISO.
+    """
+    chosen = [next(iter(fitting), ISO) for fitting in forms]
+    years: dict[str, int] = {}
+    for part, form in zip(parts, chosen, strict=True):
+        years |= {text: year_of(text, form) for text in part.texts() if text and text not in na}
+    known = [year for year in years.values() if year < _ENDLESS]
+    endless = [text for text, year in years.items() if known and year >= _ENDLESS]
+    bounds = [f"{min(known or years.values()):04}-01-01", f"{max(known or years.values()):04}-12-31"]
+    spec: dict[str, Any] = {"kind": "date", "name": name, "bounds": bounds, "clip": True}
+    whys = [f"{', '.join(endless)} taken as no value"] if endless else []
+    public = next((form for form in chosen if form != ISO), ISO)
+    if public != ISO:
+        spec["format"] = public
+        fitting = next(each for each in forms if public in each)
+        whys += [f"{other} fits as well" for other in (in_other_order(public, fitting),) if other]
+        whys += ["years of two digits are taken as 1969 to 2068"] if "%y" in public else []
+    if any(form not in (ISO, public) for form in chosen):
+        whys.append("the samples write dates in different forms")
+    if endless:
+        spec |= {"nullable": True, "na": endless}
+    return spec, "; ".join(whys), tuple(chosen)

@@ -1,0 +1,79 @@
+"""Dates in a form of strptime, with names of months in the languages of Europe."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import date, datetime
+
+_MONTHS = (
+    "jan january januar jänner jaen janner janv janvier ene enero gen gennaio janeiro januari tammi tammikuu "
+    "tammikuuta sty stycznia styczeń led leden ledna ianuarie ιαν янв января",
+    "feb february februar feber févr fevr fév février febrero febbraio fev fevereiro februari helmi helmikuu "
+    "helmikuuta lut luty lutego úno únor února februarie φεβ фев февраля",
+    "mar march mär märz maerz mrz mars marzo março maart mrt maalis maaliskuu maaliskuuta marca marzec bře "
+    "březen března martie μαρ мар марта",
+    "apr april avr avril abr abril aprile huhti huhtikuu huhtikuuta kwi kwietnia kwiecień dub duben dubna "
+    "aprilie απρ апр апреля",
+    "may mai mayo mag maggio maio mei maj toukokuu touko toukokuuta maja kvě květen května μαι μαϊ мая май",
+    "jun june juni juin junio giu giugno junho kesä kesäkuu kesäkuuta cze czerwca czerwiec čvn červen června "
+    "iunie ιουν июн июня",
+    "jul july juli juil juillet julio lug luglio julho heinä heinäkuu heinäkuuta lip lipca lipiec čvc "
+    "červenec července iulie ιουλ июл июля",
+    "aug august août aout ago agosto augustus augusti elo elokuu elokuuta sie sierpnia sierpień srp srpen "
+    "srpna αυγ авг августа",
+    "sep sept september septembre septiembre setiembre set settembre setembro syys syyskuu syyskuuta wrz "
+    "września wrzesień zář září septembrie σεπ сен сент сентября",
+    "oct october okt oktober octobre octubre ott ottobre out outubro loka lokakuu lokakuuta paź paz "
+    "października październik říj říjen října octombrie οκτ окт октября",
+    "nov november novembre noviembre novembro marras marraskuu marraskuuta lis listopad listopada noiembrie "
+    "νοε ноя нояб ноября",
+    "dec december dez dezember déc décembre dic diciembre dicembre dezembro des desember joulu joulukuu "
+    "joulukuuta gru grudnia grudzień pro prosinec prosince decembrie δεκ дек декабря",
+)
+_WEEKDAYS = (
+    "mon monday tue tues tuesday wed wednesday thu thur thurs thursday fri friday sat saturday sun sunday "
+    "mo montag di dienstag mi mittwoch do donnerstag fr freitag sa samstag sonnabend so sonntag lun lundi "
+    "mardi mer mercredi jeu jeudi ven vendredi sam samedi dim dimanche lunes martes mié miércoles jue jueves "
+    "vie viernes sáb sábado dom domingo lunedì martedì mercoledì giovedì venerdì sabato domenica"
+)
+_WORD = re.compile(r"[^\W\d_]+\.?")
+_ORDINAL = re.compile(r"(?<=\d)(st|nd|rd|th|er|º|ª|\.)(?=[\s,]|$)", re.IGNORECASE)
+_BREAKS = re.compile(r"^[\s,]+")
+_ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _plain(word: str) -> str:
+    decomposed = unicodedata.normalize("NFD", word.casefold().rstrip("."))
+    return "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+
+
+_BY_WORD = {
+    _plain(word): name for name, words in zip(_ENGLISH, _MONTHS, strict=True) for word in words.split()
+}
+_BY_DAY = frozenset(map(_plain, _WEEKDAYS.split())) - _BY_WORD.keys()
+
+
+def day_in_form(text: str, form: str) -> date:
+    """Day that a text states in a form of strptime.
+
+    Where the form has %b, a month is named in any of these languages, short or long, a weekday before the
+    day is skipped, and so are the endings of "13th", "1er" and "13.".
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    return datetime.strptime(english(text) if "%b" in form else text, form).date()
+
+
+def english(text: str) -> str:
+    """Text with the names of months as strptime reads them, without weekday and endings of ordinals."""
+    text = _ORDINAL.sub("", _WORD.sub(_month, text))
+    return _BREAKS.sub("", text)
+
+
+def _month(match: re.Match[str]) -> str:
+    word = _plain(match[0])
+    if word in _BY_DAY and not match.string[: match.start()].strip():
+        return ""
+    return _BY_WORD.get(word, match[0])
