@@ -325,7 +325,7 @@ def _categories(
     words, read = _words(spec.name, file, spec.na), file.number_reader()
     index = {name: place for place, name in enumerate(spec.categories)}
     default = None if spec.missing is None else index[spec.missing]
-    names = {normal(name, read): place for name, place in index.items()} | index | {"": -1}
+    names = {normal(name): place for name, place in index.items()} | index | {"": -1}
     plain_words = {normal(word, read): meaning for word, meaning in words.items()} | words
 
     def place(text: str) -> int:
