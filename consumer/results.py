@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedkme.durable import make_folder as make_durably
 from fedkme.durable import replace, sync_folder
-from fedkme.errors import ConfigError, on_disk
+from fedkme.errors import StoreError, on_disk
 
 SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
@@ -21,6 +21,7 @@ def make_folder(output: Path) -> None:
 
     Raises:
         ConfigError: the folder cannot be made.
+        StoreError: the disk fails.
     """
     with on_disk(f"{output} cannot be made", "Correct 'output'."):
         make_durably(output, 0o700)
@@ -30,7 +31,7 @@ def write_result(path: Path, data: bytes) -> None:
     """Replace a file, or leave the existing one after a failure.
 
     Raises:
-        ConfigError: the file cannot be written.
+        StoreError: the file cannot be written.
     """
     try:
         replace(path, data, 0o600)
@@ -42,15 +43,15 @@ def remove_result(path: Path) -> None:
     """Remove a file of an earlier result, if it exists.
 
     Raises:
-        ConfigError: the file cannot be removed.
+        StoreError: the file cannot be removed.
     """
-    with on_disk(f"{path} cannot be removed", "Correct its rights."):
+    with on_disk(f"{path} cannot be removed", "Correct its rights.", StoreError):
         path.unlink(missing_ok=True)
         sync_folder(path.parent)
 
 
-def unwritten(path: Path, error: OSError) -> ConfigError:
+def unwritten(path: Path, error: OSError) -> StoreError:
     """Make the error for a file that cannot be written; the request stays open."""
-    return ConfigError(
+    return StoreError(
         f"{path} cannot be written: {error.strerror}", "Make room, and ask again: the request is kept."
     )

@@ -44,7 +44,7 @@ def __getattr__(name: str) -> object:
 
     try:
         value = getattr(importlib.import_module(_PLACES[name]), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise missing_extra(error) or error from None
     globals()[name] = value
     return value

@@ -103,7 +103,7 @@ def _open(name: str, number: int) -> Iterator[_Stream]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """End the process with one line for an expected failure, or for a missing package of an extra.
+    """End the process with one line for an expected failure, or for a package that is missing or hidden.
 
     Raises:
         SystemExit: the block failed as expected, or was interrupted.
@@ -115,10 +115,12 @@ def explained() -> Iterator[None]:
     except KeyboardInterrupt:
         _end(_INTERRUPTED)
     except SystemExit as end:
-        if _was_interrupted(end):  # typer turns ctrl-C into an exit status without a line
+        if not isinstance(end, _ExplainedExit) and _was_interrupted(
+            end
+        ):  # typer turns ctrl-C into an exit status without a line
             _end(_INTERRUPTED)
         raise
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (missing := missing_extra(error)) is None:
             raise
         _end(missing)
@@ -132,4 +134,8 @@ def _was_interrupted(end: BaseException | None) -> bool:
 
 def _end(error: FedkmeError) -> NoReturn:
     sys.stderr.write(f"{error}\n")
-    raise SystemExit(error.code)
+    raise _ExplainedExit(error.code)
+
+
+class _ExplainedExit(SystemExit):
+    """End of a process whose line is written."""

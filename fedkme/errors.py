@@ -6,7 +6,10 @@ Messages name the party, the run, the round and the remedy; never a private valu
 from __future__ import annotations
 
 import contextlib
+import errno
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 SAME_RELEASE = "Install the same release of fedkme on both sides."
@@ -313,22 +316,42 @@ _EXTRAS = {
 }
 
 
+_DISK_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 @contextlib.contextmanager
 def on_disk(what: str, remedy: str, kind: type[FedkmeError] = ConfigError) -> Iterator[None]:
-    """Turn an OSError into an expected failure: `what` failed, for the system's reason."""
+    """Turn an OSError into an expected failure: `what` failed, for the system's reason.
+
+    A disk that is full or broken is a failure of the store, whatever was being written.
+    """
     try:
         yield
     except OSError as error:
+        if error.errno in _DISK_FAULTS and kind is ConfigError:
+            raise StoreError(f"{what}: {error.strerror}", "Look at the disk, and give it room.") from None
         raise kind(f"{what}: {error.strerror or 'unknown reason'}", remedy) from None
 
 
-def missing_extra(error: ModuleNotFoundError) -> MissingDependencyError | None:
-    """Make the error for a missing package of an extra; None for any other module."""
+def missing_extra(error: ImportError) -> MissingDependencyError | None:
+    """Make the error for a missing package of an extra, or for a hidden package of fedkme; else None."""
     package = (error.name or "").partition(".")[0]
+    if (file := hidden_by(package)) is not None:
+        remedy = "Rename it, or move it elsewhere, and start Python again."
+        return MissingDependencyError(f"{file} hides fedkme's own package {package}", remedy)
     if package not in _EXTRAS:
         return None
     remedy = f"Run `pip install 'fedkme[{_EXTRAS[package]}]'`."
     return MissingDependencyError(f"the package {package} is not installed", remedy)
+
+
+def hidden_by(package: str) -> str | None:
+    """File of another module that was imported in the place of a package of fedkme; None without one."""
+    own = Path(__file__).resolve().parent.parent / package
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if file is None or not package or not (own / "__init__.py").is_file():
+        return None
+    return None if Path(file).resolve().parent == own else file
 
 
 def error_of(code: int, cause: str, remedy: str) -> FedkmeError | None:

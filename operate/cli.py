@@ -50,6 +50,7 @@ _LONG = {
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }
 """Verbs that take longer than a person waits without a sign."""
+_STOPS = (signal.SIGTERM, signal.SIGHUP)
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which `fedkme completion SHELL` prints a script."""
 _COMPLETE = "_FEDKME_COMPLETE"
@@ -64,8 +65,13 @@ _HELP = (
 
 def main() -> None:
     """Entry point of `fedkme`."""
-    with standard_streams():
-        _main()
+    with standard_streams(), explained():
+        try:
+            _main()
+        finally:
+            for number in _STOPS:
+                if signal.getsignal(number) is signal.default_int_handler:  # nothing is left to clear away
+                    signal.signal(number, signal.SIG_DFL)
 
 
 def _main() -> None:
@@ -86,7 +92,7 @@ def _main() -> None:
         sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
         raise SystemExit(2)
     else:
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in _STOPS:
             if signal.getsignal(number) is signal.SIG_DFL:  # the default would leave its folders in /tmp
                 signal.signal(number, signal.default_int_handler)
         with _begun(sys.argv[1:]):

@@ -38,7 +38,7 @@ FLOORS = (
     ("privacy",),
     ("party", "heads", "ops", "secagg", "sealed", "protocols", "releases", "moments", "answers"),
     ("cells", "protocol", "exchange", "sums", "directives", "documents", "ledgers", "watch"),
-    ("wire",),
+    ("wire", "__main__"),
 )
 """Rooms of fedkme/, floor by floor, bottom to top: a room imports lower floors, and its own to its left."""
 WINGS = {
@@ -52,7 +52,7 @@ WINGS = {
     },
     "plumbing": {
         *("command_line", "verbs", "durable", "store", "pki", "party", "heads", "ops", "ledgers"),
-        *("pages", "watch", "wire"),
+        *("pages", "watch", "wire", "__main__"),
     },
 }
 """Rooms of fedkme/ by what they are for (docs/decisions/025)."""
@@ -60,7 +60,7 @@ FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
     "curator/releases": 14,
-    "fedkme": 14,
+    "fedkme": 15,
     "fedkme/answers": 14,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,

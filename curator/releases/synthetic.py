@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from fedkme.tables.cells import date_of
 from fedkme.tables.columns import GAP, GAPS
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
-from fedkme.tables.text import csv_text
+from fedkme.tables.text import csv_text, harmless
 
 Cell = str | int | float | None
 
@@ -139,7 +140,7 @@ class DataCard:
                 "```",
             ]
         if self.notes:
-            lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
+            lines += ["", "## Notes", "", *(f"- {_cell(note)}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
     def _answer_lines(self) -> list[str]:
@@ -208,8 +209,12 @@ def _cells(spec: Numeric | Category, values: Any) -> list[Cell]:
 
 
 def csv_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
-    """Encode columns as CSV in UTF-8, names first."""
-    return csv_text(columns).encode()
+    """Encode columns as CSV in UTF-8, names first; no cell is a formula of a spreadsheet."""
+    safe = {
+        harmless(name): [harmless(cell) if isinstance(cell, str) else cell for cell in cells]
+        for name, cells in columns.items()
+    }
+    return csv_text(safe).encode()
 
 
 def parquet_bytes(columns: Mapping[str, list[Cell]]) -> bytes:
@@ -250,4 +255,6 @@ def _column_rows(schema: Schema) -> list[tuple[str, str, str]]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    """Text in one cell of a Markdown table: a name of a schema is no markup, link, image or new line."""
+    line = " ".join(text.split("\n"))
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", line)

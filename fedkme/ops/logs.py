@@ -17,7 +17,9 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
+
+from typing_extensions import override
 
 from fedkme.errors import FedkmeError, on_disk
 from fedkme.party import LogFormat
@@ -110,6 +112,27 @@ class _Stderr(logging.StreamHandler[Any]):
 
 class _File(logging.handlers.WatchedFileHandler):
     """Log file of mode 0640, also after rotation."""
+
+    _lost = False
+    """True while lines cannot be written."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; where that fails, say so once on standard error, and let the party go on."""
+        try:
+            self.reopenIfNeeded()
+            stream: TextIO = self.stream or self._open()
+            self.stream = cast(Any, stream)
+            stream.write(f"{self.format(record)}\n")
+            stream.flush()
+        except OSError as error:
+            if not self._lost:
+                reason = error.strerror or "unknown reason"
+                line = f"the log {self.baseFilename} cannot be written: {reason}"
+                sys.stderr.write(f"{line}; its lines are lost until it can\n")
+            self._lost = True
+        else:
+            self._lost = False
 
     def _open(self) -> Any:
         def private(path: str, flags: int) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Gauge, Histogram, make_wsgi_app, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
@@ -22,6 +22,9 @@ from fedkme.party import is_loopback
 from fedkme.pki.expiry import Read
 from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
+
+Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+"""WSGI application."""
 
 DELTA = 1e-5
 """Delta at which epsilons are stated, as `fedkme audit ledger` does."""
@@ -54,12 +57,27 @@ def exported(address: str, anywhere: bool, registry: CollectorRegistry) -> Itera
         )
     with on_disk(f"'metrics' cannot listen on {address}", "Choose a free port of this machine."):
         server, thread = start_http_server(int(port), host.strip("[]"), registry)
+    if is_loopback(host):
+        server.set_app(_own_host_only(make_wsgi_app(registry)))
     try:
         yield f"{host}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _own_host_only(app: Application) -> Application:
+    """Refuse requests that name another host: a web site in a browser of this machine could read figures."""
+
+    def guarded(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        host = environ.get("HTTP_HOST", "")
+        if is_loopback(host.rpartition(":")[0] or host):
+            return app(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"Figures are for this machine: name it as 127.0.0.1.\n"]
+
+    return guarded
 
 
 class Expiries(Collector):

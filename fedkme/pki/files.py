@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 
 PRIVATE, PUBLIC = 0o600, 0o644
@@ -16,6 +17,20 @@ _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n.*?-----END \1-----", re
 def stamp(*paths: Path) -> Stamp:
     """Stamp that changes when a file is written or replaced: one system call a file, no file is read."""
     return tuple(_stamp(path) for path in paths)
+
+
+def key_file(identity: Path) -> Path:
+    """File of an identity's key: the bundle, or `key.pem` of a folder."""
+    return identity / "key.pem" if identity.is_dir() else identity
+
+
+def key_mode(identity: Path) -> int:
+    """Permissions of the file with an identity's key.
+
+    Raises:
+        OSError: the file cannot be looked at.
+    """
+    return stat.S_IMODE(key_file(identity).stat().st_mode)
 
 
 def pem_blocks(data: bytes) -> list[tuple[str, bytes]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from fedkme.durable import create, make_folder, replace
 from fedkme.errors import IdentityError
 from fedkme.pki.certificates import due, expiry, is_authority, name_of, now
-from fedkme.pki.files import PRIVATE, PUBLIC, pem_blocks, stamp
+from fedkme.pki.files import PRIVATE, PUBLIC, key_file, key_mode, pem_blocks, stamp
 
 _FILES = ("certificate.pem", "key.pem", "authority.pem")
 _WHERE = "Point 'identity' at a bundle of `fedkme pki`, or a folder with certificate, key and authority.pem."
@@ -89,10 +90,16 @@ class IdentityFile:
     """An identity that may be renewed on disk while it is in use."""
 
     def __init__(self, path: Path) -> None:
+        """Read the identity.
+
+        Raises:
+            IdentityError: the file has no usable identity, or everybody on this host can read its key.
+        """
         self._path = path
         self._lock = threading.Lock()  # gRPC asks in threads of its own
         self._stamp = stamp(path, *(path / name for name in _FILES))
         self.identity = Identity.load(path)
+        refuse_open_key(path)
 
     def renewed(self) -> bool:
         """Read the identity again if a file changed.
@@ -107,7 +114,9 @@ class IdentityFile:
             current = stamp(self._path, *(self._path / name for name in _FILES))
             if current == self._stamp:
                 return False
-            before, self.identity = self.identity, Identity.load(self._path)
+            identity = Identity.load(self._path)
+            refuse_open_key(self._path)
+            before, self.identity = self.identity, identity
             self._stamp = current
             return before != self.identity
 
@@ -119,6 +128,21 @@ class IdentityFile:
         """
         self.renewed()
         return self.identity
+
+
+def refuse_open_key(path: Path) -> None:
+    """Refuse an identity whose key everybody on this host can read; a group may belong to the service.
+
+    Raises:
+        IdentityError: the key's file has such a mode.
+    """
+    with contextlib.suppress(OSError):
+        if (mode := key_mode(path)) & 0o007:
+            key = key_file(path)
+            raise IdentityError(
+                f"everybody on this host can read the key in {key} (mode {mode:04o})",
+                f"Run `chmod 600 {key}`.",
+            )
 
 
 def expiry_warning(identity: Identity) -> str | None:

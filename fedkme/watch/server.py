@@ -73,6 +73,7 @@ def shown(place: PageAddress, source: Source, report: Callable[[], str] = str) -
         lifespan="off",
         server_header=False,
         limit_concurrency=_MOST_VIEWERS,
+        http=_evicting_protocol(),
         timeout_graceful_shutdown=1,
         **_tls(place),
     )
@@ -86,6 +87,31 @@ def shown(place: PageAddress, source: Source, report: Callable[[], str] = str) -
         server.should_exit = True
         thread.join()
         listening.close()
+
+
+def _evicting_protocol() -> type[asyncio.Protocol]:
+    """HTTP of the page: when places run out, the longest idle connection makes room for a new one.
+
+    Without that, connections that never ask for anything would keep all viewers away.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    there: dict[Any, None] = {}
+
+    class Evicting(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            if len(there) + 2 > _MOST_VIEWERS:  # at the limit itself uvicorn refuses
+                idle = (each for each in there if each.cycle is None or each.cycle.response_complete)
+                if (oldest := next(idle, None)) is not None:
+                    oldest.connection_lost(None)
+            there[self] = None
+            super().connection_made(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            there.pop(self, None)
+            super().connection_lost(exc)
+
+    return Evicting
 
 
 def _listen(place: PageAddress) -> socket.socket:

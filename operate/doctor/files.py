@@ -7,7 +7,6 @@ import functools
 import os
 import shutil
 import sqlite3
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,10 +18,19 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.offers import check_asks
 from curator.settings import CuratorSettings
 from fedkme.cells.repeated_requests import words_of_asks
-from fedkme.errors import BudgetError, DataError, FedkmeError, MissingDependencyError, StoreError
+from fedkme.errors import (
+    BudgetError,
+    DataError,
+    FedkmeError,
+    IdentityError,
+    MissingDependencyError,
+    StoreError,
+)
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ledgers.windows import Readings
 from fedkme.party import PartySettings, StoredPartySettings
+from fedkme.pki.files import key_file, key_mode
+from fedkme.pki.identity import refuse_open_key
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store
 from fedkme.store.migrations import SQLITE, is_current
@@ -67,16 +75,19 @@ def _key(settings: PartySettings) -> Iterator[Finding]:
     """Check that nobody else can read the key."""
     if settings.identity is None:
         return
-    path = settings.identity / "key.pem" if settings.identity.is_dir() else settings.identity
+    path = key_file(settings.identity)
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        mode = key_mode(settings.identity)
     except OSError:
         return  # the check that reads the file reports it
-    line, remedy = f"can read the key in {path} (mode {mode:04o})", f"Run `chmod 600 {path}`."
-    if mode & 0o007:
-        yield Finding("fail", "modes", f"everybody on this host {line}", remedy, 33)
-    elif mode & 0o070:  # the group may belong to the service: then it is the operator's decision
-        yield Finding("warn", "modes", f"its group {line}", remedy)
+    try:
+        refuse_open_key(settings.identity)
+    except IdentityError as error:
+        yield failure("modes", error)
+        return
+    if mode & 0o070:  # the group may belong to the service: then it is the operator's decision
+        line = f"its group can read the key in {path} (mode {mode:04o})"
+        yield Finding("warn", "modes", line, f"Run `chmod 600 {path}`.")
     else:
         yield Finding("ok", "modes", f"only its user can read the key in {path}")
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import fedkme
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
 from curator.settings import CuratorSettings
@@ -27,6 +28,7 @@ from operate.doctor.findings import Finding
 from owner.settings import OwnerSettings
 
 _NEEDED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?(?:>=([0-9.]+))?(?:.*extra == ['\"](\w+)['\"])?")
+_PACKAGES = ("fedkme", "curator", "owner", "consumer", "sim", "operate")
 _OPTIONAL = ("sim", "postgres")
 
 
@@ -42,6 +44,7 @@ def check_installation() -> Iterator[Finding]:
     for extra in _OPTIONAL:
         yield from _packages(extra, needed.get(extra, []), "warn", f"fedkme[{extra}]")
     yield from _own_files(importlib.metadata.distribution("fedkme"))
+    yield from _foreign_packages(Path(fedkme.__file__).parent.parent)
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
@@ -66,6 +69,23 @@ def _own_files(installed: importlib.metadata.Distribution) -> Iterator[Finding]:
     by = f", also of {', '.join(rivals)}" if rivals else ""
     line = f"{len(changed)} modules differ from the installed files, {changed[0]} among them{by}"
     yield Finding("fail", "files", line, "Install fedkme again, in an environment of its own.", 13)
+
+
+def _foreign_packages(own: Path) -> Iterator[Finding]:
+    """Find packages of other distributions that have a name of fedkme's: in its place, or in its folder."""
+    owners = importlib.metadata.packages_distributions()
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        places = list(spec.submodule_search_locations or [spec.origin or ""]) if spec is not None else []
+        rivals = sorted({*owners.get(name, ())} - {"fedkme"})
+        by = f", of {', '.join(rivals)}" if rivals else ""
+        remedy = "Install fedkme in an environment of its own."
+        if (own / name) not in map(Path, places):
+            line = f"{', '.join(places)}{by}, hides fedkme's own {name}"
+            yield Finding("fail", "packages", line, remedy, 13)
+        elif rivals:
+            line = f"the package {name} is also{by}: the next update of either overwrites the other"
+            yield Finding("warn", "packages", line, remedy)
 
 
 def _digest(file: object, like: str) -> str | None:

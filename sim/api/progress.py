@@ -82,7 +82,7 @@ def following(words: str, shown: bool) -> Iterator[CallProgress]:
     progress = CallProgress(words, shown)
     try:
         yield progress
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise missing_extra(error) or error from None
     finally:
         progress.end()

@@ -47,3 +47,34 @@ def test_a_file_never_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None
     )
     assert end.returncode == 0
     assert (tmp_path / "out.json").read_bytes() == (tmp_path / "same.json").read_bytes()
+
+
+def test_python_m_fedkme_is_the_command(tmp_path: Path) -> None:
+    end = shell(f'"{sys.executable}" -m fedkme --version', tmp_path)
+    assert (end.returncode, end.stdout[:7]) == (0, "fedkme ")
+
+
+@pytest.mark.parametrize("when", ["_begun", "run_app"])
+def test_a_signal_outside_a_verb_is_one_line(tmp_path: Path, when: str) -> None:
+    # One SIGTERM of 110 came while the first sign of life was written, and showed a traceback.
+    program = (
+        "import os, signal, sys\nimport operate.cli as cli\nsys.argv = ['fedkme', 'runs']\n"
+        "def terminated(*_):\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"cli.{when} = terminated\ncli.main()\n"
+    )
+    end = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (end.returncode, "Traceback" in end.stderr, end.stderr.count("error 130")) == (130, False, 1)
+
+
+def test_a_signal_while_python_ends_is_no_traceback(tmp_path: Path) -> None:
+    program = (
+        "import atexit, os, signal, sys\nimport operate.cli as cli\n"
+        "sys.argv = ['fedkme', 'schema', '--help']\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\ncli.main()\n"
+    )
+    end = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (end.returncode, end.stderr) == (-15, "")

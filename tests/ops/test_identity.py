@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 
+import pytest
+
+from fedkme.errors import IdentityError
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.wire.dial import own_identity
@@ -40,3 +44,17 @@ def test_an_identity_that_ends_soon_is_warned_about(tmp_path: Path) -> None:
 
 def test_plaintext_has_no_identity() -> None:
     assert own_identity(None, Transcript("north")) is None
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_key_that_everybody_can_read_is_refused_at_a_start(tmp_path: Path, folder: bool) -> None:
+    path = tmp_path / "north"
+    identity = Authority().issue("north", role=Role.OWNER)
+    identity.save(path) if folder else identity.save_bundle(path)
+    key = path / "key.pem" if folder else path
+    key.chmod(0o644)
+    with pytest.raises(IdentityError, match=re.escape(f"can read the key in {key} (mode 0644)")) as refused:
+        own_identity(path, Transcript("north"))
+    assert refused.value.remedy == f"Run `chmod 600 {key}`."
+    key.chmod(0o640)  # its group may be the service's
+    assert own_identity(path, Transcript("north")) is not None

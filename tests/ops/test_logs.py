@@ -203,3 +203,29 @@ def test_a_peer_cannot_forge_a_line(tmp_path: Path) -> None:
             "refused", {"cause": "x\ncurator: ok"}
         )
         assert path.read_text().count("\n") == 1
+
+
+def test_a_log_that_cannot_be_written_says_so_once_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = Log("north", "json", folder / "north.log")
+    log.write("joined", {})
+    folder.rename(tmp_path / "away")
+    for number in range(3):
+        log.write("run", {"run": number})
+    cannot = f"the log {folder / 'north.log'} cannot be written: No such file or directory; "
+    assert capsys.readouterr().err == f"{cannot}its lines are lost until it can\n"
+    (tmp_path / "away").rename(folder)
+    log.write("ended", {})
+    events = [json.loads(line)["event"] for line in (folder / "north.log").read_text().splitlines()]
+    assert events == ["joined", "ended"]
+    assert not capsys.readouterr().err
+
+
+def test_a_log_on_a_full_disk_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log("north", "json", Path("/dev/full"))
+    for _ in range(3):
+        log.write("joined", {})
+    assert capsys.readouterr().err.count("\n") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -16,10 +17,12 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from curator.health import SERVICES
 from fedkme.errors import ConfigError, InterruptedRunError, NotEnoughRowsError, StoppingError
+from fedkme.ops.metrics import exported
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import Role
 from fedkme.pki.identity import Identity
@@ -135,6 +138,16 @@ def test_metrics_are_off_by_default_and_on_loopback(site: Site) -> None:
     curator.ended()
     wide = site.curator('metrics = "0.0.0.0:0"\nmetrics_anywhere = true')
     assert figures(wide.until("metrics")["address"].replace("0.0.0.0", "127.0.0.1"))
+
+
+def test_figures_are_for_requests_that_name_this_machine() -> None:
+    # A web site in a browser of this machine can make its own name this machine's address.
+    with exported("127.0.0.1:0", False, CollectorRegistry()) as address:
+        for host, status in (("rebound.example", 403), ("localhost:9464", 200), (address, 200)):
+            connection = http.client.HTTPConnection(address, timeout=WAIT_S)
+            connection.request("GET", "/metrics", headers={"Host": host})
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 def under_way(site: Site, settings: str = "", p: int = 60) -> tuple[Party, Party, Party]:

@@ -150,3 +150,15 @@ def test_dates_are_written_as_dates_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(csv_bytes(columns_of(days, schema)))
     np.testing.assert_array_equal(load_table(path, schema, "consumer").values, days.values)
+
+
+def test_names_of_a_schema_are_text_in_card_and_csv(tmp_path: Path) -> None:
+    name, category = "=1+1 | ![x](http://host/x)", "<img src=x>"
+    schema = Schema(columns=(Category(name=name, categories=(category, "-2", "@x")),))
+    rows = Table(np.array([[0.0], [1.0], [2.0]]))
+    write(tmp_path, rows, card(3, schema=schema, notes=(f"1 marginal was measured: {name}",)))
+    text = (tmp_path / "synthetic.card.md").read_text()
+    assert text.count(r"=1+1 \| !\[x\](http://host/x)") == 2
+    assert r"\<img src=x\>" in text
+    lines = (tmp_path / "synthetic.csv").read_text().splitlines()
+    assert lines == [f"'{name}", category, "-2", "'@x"]

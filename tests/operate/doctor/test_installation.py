@@ -7,7 +7,10 @@ import hashlib
 import importlib.metadata
 from pathlib import Path
 
-from operate.doctor.installation import _own_files
+import pytest
+
+from operate.doctor.installation import _foreign_packages, _own_files
+from tests.places import ROOT
 
 
 def installed(site: Path) -> importlib.metadata.Distribution:
@@ -40,3 +43,18 @@ def test_modules_overwritten_by_another_package_are_found(tmp_path: Path) -> Non
 def test_an_editable_installation_has_no_list_to_compare_with() -> None:
     (finding,) = _own_files(importlib.metadata.distribution("fedkme"))
     assert finding.state == "ok"
+
+
+def test_a_foreign_package_of_one_of_our_names_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not list(_foreign_packages(ROOT))
+    info = tmp_path / "elasticsearch_curator-8.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: elasticsearch-curator\nVersion: 8\n")
+    (info / "top_level.txt").write_text("curator\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (beside,) = _foreign_packages(ROOT)  # its files lie among ours
+    assert (beside.state, "of elasticsearch-curator" in beside.line) == ("warn", True)
+    (hidden, *_) = _foreign_packages(tmp_path)  # ours are elsewhere than what is imported
+    assert (hidden.state, hidden.code) == ("fail", 13)

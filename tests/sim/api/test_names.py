@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +83,23 @@ def test_a_missing_package_is_reported_with_its_extra() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
     )
     assert process.stdout.startswith("error 13 (missing package): the package pandas is not installed.")
+
+
+@pytest.mark.parametrize(("module", "name"), [("sim", "simulate"), ("consumer", "Consumer")])
+def test_a_module_beside_a_notebook_that_hides_ours_is_named(tmp_path: Path, module: str, name: str) -> None:
+    (tmp_path / f"{module}.py").write_text("")
+    program = f"import fedkme as fk\ntry:\n    fk.{name}\nexcept fk.FedkmeError as error:\n    print(error)\n"
+    process = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    hides = f"{tmp_path / module}.py hides fedkme's own package {module}. Rename it"
+    assert process.stdout.startswith(f"error 13 (missing package): {hides}")
+
+
+def test_a_hidden_package_is_one_line_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "curator.py").write_text("")
+    end = subprocess.run(
+        [sys.executable, "-m", "fedkme", "doctor"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (end.returncode, "Traceback" in end.stderr) == (13, False)
+    assert f"{tmp_path / 'curator.py'} hides fedkme's own package curator" in end.stderr
