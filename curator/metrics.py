@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -29,6 +29,25 @@ class CuratorMetrics:
         )
         self._accessed_of: dict[str, Counter] = {}
         self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
+        self._left = Counter(
+            "fedkme_owners_left",
+            "Runs that an owner left, by number of docs/errors.md",
+            ["owner", "code"],
+            **where,
+        )
+        self._unwitnessed = Counter(
+            "fedkme_unwitnessed_heads", "Heads of ledgers that were not exchanged with an owner", **where
+        )
+
+    def count(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Count an event that the curator reports, if it is one of these."""
+        match event:
+            case "refused":
+                self._refusals.labels(str(fields["code"])).inc()
+            case "owner_left":
+                self._left.labels(fields["owner"], str(fields["code"])).inc()
+            case "unwitnessed":
+                self._unwitnessed.inc()
 
     def round_done(self, record: RoundRecord, accesses: Sequence[tuple[int, str, int]]) -> None:
         """Count a round and its accesses."""
@@ -38,10 +57,6 @@ class CuratorMetrics:
             if (count := self._accessed_of.get(owner)) is None:
                 count = self._accessed_of[owner] = self._accessed.labels(owner)
             count.inc()
-
-    def refused(self, code: int) -> None:
-        """Count a refusal."""
-        self._refusals.labels(str(code)).inc()
 
     def watch(self, members: Members, runs: RunQueue) -> None:
         """Export states and traffic of `members` and `runs` whenever the registry is read."""
@@ -63,7 +78,7 @@ class _States(Collector):
             streams.add_metric([connection.name], float(connection.stream is not None))
             traffic.add_metric([connection.name, "sent"], connection.traffic.sent)
             traffic.add_metric([connection.name, "received"], connection.traffic.received)
-        runs = GaugeMetricFamily("fedkme_runs", "Open runs", labels=["status"])
+        runs = GaugeMetricFamily("fedkme_runs", "Open runs, suspended ones apart", labels=["status"])
         for status, count in self._runs.counts().items():
             runs.add_metric([status], count)
         yield from (streams, traffic, runs)

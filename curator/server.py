@@ -37,6 +37,7 @@ from fedkme.pki.expiry import Expiry, expiries, told_daily
 from fedkme.pki.identity import IdentityFile, expiry_warning
 from fedkme.privacy.events import CURATOR
 from fedkme.store import Store, open_store
+from fedkme.store.opening import is_on_server
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
@@ -118,18 +119,20 @@ async def serve(settings: CuratorSettings, reporter: StatusReporter) -> None:
         raise ConfigError("'revoked' has no effect without an 'identity'", "Remove one, or add the other.")
     with on_disk(f"{settings.directory} cannot be made", "Correct 'directory'."):
         make_folder(settings.directory)
-    place = settings.journal if "://" in settings.journal else settings.directory / settings.journal
-    with contextlib.closing(open_store(place, CURATOR, settings.durability)) as store:
-        await while_stored(store, str(place), _serve(settings, store, reporter))
+    with contextlib.closing(open_store(_journal(settings), CURATOR, settings.durability)) as store:
+        await while_stored(store, str(_journal(settings)), _serve(settings, store, reporter))
 
 
 async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReporter) -> None:
     with contextlib.ExitStack() as open_now:
         say, counters, measured_store = with_time_left(reporter.say), None, store
         if settings.metrics is not None:
+            from fedkme.ops.metrics import host_figures
+
             say, counters, measured_store = _with_metrics(
                 settings.metrics, settings.metrics_anywhere, store, reporter, say, open_now
             )
+            open_now.enter_context(host_figures(counters.registry, str(_journal(settings))))
         watch: CuratorWatch | None = None
         if settings.page is not None:
             say, watch = _with_watch(settings, measured_store, say)
@@ -202,6 +205,11 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
     reporter.say("stopped")
 
 
+def _journal(settings: CuratorSettings) -> str | Path:
+    """Place of the curator's journal: a server's address, or a file."""
+    return settings.journal if is_on_server(settings.journal) else settings.directory / settings.journal
+
+
 def _with_metrics(
     address: str,
     anywhere: bool,
@@ -226,9 +234,8 @@ def _with_metrics(
 
     def counted_say(event: str, **fields: Any) -> None:
         say(event, **fields)
-        if event == "refused":
-            metrics.refused(fields["code"])
-        elif event == "ended":
+        metrics.count(event, fields)
+        if event == "ended":
             spending.refresh()
 
     return counted_say, metrics, timed(store, metrics.registry)

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from fedkme.directives import Answer, Directive, Dismiss, Refusal
 from fedkme.errors import FedkmeError
-from fedkme.ops.metrics import Spending, exported, timed
+from fedkme.ops.metrics import Spending, exported, host_figures, timed
 from fedkme.ops.supervision import StatusReporter
 from fedkme.store import Store
 from owner.settings import OwnerSettings
@@ -77,6 +77,7 @@ def export(
     with (
         exported(settings.metrics, settings.metrics_anywhere, metrics.registry) as where,
         contextlib.closing(Spending(store, metrics.registry, unreadable)) as spending,
+        host_figures(metrics.registry, settings.journal),
     ):
         metrics.run_ended = spending.refresh
         reporter.say("metrics", address=where)

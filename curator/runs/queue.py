@@ -228,10 +228,11 @@ class RunQueue:
         run.finish()
         self.closed()
 
-    def counts(self) -> Mapping[Status, int]:
-        """Count open runs by status; any thread may call this."""
-        counts = Counter(run.status for run in list(self._open.values()))
-        return {status: counts[status] for status in OPEN}
+    def counts(self) -> Mapping[str, int]:
+        """Count open runs by status, suspended ones apart; any thread may call this."""
+        runs = list(self._open.values())
+        counts = Counter(run.status if run.error is None else "suspended" for run in runs)
+        return {status: counts[status] for status in (*OPEN, "suspended")}
 
     def hold(self) -> list[str]:
         """Begin no more runs; return the names of runs under way."""

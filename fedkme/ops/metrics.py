@@ -7,12 +7,15 @@ thread when a run ends.
 from __future__ import annotations
 
 import contextlib
+import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, make_wsgi_app, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
@@ -22,6 +25,7 @@ from fedkme.party import is_loopback
 from fedkme.pki.expiry import Read
 from fedkme.privacy.ledger import costs, disclosures_in
 from fedkme.store import Store
+from fedkme.store.opening import is_on_server
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 """WSGI application."""
@@ -96,6 +100,50 @@ class Expiries(Collector):
         for what, seconds in soonest.items():
             ends.add_metric([what], seconds)
         yield ends
+
+
+@contextlib.contextmanager
+def host_figures(registry: CollectorRegistry, journal: str) -> Iterator[None]:
+    """Count this process's unforeseen errors, and watch the room of a journal in a file, in the context."""
+    counter = Counter(
+        "fedkme_unforeseen_errors", "Errors that nobody foresaw; the log has their place", registry=registry
+    )
+    handler = _CountingHandler(counter)
+    if not is_on_server(journal):
+        registry.register(JournalRoom(Path(journal)))
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+class _CountingHandler(logging.Handler):
+    """Counts errors in logs; a party has none there that it foresaw."""
+
+    def __init__(self, counter: Counter) -> None:
+        super().__init__(logging.ERROR)
+        self._counter = counter
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self._counter.inc()
+
+
+class JournalRoom(Collector):
+    """Size of a journal's files and free room beside them; read in the exporter's thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        with contextlib.suppress(OSError):  # a disk that is gone has no figures
+            files = [self._path, self._path.with_name(f"{self._path.name}-wal")]
+            size = sum(file.stat().st_size for file in files if file.exists())
+            yield GaugeMetricFamily("fedkme_journal_bytes", "Bytes of the journal, without archives", size)
+            free = shutil.disk_usage(self._path.parent).free
+            yield GaugeMetricFamily("fedkme_journal_free_bytes", "Free bytes of the journal's disk", free)
 
 
 class TimedStore:

@@ -14,7 +14,9 @@ from curator.owners.members import Members
 from curator.run.summary_record import RoundRecord
 from curator.runs.queue import RunQueue
 from fedkme.directives import Directive, Dismiss
-from fedkme.ops.metrics import Spending, timed
+from fedkme.ops.metrics import Expiries, Spending, host_figures, timed
+from fedkme.pki.authority import Authority
+from fedkme.pki.expiry import expiries
 from fedkme.store.memory import MemoryStore
 from owner.metrics import OwnerMetrics
 from tests.places import ROOT
@@ -44,7 +46,8 @@ def figures() -> dict[str, set[str]]:
 
     curator = CuratorMetrics()
     curator.watch(Members(("north",), 1.0, 1.0), RunQueue(store, nobody, 1))
-    curator.refused(54)
+    for event in ("refused", "owner_left", "unwitnessed"):
+        curator.count(event, {"owner": "north", "code": 54})
     curator.round_done(RoundRecord(1, 0, 1, 1, 1, 0, 1, "", 0, 0.0, 0.0, 1.0), [(1, "north", 1)])
     owner = OwnerMetrics(lambda: 0)
     owner.answered(Directive("run-1", 0, 0, Dismiss()), None, 1, 1)
@@ -52,9 +55,11 @@ def figures() -> dict[str, set[str]]:
     with timed(store, curator.registry).transaction():
         pass
     spending.close()
+    curator.registry.register(Expiries(lambda: expiries(Authority().issue("north"))))
     for gauge in (spending._epsilon, spending._rows):
         gauge.labels("north", "curator").set(1.0)
-    return exported(owner.registry) | exported(curator.registry)
+    with host_figures(curator.registry, str(ROOT / "pyproject.toml")):
+        return exported(owner.registry) | exported(curator.registry)
 
 
 def test_every_figure_of_the_dashboard_is_exported() -> None:
