@@ -21,7 +21,8 @@ SERVICES = (
     summaries_pb2.DESCRIPTOR.services_by_name["Summaries"].full_name,
 )
 CLOCK, RELEASE, VERSIONS = "fedkme-clock", "fedkme-release", "fedkme-versions"
-"""Trailers of an answer: the curator's Unix seconds, its release, and its versions of the contract."""
+SCHEMA = "fedkme-schema"
+"""Trailers of an answer: the curator's Unix seconds, release, versions of the contract, schema's digest."""
 REFUSED = "fedkme-refused"
 """Trailer for a caller whose certificate is revoked: cause and remedy, as JSON."""
 
@@ -29,13 +30,14 @@ REFUSED = "fedkme-refused"
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no types
     """Service grpc.health.v1, for any certificate of the authority; it tells nothing about runs or parties.
 
-    An answer's trailers give this host's time and versions, so that a party can compare them before it joins,
-    and tell a party with a revoked certificate why it is refused.
+    An answer's trailers give this host's time, versions and schema's digest, so that a party can compare them
+    before it joins, and tell a party with a revoked certificate why it is refused.
     """
 
-    def __init__(self, admission: CertificateCheck) -> None:
+    def __init__(self, admission: CertificateCheck, schema: str) -> None:
         self._states = aio.HealthServicer()
         self._admission = admission
+        self._schema = schema
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802  # gRPC's name
         """Answer whether the curator, or one of its services, takes new work."""
@@ -50,6 +52,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
                 (CLOCK, f"{time.time():.6f}"),
                 (RELEASE, __version__),
                 (VERSIONS, f"{versions.oldest}-{versions.newest}"),
+                (SCHEMA, self._schema),
                 *refusal,
             )
         )
@@ -66,9 +69,11 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # it has no
             await self._states.set(service, state.SERVING if does else state.NOT_SERVING)
 
 
-async def add_health(server: grpc.aio.Server, reflection: bool, admission: CertificateCheck) -> Health:
+async def add_health(
+    server: grpc.aio.Server, reflection: bool, admission: CertificateCheck, schema: str
+) -> Health:
     """Add the health service, NOT_SERVING at first, and the reflection service where `reflection` is set."""
-    health = Health(admission)
+    health = Health(admission, schema)
     await health.serving(False)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     if reflection:

@@ -26,6 +26,7 @@ from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
+from fedkme.directives import Hello
 from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, FedkmeError, StoreError, on_disk
 from fedkme.heads.files import ledger_text, write_heads
@@ -68,14 +69,24 @@ class CuratorParty:
             members.enlist(run.name, run.document.owners)
         names = NameRegister(settings.owners, settings.consumers)
         self.calls = ConsumerAdmission(settings, self.runs, names, context.say, admission)
+        self._schema, self._heads = context.schema, lifecycle.heads
         self._agreement = lifecycle.cells.agreement
         self._agreed_on = self._agreement.take_up(self.runs.waiting())
         preparation = Preparation(lifecycle, self.runs)
         self._summaries = SummaryService(context, preparation, self.runs, self.calls)
         self._releases = ReleaseService(context, preparation, self.runs, self.calls)
-        self._owners = OwnerService(
-            members, names, settings.connect_s, admission, context.say, lifecycle.heads.admit
-        )
+        self._owners = OwnerService(members, names, settings.connect_s, admission, context.say, self._admit)
+
+    def _admit(self, hello: Hello) -> None:
+        """Refuse an owner with another schema, or with a store that is older than what it signed.
+
+        Raises:
+            SchemaError: the schemas differ; an owner of an earlier release does not say which it holds.
+            FedkmeError: see `HeadExchange.admit`.
+        """
+        if hello.schema:
+            self._schema.check_digest(hello.schema, f"{hello.name} and the curator")
+        self._heads.admit(hello)
 
     def serve_on(self, server: grpc.aio.Server) -> None:
         """Add the services to a server that has not started."""
@@ -170,7 +181,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
         server = grpc.aio.server(options=SERVER_OPTIONS)
         party.serve_on(server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
-        health = await add_health(server, reflection, admission)
+        health = await add_health(server, reflection, admission, schema.digest())
         port = _listen(server, settings, identity, reporter)
         await server.start()
         archiver = Archiver(partial(archive_finished, measured_store, shortened), reporter.say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -81,6 +82,23 @@ class CuratorSettings(ServicePartySettings):
         """Address of the page to watch; `page` must be set."""
         assert self.page is not None, "the caller checked `page`"
         return PageAddress(self.page, self.identity, self.page_secret)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _most_of_the_owners(cls, values: Any) -> Any:
+        """Set a quorum that is not given: more than half of the named owners; a simulation's stays 1."""
+        if not isinstance(values, Mapping) or values.get("simulation_seed") is not None:
+            return values
+        if not isinstance(owners := values.get("owners"), (list, tuple)) or not owners:
+            return values
+        quorum, given = len(owners) // 2 + 1, dict(values)
+        for key, kind in (("summary", SummarySettings), ("release", SumSettings)):
+            part = values.get(key, {})
+            if isinstance(part, Mapping):
+                given[key] = {"quorum": quorum, **part}
+            elif isinstance(part, kind) and "quorum" not in part.model_fields_set:
+                given[key] = part.model_copy(update={"quorum": quorum})
+        return given
 
     @model_validator(mode="after")
     def _one_name_one_party(self) -> Self:

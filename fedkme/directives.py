@@ -43,7 +43,10 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process: `rows` for a run at most, and the `head` of its ledger."""
+    """First words of an owner's process: `rows` for a run at most, `head` of its ledger, its `schema`.
+
+    `schema` is the digest; empty from an earlier release.
+    """
 
     name: str
     version: int
@@ -51,6 +54,7 @@ class Hello:
     rows: int | None = None
     head: Head | None = None
     new_journal: bool = False
+    schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ async def attend(
     stream = owners_pb2_grpc.OwnersStub(channel).Attend()
     is_welcome, threads = False, AdaptiveThreads()
     answer = runs.answer if lines is None else partial(lines.answer, runs.answer)
-    await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal))
+    await stream.write(hello_to_wire(name, instance, runs.rows, runs.head(), new_journal, runs.schema))
     while isinstance(message := await stream.read(), pb.Directive):
         match message.WhichOneof("body"):
             case "fault":

@@ -88,7 +88,7 @@ class OwnerParty:
             return self.handler(invitation, gate, keys)
 
         def consider(request: Consider) -> None:
-            self.schema.check_digest(request.schema, f"{self.name} and the curator")
+            self.schema.check_digest(request.schema, f"the curator and {self.name}")
             OwnerGate(self.name, policy=policy, refused=self.refused).consider(request)
 
         return make(
@@ -104,6 +104,7 @@ class OwnerParty:
             pools.most,
             self.refused,
             consider,
+            self.schema.digest(),
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:

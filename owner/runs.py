@@ -80,6 +80,7 @@ class RunManager:
         rows: int = 0,
         failed: Callable[[str, FedkmeError], None] | None = None,
         consider: Callable[[Consider], None] = lambda request: None,
+        schema: str = "",
     ) -> None:
         """Continue the runs in the store.
 
@@ -97,8 +98,10 @@ class RunManager:
             failed: receives each run that this owner cannot answer, with the error, for the owner's log:
                 its operator must hear of a full disk.
             consider: raises for a summary that the owner would refuse, and logs the refusal.
+            schema: digest of the public schema that the owner holds.
         """
         self.rows = rows
+        self.schema = schema
         self._name = name
         self._curator = curator
         self._data = data

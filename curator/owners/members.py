@@ -9,7 +9,14 @@ from typing import Protocol
 
 from curator.owners.connection import Connection, OwnerConnection, Stream
 from fedkme.directives import Hello
-from fedkme.errors import ConnectionFailedError, FencedError, IdentityError, MissingOwnersError, ProtocolError
+from fedkme.errors import (
+    ConnectionFailedError,
+    FedkmeError,
+    FencedError,
+    IdentityError,
+    MissingOwnersError,
+    ProtocolError,
+)
 from fedkme.store import Store
 from fedkme.wire.directives import end_to_wire, welcome_to_wire
 
@@ -39,6 +46,9 @@ class Membership(Protocol):
 
     def missing(self) -> list[str]:
         """List the expected owners that are not here, sorted."""
+
+    def refusal(self, name: str) -> FedkmeError | None:
+        """Error with which an owner was refused as it joined; None if it joined since, or never tried."""
 
     def sizes(self) -> Mapping[str, int]:
         """Rows that a run may have from each owner that is here and has given the number."""
@@ -95,6 +105,7 @@ class Members:
         self._tickets: dict[str, int] = {}
         self._fenced: dict[str, dict[bytes, None]] = {}  # the oldest first
         self._runs: dict[str, dict[str, None]] = {}
+        self._refusals: dict[str, FedkmeError] = {}
         self._missed = set[str]()  # owners that a run waited for in vain and that have not joined since
         self._changed = asyncio.Condition()
 
@@ -119,6 +130,19 @@ class Members:
     def missing(self) -> list[str]:
         """Names of the expected owners that are not here."""
         return sorted(self._expected.difference(self.here()))
+
+    async def refuse(self, name: str, error: FedkmeError) -> None:
+        """Note why an expected owner is not let in: runs begin without it, and do not wait for it."""
+        if name not in self._expected or self.connection(name).stream is not None:
+            return
+        self._refusals[name] = error
+        self._missed.add(name)
+        async with self._changed:
+            self._changed.notify_all()
+
+    def refusal(self, name: str) -> FedkmeError | None:
+        """Error with which an owner was last refused; None if it joined since, or never tried."""
+        return self._refusals.get(name)
 
     def sizes(self) -> Mapping[str, int]:
         """Rows for a run from each owner with a stream that gave the number; any thread may call this."""
@@ -178,6 +202,7 @@ class Members:
             self._sizes[name] = hello.rows
         await connection.attach(stream)
         self._missed.discard(name)
+        self._refusals.pop(name, None)
         async with self._changed:
             self._changed.notify_all()
         return connection

@@ -134,8 +134,14 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             raise ProtocolError("a party did not say hello first")
         self._admission.check(context, message.hello.name, Role.OWNER)
         self._names.admit_owner(message.hello.name)
-        hello = hello_from_wire(message.hello)
-        self._admit(hello)
+        try:
+            hello = hello_from_wire(message.hello)
+            self._admit(hello)
+        except StoreError:
+            raise
+        except FedkmeError as error:
+            await self._members.refuse(message.hello.name, error)
+            raise
         return hello
 
     async def _first(self, stream: GrpcStream, context: Context) -> pb.OwnerMessage | None:

@@ -177,7 +177,9 @@ class RunContext:
     def begin_without(self, run: Run, faults: list[Fault]) -> None:
         """Report each expected owner that a run begins without, and add it to the run's faults."""
         for owner in run.document.missing:
-            absent = MissingOwnersError(f"{owner} has not joined; the run begins without it", "Start it.")
+            absent = self.members.refusal(owner) or MissingOwnersError(
+                f"{owner} has not joined; the run begins without it", "Start it."
+            )
             faults.append(Fault(0, owner, absent.code, str(absent)))
             self.left(run.name, faults[-1])
 

@@ -228,7 +228,7 @@ class Preparation:
         return next_run(self._context.store, repeatable, lambda: secrets.token_hex(4))
 
     def _check_schema(self, digest: str) -> None:
-        self._context.schema.check_digest(digest, "consumer and curator")
+        self._context.schema.check_digest(digest, "the consumer and the curator")
 
     def _check_release(self, request: ReleaseRequest) -> None:
         self._check_schema(request.schema)

@@ -124,7 +124,8 @@ class SummarySettings(Settings):
     """Part of `privacy.epsilon` that all noised payouts after a run by the clock may cost. Owners admit it
     with the run, and all ledgers then hold it (docs/payouts.md); 0: there will be no noised payouts."""
     quorum: int = Field(1, ge=1)
-    """Fewest owners: with fewer the run stops and keeps its rows so far."""
+    """Fewest owners: with fewer the run stops and keeps its rows so far. In a CURATOR.toml that names
+    `owners` the default is more than half of them."""
 
     @model_validator(mode="before")
     @classmethod

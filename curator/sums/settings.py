@@ -41,6 +41,7 @@ class SumSettings(Settings):
     security: SecuritySettings | None = None
     """Secure aggregation; None: owners trust the curator with plain sums of their rows."""
     quorum: int = Field(1, ge=1)
-    """Fewest owners that a release needs."""
+    """Fewest owners that a release needs. In a CURATOR.toml that names `owners` the default is more than half
+    of them."""
     most_epsilon: float | None = Field(None, gt=0)
     """The largest epsilon that a consumer may ask for; None: owners' policies alone decide."""

@@ -189,13 +189,17 @@ class Schema(Settings):
         return values
 
     def check_digest(self, theirs: str, parties: str) -> None:
-        """Compare another party's digest with this schema's; `parties` names the two parties in the error.
+        """Compare another party's digest with this one's; `parties` names the other party first.
 
         Raises:
             SchemaError: the digests differ.
         """
         if theirs != self.digest():
-            raise SchemaError(f"{parties} hold different public schemas", "Give both the same schema file.")
+            given = "".join(filter(str.isalnum, theirs[:8])) or "none"
+            raise SchemaError(
+                f"{parties} hold different public schemas, of digests {given} and {self.digest()[:8]}",
+                "Give both the same schema file; `fedkme doctor` shows the digest of each.",
+            )
 
     def check(self, table: Table, party: str) -> None:
         """Refuse a table that does not fit; the error names party, column and number of rows, never a value.

@@ -297,11 +297,18 @@ def hello_from_wire(message: pb.Hello) -> Hello:
     version = codecs.common_version(message.versions, message.name or "a nameless party")
     rows = message.rows if message.HasField("rows") else None
     head = HEAD.from_wire(message.head) if message.HasField("head") else None
-    return Hello(message.name, version, message.instance, rows, head, message.new_journal)
+    return Hello(
+        message.name, version, message.instance, rows, head, message.new_journal, message.schema_digest
+    )
 
 
 def hello_to_wire(
-    name: str, instance: bytes, rows: int, head: Head | None = None, new_journal: bool = False
+    name: str,
+    instance: bytes,
+    rows: int,
+    head: Head | None = None,
+    new_journal: bool = False,
+    schema: str = "",
 ) -> pb.OwnerMessage:
     """Say hello as a process of this release; see `Hello`."""
     hello = pb.Hello(
@@ -311,6 +318,7 @@ def hello_to_wire(
         rows=rows,
         head=None if head is None else HEAD.to_wire(head),
         new_journal=new_journal,
+        schema_digest=schema,
     )
     return pb.OwnerMessage(hello=hello)
 

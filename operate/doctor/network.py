@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import grpc
@@ -17,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from consumer.releases.client import ReleaseConsumerSettings
 from consumer.settings import ConsumerSettings
-from curator.health import CLOCK, REFUSED, RELEASE, VERSIONS
+from curator.health import CLOCK, REFUSED, RELEASE, SCHEMA, VERSIONS
 from curator.settings import CuratorSettings
 from fedkme import __version__
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
@@ -25,6 +26,7 @@ from fedkme.party import PartySettings, canonical, host_of, is_loopback
 from fedkme.pki.certificates import alternative_names, expiry, hosts_of, now, role_of
 from fedkme.pki.identity import Identity, expiry_warning
 from fedkme.pki.revocation import Revocation
+from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
 from fedkme.wire.channel import explain_rpc_error
 from fedkme.wire.dial import dial, unused_proxy
@@ -53,7 +55,7 @@ def check_network(settings: PartySettings) -> Iterator[Finding]:
             except FedkmeError as error:
                 yield failure("address", error)
                 return
-            yield from _steps_to_curator(settings, settings.curator)
+            yield from _steps_to_curator(settings, settings.curator, settings.schema_file)
 
 
 def _own_address(settings: CuratorSettings) -> str:
@@ -78,7 +80,7 @@ def _own_port(settings: CuratorSettings) -> Iterator[Finding]:
         yield Finding("ok", "port", f"{settings.listen} is free")
 
 
-def _steps_to_curator(settings: PartySettings, address: str) -> Iterator[Finding]:
+def _steps_to_curator(settings: PartySettings, address: str, schema_file: Path) -> Iterator[Finding]:
     through = None if settings.proxy is None or is_loopback(host_of(address)) else settings.proxy
     hop = address if through is None else urlsplit(through).netloc.rpartition("@")[2]
     what = "curator" if through is None else "proxy"
@@ -106,16 +108,25 @@ def _steps_to_curator(settings: PartySettings, address: str) -> Iterator[Finding
     except FedkmeError:
         yield Finding("warn", "tls", "not tried: this party has no readable certificate")
         return
-    yield from asyncio.run(_ask_health(address, identity, through))
+    findings, metadata = asyncio.run(_ask_health(address, identity, through))
+    yield from findings
+    if metadata is not None:
+        yield from _schema(metadata, schema_file)
 
 
-async def _ask_health(address: str, identity: Identity | None, proxy: str | None) -> list[Finding]:
-    """Dial as the party would, and ask the health service, which learns nothing about this party."""
+async def _ask_health(
+    address: str, identity: Identity | None, proxy: str | None
+) -> tuple[list[Finding], dict[str, str] | None]:
+    """Dial as the party would, and ask the health service, which learns nothing about this party.
+
+    Returns:
+        Findings, and the trailers of the answer; None where there was no answer.
+    """
     check = "tls" if identity is not None else "connection"
     try:
         channel = await dial(address, identity, STEP_S, proxy)
     except FedkmeError as error:
-        return [failure(check, error)]
+        return [failure(check, error)], None
     how = "accepts this party's certificate, and shows one for this name" if identity else "answers"
     findings = [Finding("ok", check, f"the curator {how}")]
     async with channel:
@@ -128,13 +139,13 @@ async def _ask_health(address: str, identity: Identity | None, proxy: str | None
             took = time.time() - sent
             metadata = {key: str(value) for key, value in await call.trailing_metadata()}
         except grpc.aio.AioRpcError as error:
-            return [*findings, failure("health", explain_rpc_error(error, address))]
+            return [*findings, failure("health", explain_rpc_error(error, address))], None
     if answer.status == health_pb2.HealthCheckResponse.SERVING:
         findings.append(Finding("ok", "health", "the curator accepts new runs"))
     else:
         remedy = "Wait until it is back."
         findings.append(Finding("warn", "health", "the curator accepts no new runs at present", remedy))
-    return [*findings, *_refused(metadata), *_version(metadata), *_clock(metadata, sent, took)]
+    return [*findings, *_refused(metadata), *_version(metadata), *_clock(metadata, sent, took)], metadata
 
 
 def _refused(metadata: dict[str, str]) -> Iterator[Finding]:
@@ -160,6 +171,20 @@ def _version(metadata: dict[str, str]) -> Iterator[Finding]:
         return f"protocol {common}; this is release {__version__}, the curator's {release}"
 
     yield from run_check("version", look)
+
+
+def _schema(metadata: dict[str, str], schema_file: Path) -> Iterator[Finding]:
+    """Compare this party's schema with the curator's."""
+    if not (theirs := metadata.get(SCHEMA, "")):
+        yield Finding("warn", "schemas", "the curator does not state the digest of its schema")
+        return
+
+    def compare() -> str:
+        schema = load_schema(schema_file)
+        schema.check_digest(theirs, "the curator and this party")
+        return f"the curator holds the same public schema, digest {schema.digest()[:8]}"
+
+    yield from run_check("schemas", compare)
 
 
 def _clock(metadata: dict[str, str], sent: float, took: float) -> Iterator[Finding]:

@@ -75,7 +75,7 @@ class HistogramResponder:
             SealedBoxError: rows are to be sealed and the group secret is not here.
             IdentityError: the gift of the group secret is not from the consumer.
         """
-        self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
+        self._schema.check_digest(invitation.schema, f"the curator and {self.name}")
         self._check(invitation)
         sealer = None
         if is_sealed(invitation.protocol):  # before the policy decides, so that a failure uses up no approval

@@ -73,7 +73,7 @@ class Bidder:
             SealedBoxError: rows are to be sealed and the group secret is not here.
             IdentityError: the gift of the group secret is not from the consumer.
         """
-        self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
+        self._schema.check_digest(invitation.schema, f"the curator and {self.name}")
         features = _terms(invitation).features
         if is_hashed(invitation.protocol) != isinstance(features, SecretFourierSpec):
             raise ProtocolError(

@@ -123,7 +123,7 @@ class SumResponder:
         """
         if self._invitation is not None and invitation != self._invitation:
             raise ProtocolError(f"{invitation.run} has begun already, under other terms", _ASK_AGAIN)
-        self._schema.check_digest(invitation.schema, f"{self.name} and the curator")
+        self._schema.check_digest(invitation.schema, f"the curator and {self.name}")
         if self._invitation is None:
             self._gate.open(invitation)
             self._invitation = invitation

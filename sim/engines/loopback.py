@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from curator.owners.connection import Connection, Traffic
 from fedkme.directives import Answer, Directive, Limits, Rows
-from fedkme.errors import MissingOwnersError, OwnerFaultError, OwnerLostError
+from fedkme.errors import FedkmeError, MissingOwnersError, OwnerFaultError, OwnerLostError
 from fedkme.party import NoiseFor
 from fedkme.store.memory import MemoryStore
 from fedkme.tables.schema import Schema
@@ -102,6 +102,10 @@ class KnownMembers(Generic[ConnectionT]):
     def missing(self) -> list[str]:
         """Names of the lost owners."""
         return [name for name, connection in self._connections.items() if not connection.here]
+
+    def refusal(self, name: str) -> FedkmeError | None:
+        """Error of an owner that was refused: none is."""
+        return None
 
     def sizes(self) -> Mapping[str, int]:
         """Number of rows that a run may have of each connected owner."""

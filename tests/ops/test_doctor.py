@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK, Role
 from fedkme.store import open_store
+from fedkme.tables.schema import load_schema
 from operate.doctor import network
 from operate.doctor.cli import app
 from tests.ops.parties import Site
@@ -63,9 +64,28 @@ def test_a_party_without_faults_has_no_failures(site: Site) -> None:
         assert code == 0
         assert {state for check, state in states(findings).items() if check != "expiry"} == {"ok"}
         checks = {"configuration", "certificate", "expiry", "chain", "modes", "schema", "data"}
-        assert checks | {"dns", "port", "tls", "health", "version", "clock"} <= states(findings).keys()
+        assert (
+            checks | {"dns", "port", "tls", "health", "version", "clock", "schemas"}
+            <= states(findings).keys()
+        )
         assert sorted(site.folder.rglob("*")) == before
     assert not [line for line in curator.events() if line["event"] in ("owner_joined", "refused")]
+
+
+@pytest.mark.parametrize("party", ["north", "consumer"])
+def test_a_schema_that_differs_in_one_bound_is_found(site: Site, party: str) -> None:
+    # Issue 36, item 6: such a party passed doctor, joined, and was out of every run.
+    site.curator('owners = ["north"]')
+    theirs = (site.folder / "schema.toml").read_text()
+    other = theirs.replace("bounds = [0, 120]", "bounds = [0, 121]")
+    assert other != theirs
+    (site.folder / "other.toml").write_text(other)
+    code, findings = doctor(site.write(party, 'schema_file = "other.toml"'))
+    fault = next(finding for finding in findings if finding["state"] == "fail")
+    assert (fault["check"], code) == ("schemas", 11)
+    digests = [load_schema(site.folder / name).digest()[:8] for name in ("schema.toml", "other.toml")]
+    assert f"of digests {digests[0]} and {digests[1]}" in fault["line"]
+    assert fault["remedy"].startswith("Give both the same schema file")
 
 
 def test_doctor_checks_a_curator(site: Site) -> None:

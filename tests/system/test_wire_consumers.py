@@ -150,7 +150,7 @@ async def test_another_schema(tmp_path: Path) -> None:
     other = Schema(columns=(Numeric(name="x", bounds=(0, 2), count=3),))
     (tmp_path / "other.toml").write_text(other.to_toml(), encoding="utf-8")
     async with market(tmp_path, ["a"]) as at:
-        with pytest.raises(SchemaError, match="consumer and curator hold different public schemas"):
+        with pytest.raises(SchemaError, match="the consumer and the curator hold different public schemas"):
             await at.consumer(schema_file=tmp_path / "other.toml")
 
 

@@ -55,7 +55,7 @@ def broadcast(dimension: int = DIMENSION, coordinate: int = 0) -> pb.Directive:
             ProtocolError,
             "1 coordinates and the run 8",
         ),
-        ([prepare(schema_digest="x")], SchemaError, "a and the curator hold different public schemas"),
+        ([prepare(schema_digest="x")], SchemaError, "the curator and a hold different public schemas"),
         ([broadcast()], ProtocolError, "a is not in a run called 'run-1'"),
         ([prepare(), broadcast(9)], ProtocolError, "9 coordinates and the run 8"),
         ([prepare(), broadcast(coordinate=2**31 - 1)], ProtocolError, "out of range"),

@@ -24,6 +24,7 @@ from fedkme.errors import (
     OwnerLostError,
     ProtocolError,
     ProtocolVersionError,
+    SchemaError,
 )
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK
@@ -36,7 +37,7 @@ from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import summaries_pb2 as summaries_pb
 from fedkme.wire.v1 import types_pb2
 from tests.system.launches import read_json, rows_in
-from tests.system.market import Ear, Market, market
+from tests.system.market import SCHEMA, Ear, Market, market
 
 SPOKEN = codecs.VERSIONS.newest
 
@@ -79,6 +80,25 @@ async def test_an_owner_that_is_not_let_in(
         assert type(fault) is kind
         assert words in fault.cause
         await good_run(at, "a")
+
+
+async def test_an_owner_with_another_schema_is_refused_as_it_joins(tmp_path: Path) -> None:
+    # Issue 36, item 6: a schema that differs in one bound joined, and its owner was out of every run unheard.
+    other = Schema(columns=(Numeric(name="x", bounds=(0, 2), count=3),))
+    (tmp_path / "other.toml").write_text(other.to_toml(), encoding="utf-8")
+    async with market(tmp_path, ["a"]) as at:
+        digests = f"of digests {other.digest()[:8]} and {SCHEMA.digest()[:8]}"
+        with pytest.raises(SchemaError, match=f"a and the curator hold different public schemas, {digests}"):
+            await at.owner("a", schema_file=tmp_path / "other.toml")
+        assert (await at.ear.heard("refused"))["code"] == SchemaError.code
+        await good_run(at, "a")
+
+
+async def test_an_owner_that_names_no_schema_is_let_in_as_before(tmp_path: Path) -> None:
+    # An owner of an earlier release says no digest; it refuses runs of another schema itself.
+    async with market(tmp_path, ["a"]) as at, at.attend() as stream:
+        await stream.write(hello("a"))
+        assert (await stream.read()).HasField("welcome")
 
 
 async def test_a_name_has_one_process(tmp_path: Path) -> None:
@@ -254,7 +274,7 @@ async def test_owners_with_another_schema_are_refused_by_themselves(tmp_path: Pa
         at.owner("b", schema_file=tmp_path / "other.toml")
         await at.consumer()
     (fault,) = read_json(tmp_path / "runs" / "run-1" / "record.json")["faults"]
-    assert fault["owner"] == "b"
+    assert (fault["owner"], fault["code"]) == ("b", SchemaError.code)
     assert "different public schemas" in fault["line"]
 
 

@@ -126,7 +126,7 @@ def test_a_new_run_starts_afresh() -> None:
 def test_another_schema_is_refused() -> None:
     # Scaling comes from the public schema, so two schemas are two different runs.
     owner = bidder("a", table(3, 1))
-    with pytest.raises(SchemaError, match="a and the curator hold different public schemas"):
+    with pytest.raises(SchemaError, match="the curator and a hold different public schemas"):
         owner.invite(replace(invitation(TASK), schema="another"))
     with pytest.raises(ProtocolError, match="before the run began"):
         owner.bid(Broadcast(1, 0, NOTHING))
