@@ -43,10 +43,7 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process: `rows` for a run at most, `head` of its ledger, its `schema`.
-
-    `schema` is the digest; empty from an earlier release.
-    """
+    """First words of an owner's process: `rows` for a run at most, `head` of its ledger, digest of its schema."""
 
     name: str
     version: int
@@ -59,10 +56,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class OfferKeys:
-    """The owner's keys are asked for, before a run whose rows go sealed has a plan.
-
-    It is asked under RUN/keys, because nothing is begun by it.
-    """
+    """Asks for the owner's keys under RUN/keys, before a run whose rows go sealed has a plan; nothing begins."""
 
     question: ClassVar[str] = "offer_keys"
     words: ClassVar[str] = "for keys"
