@@ -43,7 +43,7 @@ _WORDS = 500  # letters of a peer's cause or remedy
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First words of an owner's process: `rows` for a run at most, `head` of its ledger, digest of its schema."""
+    """First words of an owner's process: `rows` for a run, `head` of its ledger, digest of its `schema`."""
 
     name: str
     version: int
@@ -56,7 +56,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class OfferKeys:
-    """Asks for the owner's keys under RUN/keys, before a run whose rows go sealed has a plan; nothing begins."""
+    """Asks for the owner's keys in a run whose rows go sealed, under RUN/keys, before it has a plan."""
 
     question: ClassVar[str] = "offer_keys"
     words: ClassVar[str] = "for keys"
