@@ -177,7 +177,8 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             counters.watch(members, party.runs)
             counters.registry.register(Expiries(must_be_renewed))
         if watch is not None:
-            open_now.enter_context(_page(settings, watch, members, reporter))
+            watch.attend(members, must_be_renewed)
+            open_now.enter_context(_page(settings, watch, reporter))
         server = grpc.aio.server(options=SERVER_OPTIONS)
         party.serve_on(server)
         reflection = settings.plaintext if settings.reflection is None else settings.reflection
@@ -268,13 +269,10 @@ def _with_watch(
 
 
 @contextlib.contextmanager
-def _page(
-    settings: CuratorSettings, watch: CuratorWatch, members: Members, reporter: StatusReporter
-) -> Iterator[None]:
+def _page(settings: CuratorSettings, watch: CuratorWatch, reporter: StatusReporter) -> Iterator[None]:
     """Serve the page to watch while the block is open."""
     from fedkme.watch.server import shown
 
-    watch.attend(members)
     with shown(settings.page_address(), watch.state) as address:
         reporter.say("page", address=address)
         yield

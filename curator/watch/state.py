@@ -24,6 +24,7 @@ from curator.watch.ledger import LedgerFigures
 from fedkme.directives import WORDS
 from fedkme.documents import RunDocument
 from fedkme.errors import ApprovalError, BudgetError, PolicyError
+from fedkme.pki.expiry import Read
 from fedkme.protocols import PROTOCOLS
 from fedkme.store import RunRow, Store
 from fedkme.watch.state import News, OwnerState, OwnerStatus, RunState, Watched
@@ -139,6 +140,7 @@ class CuratorWatch:
         self._settings = settings
         self._store = store
         self._members: Members | None = None
+        self._must_be_renewed: Read = tuple
         self._figures = LedgerFigures(store, settings.budget)
         self._notes: Notes = {}
         self._events: deque[News] = deque(maxlen=MOST_EVENTS)
@@ -146,9 +148,9 @@ class CuratorWatch:
         self._lock = threading.Lock()
         self._events.extend(sorted(self._past(), key=lambda news: -news.at)[:MOST_EVENTS])
 
-    def attend(self, members: Members) -> None:
-        """Show, from now on, which owners are here and which questions they were asked."""
-        self._members = members
+    def attend(self, members: Members, must_be_renewed: Read) -> None:
+        """Show, from now on, which owners are here, which questions they were asked, and what ends soon."""
+        self._members, self._must_be_renewed = members, must_be_renewed
 
     def hear(self, event: str, fields: Mapping[str, Any]) -> None:
         """Take in an event that the curator reports."""
@@ -180,6 +182,7 @@ class CuratorWatch:
                 self._figures.learned,
                 self._figures.spending,
                 tuple(self._events.copy()),
+                "; ".join(str(each) for each in self._must_be_renewed() if each.due),
             )
 
     def _run(self, row: RunRow, connections: Mapping[str, OwnerConnection] | None) -> RunState:

@@ -24,7 +24,8 @@ from fedkme import __version__
 from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
 from fedkme.party import PartySettings, canonical, host_of, is_loopback
 from fedkme.pki.certificates import alternative_names, expiry, hosts_of, now, role_of
-from fedkme.pki.identity import Identity, expiry_warning
+from fedkme.pki.expiry import expiries
+from fedkme.pki.identity import Identity
 from fedkme.pki.revocation import Revocation
 from fedkme.tables.schema import load_schema
 from fedkme.wire import codecs
@@ -252,9 +253,11 @@ def _of_party(identity: Identity, role: str, name: str) -> Iterator[Finding]:
         yield Finding("ok", "certificate", f"for a curator at {', '.join(hosts)}")
     else:
         yield Finding("ok", "certificate", f"of {name}, {given or 'without a role'}")
-    line = f"expires {expiry(leaf.not_valid_after_utc)}"
-    due = expiry_warning(identity) is not None
-    yield Finding("warn" if due else "ok", "expiry", line, "Run `fedkme pki renew`." if due else "")
+    for end in expiries(identity):
+        line = f"{end.name} ends on {expiry(end.end)}"
+        yield Finding(
+            "warn" if end.due else "ok", "expiry", line, f"Renew it ({end.remedy})." if end.due else ""
+        )
 
 
 def _chain(identity: Identity) -> str:

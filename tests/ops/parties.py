@@ -115,8 +115,8 @@ class Site:
         self.authority.issue(party, LOOPBACK if role is Role.CURATOR else (), role).save_bundle(path)
         return path
 
-    def revoke(self, number: int, *names: str) -> None:
-        """Sign the list of revoked certificates."""
+    def revoke(self, number: int, *names: str, days: int = 90) -> None:
+        """Sign the list of revoked certificates, which ends after `days`."""
         certificates = [Identity.load(self.folder / f"{name}.pem").leaf for name in names]
         entries = [
             x509.RevokedCertificateBuilder()
@@ -125,7 +125,7 @@ class Site:
             .build()
             for certificate in certificates
         ]
-        signed = self.authority.sign_list(entries, number, datetime.timedelta(days=90))
+        signed = self.authority.sign_list(entries, number, datetime.timedelta(days=days))
         path = self.folder / "revoked.new"
         path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         path.replace(self.folder / "revoked.pem")

@@ -20,6 +20,7 @@ from fedkme.store import open_store
 from fedkme.tables.schema import load_schema
 from operate.doctor import network
 from operate.doctor.cli import app
+from operate.doctor.network import _of_party
 from tests.ops.parties import Site
 from tests.system.lives import PORTS
 
@@ -221,3 +222,11 @@ def test_doctor_checks_a_simulation(tmp_path: Path) -> None:
     assert doctor(path)[0] == 0
     path.write_text('[scenario]\nkind = "digits"\n[summary]\nq = 10\n')
     assert doctor(path)[0] == 10
+
+
+def test_doctor_says_when_the_authority_ends_too() -> None:
+    identity = Authority(datetime.timedelta(minutes=6)).issue("north", role=Role.OWNER)  # five are over
+    findings = [each for each in _of_party(identity, "owner", "north") if each.check == "expiry"]
+    assert [each.state for each in findings] == ["warn", "warn"]
+    assert "the certificate of the authority " in findings[1].line
+    assert findings[1].remedy == "Renew it (docs/pki.md)."

@@ -271,6 +271,46 @@ def test_a_revoked_consumer_is_let_go(site: Site) -> None:
     assert "was revoked on" in consumer.until("failed")["cause"]
 
 
+LATER = """
+import datetime, pathlib
+from fedkme.pki import certificates, expiry, revocation
+days = pathlib.Path({file!r})
+def now():
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=int(days.read_text()))
+for module in (certificates, expiry, revocation):
+    module.now = now
+"""
+"""Program that shifts the clock of certificates and lists by the days in a file."""
+
+
+def test_a_curator_that_outlives_its_list_takes_a_renewed_one_without_a_restart(site: Site) -> None:
+    def page() -> str:
+        with urllib.request.urlopen(curator.until("page")["address"], timeout=WAIT_S) as answer:
+            return str(answer.read().decode())
+
+    days = site.folder / "days"
+    days.write_text("0")
+    site.revoke(1)
+    settings = 'revoked = "revoked.pem"\npage = "127.0.0.1:0"'
+    curator = site.curator(settings, first=LATER.format(file=str(days)))
+    north = site.owner("north")
+    north.until("joined")
+    assert "revoked.pem ends on" not in page()
+    days.write_text("80")
+    assert "revoked.pem ends on" in page()
+    days.write_text("91")
+    refused = site.owner("south")
+    assert refused.ended() == 33
+    assert "expired" in refused.until("failed")["cause"]
+    site.revoke(2, days=200)
+    site.owner("south").until("joined")
+    assert "revoked.pem ends on" not in page()
+    assert north.process.poll() is None  # its session stood all the time
+    site.revoke(3, "north", days=200)
+    curator.process.send_signal(signal.SIGHUP)
+    assert north.ended() == 33
+
+
 def test_a_certificate_of_another_role_is_refused(site: Site) -> None:
     # An owner's certificate cannot request a run, even without a list of names; a consumer's cannot join.
     site.curator()
