@@ -18,7 +18,7 @@ from consumer.results import CSV, EVALUATION, SUMMARY
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run
-from consumer.summary.received import load_validation
+from consumer.summary.received import load_validation, lost_owners
 from fedkme.config import load_toml
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.heads.files import export
@@ -41,6 +41,7 @@ def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
         "rows": len(read_arrays(output / SUMMARY, settings.name)["x"]),
         "files": sorted(path.name for path in output.iterdir() if path.suffix in (".npz", ".csv", ".json")),
         "verdict": evaluation.get("verdict"),
+        "lost": next(iter(lost_owners(output)), None),
     }
 
 
@@ -69,6 +70,8 @@ def print_received(received: Mapping[str, Any], config: Path, as_json: bool) -> 
     if CSV in received["files"]:
         typer.echo(f"{received['rows']} rows, with names and weights: {output / CSV}")
     typer.echo(f"files: {output} ({', '.join(received['files'])})")
+    if lost := received.get("lost"):
+        typer.echo(f"owners: {lost}")
     if verdict := received.get("verdict"):  # no number about D_v: a service's output goes to a log
         typer.echo(f"verdict: {verdict['grade']}")
     typer.echo(f"report as a page: fedkme report {config}")
@@ -80,7 +83,9 @@ GoesOn = Annotated[bool, typer.Option("--goes-on", help="The new D_v may share r
 app = Verbs("Ask a curator for data.")
 
 
-_RECEIVED = "an object: output, rows, files, verdict (null if nothing was judged)"
+_RECEIVED = (
+    "an object: output, rows, files, verdict (null if nothing was judged), lost (owners; null if none)"
+)
 
 
 @app.verb(

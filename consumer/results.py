@@ -12,6 +12,8 @@ SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
 """All received rows; the summary is the p of these that match D_v best."""
 EVALUATION = "evaluation.json"
+PARTICIPATION = "participation.json"
+"""Number of owners of the summary's run, and why others were lost; missing where none was."""
 CSV = "summary.csv"
 """Rows of the summary as readable text, with their weights."""
 

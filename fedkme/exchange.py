@@ -6,6 +6,7 @@ where an answer leaves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkme.errors import error_of
 from fedkme.features.fixed_point import Features, MeanVector
 from fedkme.features.fourier import FourierSpec
 from fedkme.privacy.events import Disclosure
@@ -208,6 +210,31 @@ class StageProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Participation:
+    """Owners of a run by number: expected, in it to its end, and the error's code of each that was lost."""
+
+    expected: int
+    took_part: int
+    lost: tuple[int, ...] = ()
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any] | None) -> Participation | None:
+        """Read plain values of `asdict`; None stays None."""
+        return None if plain is None else cls(plain["expected"], plain["took_part"], tuple(plain["lost"]))
+
+    @property
+    def line(self) -> str:
+        """The numbers in words, and why owners were lost; no names."""
+        reasons = []
+        for code, times in sorted(Counter(self.lost).items()):
+            error = error_of(code, "", "")
+            title = "" if error is None else f" ({error.title})"
+            reasons.append(f"{'' if times == 1 else f'{times} times '}error {code}{title}")
+        lost = f"; lost: {', '.join(reasons)}" if reasons else ""
+        return f"{self.took_part} of {self.expected} owners took part to the end{lost}"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """End of a summary run, as reported to its consumer.
 
@@ -217,6 +244,7 @@ class Outcome:
         rounds: number of rounds.
         points_accessed: number of rows that reached the curator.
         prune: whether there are more rows than requested, of which the consumer keeps the best.
+        participation: owners of the run; None from an earlier release.
     """
 
     complete: bool
@@ -224,3 +252,4 @@ class Outcome:
     rounds: int
     points_accessed: int
     prune: bool = False
+    participation: Participation | None = None

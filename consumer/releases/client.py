@@ -257,12 +257,14 @@ async def receive(
                         part = None
                 case "outcome":
                     over()
+                    owners = codecs.PARTICIPATION.decode(message.outcome.participation)
                     reporter.say(
                         "received",
                         run=run_name,
                         round=0,
                         rows=message.outcome.rows,
                         owners=message.outcome.owners,
+                        participation="" if owners is None else owners.line,
                         files=names,
                         output=str(output),
                     )

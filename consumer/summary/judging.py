@@ -14,6 +14,7 @@ fitted to twice as many rows.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,7 @@ def judge_tables(
     p: int,
     gamma: float,
     downstream: bool,
+    doubts: Sequence[str] = (),
 ) -> Judged:
     """Make the forms of a summary and judge each.
 
@@ -183,6 +185,7 @@ def judge_tables(
         p: number of requested rows.
         gamma: gamma of the kernel.
         downstream: True to train models.
+        doubts: reasons why the grade is at most fair.
     """
     against = evaluator(schema, validation, test, seeds, gamma, downstream)
     forms = make_forms(schema, came, summary, against.validation, p, validation.labels)
@@ -201,7 +204,7 @@ def judge_tables(
     if verdict.grade != "good":
         halves = by_halves(schema.encode(came.values), against.validation, p, came.labels, validation.labels)
         verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
-    doubts = doubts_of({"the consumer": validation.reading})
+    doubts = [*doubts_of({"the consumer": validation.reading}), *doubts]
     verdict = SummaryVerdict(**at_most_fair(asdict(verdict), doubts))
     return Judged(forms, *evaluations, classes, by, verdict, halves)
 
@@ -213,14 +216,17 @@ def judge(
     summary: Table,
     plan: Plan,
     reporter: StatusReporter,
+    doubts: Sequence[str] = (),
 ) -> None:
     """Evaluate a summary and write the evaluation; the log has the verdict, without numbers.
+
+    `doubts` are reasons why the grade is at most fair.
 
     Raises:
         NotJudgedError: the evaluation failed, for any reason; the rows are unchanged.
     """
     try:
-        judged = _judged(settings, schema, validation, summary, plan.features.gamma)
+        judged = _judged(settings, schema, validation, summary, plan.features.gamma, doubts)
         for name, content in judged.files(schema).items():
             write_result(settings.output / name, content)
     except FedkmeError as error:
@@ -235,14 +241,19 @@ def judge(
 
 
 def _judged(
-    settings: ConsumerSettings, schema: Schema, validation: Table, summary: Table, gamma: float
+    settings: ConsumerSettings,
+    schema: Schema,
+    validation: Table,
+    summary: Table,
+    gamma: float,
+    doubts: Sequence[str],
 ) -> Judged:
     test = None if settings.test is None else load_table(settings.test, schema, settings.name)
     seeds = None if settings.seeds is None else load_table(settings.seeds, schema, settings.name)
     path = settings.output / RECEIVED_ROWS
     came = load_table(path, schema, settings.name) if path.exists() else summary
     return judge_tables(
-        schema, came, summary, validation, test, seeds, settings.request.p, gamma, settings.downstream
+        schema, came, summary, validation, test, seeds, settings.request.p, gamma, settings.downstream, doubts
     )
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
-from consumer.results import CSV, EVALUATION, RECEIVED_ROWS, SUMMARY, remove_result, write_result
+from consumer.results import (
+    CSV,
+    EVALUATION,
+    PARTICIPATION,
+    RECEIVED_ROWS,
+    SUMMARY,
+    remove_result,
+    write_result,
+)
 from consumer.settings import ConsumerSettings
 from consumer.summary.forms import REPEATS, WEIGHTED, unweighted
 from consumer.summary.judging import judge
 from consumer.summary.offers import Summary, pruned
 from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
-from fedkme.exchange import Plan
+from fedkme.exchange import Participation, Plan
 from fedkme.ops.supervision import StatusReporter
 from fedkme.tables.files import Examined, load_rows, load_table, table_bytes
 from fedkme.tables.schema import Schema
@@ -53,8 +64,13 @@ def keep_received(
     write_result(output / CSV, unweighted(summary.table).csv(schema))
     for name in (EVALUATION, WEIGHTED, REPEATS):
         remove_result(output / name)
-    on_stored()
     outcome = summary.outcome
+    owners = outcome.participation
+    if owners is not None and owners.lost:
+        write_result(output / PARTICIPATION, json.dumps(asdict(owners)).encode())
+    else:
+        remove_result(output / PARTICIPATION)
+    on_stored()
     reporter.say(
         "received",
         run=summary.plan.run,
@@ -63,7 +79,17 @@ def keep_received(
         complete=outcome.complete,
         reason=outcome.reason,
         accessed=outcome.points_accessed,
+        participation="" if owners is None else owners.line,
     )
+
+
+def lost_owners(output: Path) -> list[str]:
+    """Line about the owners that the summary's run lost; none where it lost none."""
+    path = output / PARTICIPATION
+    if not path.exists():
+        return []
+    owners = Participation.from_json(json.loads(path.read_text(encoding="utf-8")))
+    return [] if owners is None else [owners.line]
 
 
 def judge_received(
@@ -83,7 +109,7 @@ def judge_received(
     table, p = load_table(settings.output / SUMMARY, schema, settings.name), settings.request.p
     try:
         if len(table):
-            judge(settings, schema, validation, table, plan, reporter)
+            judge(settings, schema, validation, table, plan, reporter, lost_owners(settings.output))
         on_judged()
     except NotJudgedError as error:
         if len(table) >= p:

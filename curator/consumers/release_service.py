@@ -88,7 +88,11 @@ class ReleaseService(releases_pb2_grpc.ReleasesServicer):
                 await line.tell(pb.ReleaseMessage(file=pb.FilePart(name=path.name, data=part, last=last)))
         if outcome.fault is not None:
             raise outcome.fault
-        ended = pb.ReleaseOutcome(rows=outcome.rows, owners=outcome.owners)
+        ended = pb.ReleaseOutcome(
+            rows=outcome.rows,
+            owners=outcome.owners,
+            participation=codecs.PARTICIPATION.encode(outcome.participation),
+        )
         await line.tell(pb.ReleaseMessage(outcome=ended))
 
     async def _complete(self, run: Run) -> ReleaseOutcome:

@@ -13,6 +13,7 @@ from curator.releases.method import RELEASE, Finished, Tell, finished, make_meth
 from curator.run.roster import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
+from fedkme.exchange import Participation
 from fedkme.ops.derivation import Derivation, total
 from fedkme.ops.threads import one_thread
 from fedkme.releases.counts import PROTOCOL, counts_from_bytes, protocol_of
@@ -82,12 +83,13 @@ class ReleaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
-    """Outcome of a finished release run, from its folder: files, rows, number of owners, and fault."""
+    """Outcome of a finished release run, from its folder: files, rows, owners, and fault."""
 
     files: tuple[Path, ...]
     rows: int
     owners: int
     fault: FedkmeError | None
+    participation: Participation | None
 
 
 def write_release(
@@ -147,7 +149,8 @@ def read_release(directory: Path) -> ReleaseOutcome:
         fault = error_of(record["code"], record["cause"], record["remedy"])
         if not all(file.is_file() for file in files):
             raise OSError
-        return ReleaseOutcome(files, record["rows"], len(record["owner_rows"]), fault)
+        participation = Participation.from_json(record.get("participation"))
+        return ReleaseOutcome(files, record["rows"], len(record["owner_rows"]), fault, participation)
     except (OSError, ValueError, KeyError, TypeError):
         raise StoreError(
             f"the record of {directory.name} is not where it was written", "Restore the run's folder."

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from curator.run.roster import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, OwnerFaultError, StoreError, error_of
-from fedkme.exchange import Outcome
+from fedkme.exchange import Outcome, Participation
 from fedkme.sealed.rows import AnyRow, HashedRow
 from fedkme.tables.files import read_arrays, table_bytes
 from fedkme.tables.npz import npz_bytes
@@ -252,6 +252,7 @@ def read_outcome(directory: Path) -> MadeSummary:
         record["rounds"],
         sum(record["accessed"].values()),
         bool(record.get("prune")),
+        Participation.from_json(record.get("participation")),
     )
     return MadeSummary(table, sealed, outcome, fault)
 

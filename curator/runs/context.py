@@ -23,7 +23,7 @@ from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
 from fedkme.documents import RunDocument
 from fedkme.errors import MissingOwnersError, StoreError, on_disk
-from fedkme.exchange import SummaryChoice
+from fedkme.exchange import Participation, SummaryChoice
 from fedkme.party import NoiseFor
 from fedkme.pki.identity import Identity
 from fedkme.privacy.events import CURATOR, Disclosure
@@ -173,6 +173,12 @@ class RunContext:
         self.say(
             "owner_left", run=run, owner=fault.owner, round=fault.round, code=fault.code, line=fault.line
         )
+
+    def participation(self, run: Run, faults: Sequence[Fault]) -> Participation:
+        """Number of owners that a run expected, in it to its end, and the last error of each other."""
+        lost = {fault.owner: fault.code for fault in faults}
+        expected = {*self.settings.owners, *run.document.owners, *run.document.missing, *lost}
+        return Participation(len(expected), len(expected) - len(lost), tuple(sorted(lost.values())))
 
     def begin_without(self, run: Run, faults: list[Fault]) -> None:
         """Report each expected owner that a run begins without, and add it to the run's faults."""

@@ -208,6 +208,7 @@ class ReleaseRun:
                 "sent": sum(session.traffic.sent for session in self.sessions),
                 "received": sum(session.traffic.received for session in self.sessions),
             },
+            "participation": asdict(self._context.participation(self._run, self.record.faults)),
             "ledger": self._context.ledger.head(),
         }
         self._context.records.keep_release(self._run.name, self.record, self._files, facts)

@@ -175,6 +175,7 @@ class SummaryRun:
                 "sent": sum(session.traffic.sent for session in self.sessions),
                 "received": sum(session.traffic.received for session in self.sessions),
             },
+            "participation": asdict(self._context.participation(self._run, self.record.faults)),
             "ledger": self._ledger.head(),
         }
         self._context.records.keep_summary(self._run.name, self.record, facts)

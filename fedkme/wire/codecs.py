@@ -21,7 +21,7 @@ from fedkme.errors import (
     ProtocolError,
     ProtocolVersionError,
 )
-from fedkme.exchange import CellsPlan
+from fedkme.exchange import CellsPlan, Participation
 from fedkme.features.fixed_point import MAX_DIMENSION, MEAN_LIMIT, MeanVector, check_dimension
 from fedkme.features.fourier import FourierSpec, Kind, SecretFourierSpec
 from fedkme.privacy.events import Disclosure, Event, disclosure_from_json, event_from_json
@@ -354,3 +354,14 @@ def fault_to_wire(error: FedkmeError) -> types_pb2.Fault:
 def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
     """Decode a failure into the class that the peer raised; its text becomes one short line."""
     return REFUSAL.from_wire(message).error()
+
+
+MOST_LOST = 64
+_PARTICIPATION = FieldCodec(
+    Participation, types_pb2.Participation, lost=Field(list, lambda codes: tuple(codes[:MOST_LOST]))
+)
+PARTICIPATION = Field(
+    lambda value: None if value is None else _PARTICIPATION.to_wire(value),
+    lambda message: _PARTICIPATION.from_wire(message) if message.expected else None,
+)
+"""Field of a run's participation; None where an earlier release says nothing of it."""

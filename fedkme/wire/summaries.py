@@ -169,5 +169,6 @@ OUTCOME = FieldCodec(
         lambda status: status == pb.Outcome.STATUS_COMPLETE,
         "complete",
     ),
+    participation=codecs.PARTICIPATION,
 )
 """End of a run."""

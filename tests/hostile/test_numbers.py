@@ -334,10 +334,19 @@ def test_a_consumer_answers_every_number_of_a_plan_alike(plan: str) -> None:
 
 ROWS = types_pb2.Rows(rows=[types_pb2.Row(token=1, values=[0.5, 0.5, 0.5], label=0)], last=True)
 SEALED = types_pb2.Rows(rows=[types_pb2.Row(token=1, features=bytes(16), box=b"x" * 60)], last=True)
+PARTICIPATION = types_pb2.Participation(expected=3, took_part=2, lost=[11])
+
+
+def heard_outcome(message: summaries_pb2.Outcome) -> Outcome:
+    outcome = summaries.OUTCOME.from_wire(message)
+    assert outcome.participation is None or outcome.participation.line
+    return outcome
+
+
 RECEIVED: dict[str, tuple[Any, Callable[[Any], object]]] = {
     "outcome": (
-        summaries_pb2.Outcome(rounds=1, points_accessed=3),
-        lambda said: finish(h1_plan(), [], summaries.OUTCOME.from_wire(said), PLAIN, None),
+        summaries_pb2.Outcome(rounds=1, points_accessed=3, participation=PARTICIPATION),
+        lambda said: finish(h1_plan(), [], heard_outcome(said), PLAIN, None),
     ),
     "rows": (
         ROWS,

@@ -10,6 +10,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from consumer.summary.received import lost_owners
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import (
     CancelledRunError,
@@ -276,6 +277,34 @@ async def test_owners_with_another_schema_are_refused_by_themselves(tmp_path: Pa
     (fault,) = read_json(tmp_path / "runs" / "run-1" / "record.json")["faults"]
     assert (fault["owner"], fault["code"]) == ("b", SchemaError.code)
     assert "different public schemas" in fault["line"]
+
+
+async def test_a_consumer_hears_how_many_owners_were_lost_and_why(tmp_path: Path) -> None:
+    # Issue 36, item 6: a summary of one of three owners was "good", and its consumer heard of nobody missing.
+    ear = Ear()
+    async with market(tmp_path, ["a", "b", "c"]) as at:
+        at.owner("a")
+        at.owner("b", policy={"consumers": ["hospital"]})
+        at.owner("c")
+        await at.consumer(ear=ear)
+    line = "2 of 3 owners took part to the end; lost: error 54 (policy)"
+    assert (await ear.heard("received"))["participation"] == line
+    verdict = read_json(tmp_path / "consumer" / "evaluation.json")["verdict"]
+    assert verdict["sentence"].endswith(line)
+    assert verdict["grade"] != "good"
+    assert lost_owners(tmp_path / "consumer") == [line]
+    record = read_json(tmp_path / "runs" / "run-1" / "record.json")
+    assert record["participation"] == {"expected": 3, "took_part": 2, "lost": [54]}
+
+
+async def test_a_summary_of_all_owners_says_so_and_keeps_its_grade(tmp_path: Path) -> None:
+    ear = Ear()
+    async with market(tmp_path, ["a"]) as at:
+        at.owner("a")
+        await at.consumer(ear=ear)
+    assert (await ear.heard("received"))["participation"] == "1 of 1 owners took part to the end"
+    verdict = read_json(tmp_path / "consumer" / "evaluation.json")["verdict"]
+    assert "took part" not in verdict["sentence"]
 
 
 async def test_the_curator_counts_the_bytes_of_each_run(tmp_path: Path) -> None:

@@ -65,9 +65,11 @@ class FilePart(_message.Message):
     def __init__(self, name: _Optional[str] = ..., data: _Optional[bytes] = ..., last: bool = ...) -> None: ...
 
 class ReleaseOutcome(_message.Message):
-    __slots__ = ("rows", "owners")
+    __slots__ = ("rows", "owners", "participation")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPATION_FIELD_NUMBER: _ClassVar[int]
     rows: int
     owners: int
-    def __init__(self, rows: _Optional[int] = ..., owners: _Optional[int] = ...) -> None: ...
+    participation: _types_pb2.Participation
+    def __init__(self, rows: _Optional[int] = ..., owners: _Optional[int] = ..., participation: _Optional[_Union[_types_pb2.Participation, _Mapping]] = ...) -> None: ...

@@ -161,7 +161,7 @@ class Progress(_message.Message):
     def __init__(self, round: _Optional[int] = ..., selected: _Optional[int] = ..., points_accessed: _Optional[int] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("status", "reason", "rounds", "points_accessed", "prune")
+    __slots__ = ("status", "reason", "rounds", "points_accessed", "prune", "participation")
     class Status(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATUS_UNSPECIFIED: _ClassVar[Outcome.Status]
@@ -175,9 +175,11 @@ class Outcome(_message.Message):
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     POINTS_ACCESSED_FIELD_NUMBER: _ClassVar[int]
     PRUNE_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPATION_FIELD_NUMBER: _ClassVar[int]
     status: Outcome.Status
     reason: str
     rounds: int
     points_accessed: int
     prune: bool
-    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ..., prune: bool = ...) -> None: ...
+    participation: _types_pb2.Participation
+    def __init__(self, status: _Optional[_Union[Outcome.Status, str]] = ..., reason: _Optional[str] = ..., rounds: _Optional[int] = ..., points_accessed: _Optional[int] = ..., prune: bool = ..., participation: _Optional[_Union[_types_pb2.Participation, _Mapping]] = ...) -> None: ...

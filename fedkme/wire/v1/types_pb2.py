@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66\x65\x64kme/v1/types.proto\x12\tfedkme.v1\"4\n\x05\x46\x61ult\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x0e\n\x06remedy\x18\x03 \x01(\t\".\n\x0cVersionRange\x12\x0e\n\x06oldest\x18\x01 \x01(\r\x12\x0e\n\x06newest\x18\x02 \x01(\r\"!\n\nMeanVector\x12\x13\n\x0b\x63oordinates\x18\x01 \x03(\x0f\"\xc9\x01\n\nFeatureMap\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.fedkme.v1.FeatureMap.Kind\x12\x11\n\tdimension\x18\x02 \x01(\r\x12\r\n\x05gamma\x18\x03 \x01(\x01\x12\r\n\x05width\x18\x04 \x01(\r\x12\x0c\n\x04seed\x18\x05 \x01(\x06\x12\x12\n\ncommitment\x18\x06 \x01(\x0c\">\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_PAIRED\x10\x01\x12\x0f\n\x0bKIND_OFFSET\x10\x02\"a\n\x03Row\x12\r\n\x05token\x18\x01 \x01(\x04\x12\x0e\n\x06values\x18\x02 \x03(\x01\x12\x12\n\x05label\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0c\x12\x0b\n\x03\x62ox\x18\x05 \x01(\x0c\x42\x08\n\x06_label\"X\n\x08KeyOffer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x62ox\x18\x02 \x01(\x0c\x12\x0f\n\x07signing\x18\x03 \x01(\x0c\x12\r\n\x05\x63hain\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"m\n\x04Gift\x12\"\n\x05giver\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.KeyOffer\x12\r\n\x05taker\x18\x02 \x01(\t\x12\x12\n\ncommitment\x18\x03 \x01(\x0c\x12\x0b\n\x03\x62ox\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"\x1a\n\tHistogram\x12\r\n\x05\x63\x65lls\x18\x01 \x03(\x12\"}\n\tCellsPlan\x12\x11\n\tcode_book\x18\x01 \x01(\t\x12\r\n\x05gamma\x18\x02 \x01(\x01\x12\x0b\n\x03rho\x18\x03 \x01(\x01\x12\x0f\n\x07\x63lasses\x18\x04 \x01(\r\x12\x0c\n\x04\x66ill\x18\x05 \x01(\t\x12\x14\n\x0csketch_share\x18\x06 \x01(\x01\x12\x0c\n\x04menu\x18\x07 \x01(\t\"S\n\x04Rows\x12\x1c\n\x04rows\x18\x01 \x03(\x0b\x32\x0e.fedkme.v1.Row\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12\x0e\n\x06values\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63olumns\x18\x04 \x01(\r\"I\n\x04Head\x12\x0c\n\x04note\x18\x01 \x01(\x0c\x12\x0e\n\x06leaves\x18\x02 \x01(\x0c\x12\r\n\x05known\x18\x03 \x01(\x04\x12\x14\n\x0c\x63\x65rtificates\x18\x04 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66\x65\x64kme/v1/types.proto\x12\tfedkme.v1\"4\n\x05\x46\x61ult\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x0e\n\x06remedy\x18\x03 \x01(\t\"B\n\rParticipation\x12\x10\n\x08\x65xpected\x18\x01 \x01(\r\x12\x11\n\ttook_part\x18\x02 \x01(\r\x12\x0c\n\x04lost\x18\x03 \x03(\r\".\n\x0cVersionRange\x12\x0e\n\x06oldest\x18\x01 \x01(\r\x12\x0e\n\x06newest\x18\x02 \x01(\r\"!\n\nMeanVector\x12\x13\n\x0b\x63oordinates\x18\x01 \x03(\x0f\"\xc9\x01\n\nFeatureMap\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.fedkme.v1.FeatureMap.Kind\x12\x11\n\tdimension\x18\x02 \x01(\r\x12\r\n\x05gamma\x18\x03 \x01(\x01\x12\r\n\x05width\x18\x04 \x01(\r\x12\x0c\n\x04seed\x18\x05 \x01(\x06\x12\x12\n\ncommitment\x18\x06 \x01(\x0c\">\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_PAIRED\x10\x01\x12\x0f\n\x0bKIND_OFFSET\x10\x02\"a\n\x03Row\x12\r\n\x05token\x18\x01 \x01(\x04\x12\x0e\n\x06values\x18\x02 \x03(\x01\x12\x12\n\x05label\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x01(\x0c\x12\x0b\n\x03\x62ox\x18\x05 \x01(\x0c\x42\x08\n\x06_label\"X\n\x08KeyOffer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x62ox\x18\x02 \x01(\x0c\x12\x0f\n\x07signing\x18\x03 \x01(\x0c\x12\r\n\x05\x63hain\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"m\n\x04Gift\x12\"\n\x05giver\x18\x01 \x01(\x0b\x32\x13.fedkme.v1.KeyOffer\x12\r\n\x05taker\x18\x02 \x01(\t\x12\x12\n\ncommitment\x18\x03 \x01(\x0c\x12\x0b\n\x03\x62ox\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"\x1a\n\tHistogram\x12\r\n\x05\x63\x65lls\x18\x01 \x03(\x12\"}\n\tCellsPlan\x12\x11\n\tcode_book\x18\x01 \x01(\t\x12\r\n\x05gamma\x18\x02 \x01(\x01\x12\x0b\n\x03rho\x18\x03 \x01(\x01\x12\x0f\n\x07\x63lasses\x18\x04 \x01(\r\x12\x0c\n\x04\x66ill\x18\x05 \x01(\t\x12\x14\n\x0csketch_share\x18\x06 \x01(\x01\x12\x0c\n\x04menu\x18\x07 \x01(\t\"S\n\x04Rows\x12\x1c\n\x04rows\x18\x01 \x03(\x0b\x32\x0e.fedkme.v1.Row\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12\x0e\n\x06values\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63olumns\x18\x04 \x01(\r\"I\n\x04Head\x12\x0c\n\x04note\x18\x01 \x01(\x0c\x12\x0e\n\x06leaves\x18\x02 \x01(\x0c\x12\r\n\x05known\x18\x03 \x01(\x04\x12\x14\n\x0c\x63\x65rtificates\x18\x04 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,26 +33,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FAULT']._serialized_start=36
   _globals['_FAULT']._serialized_end=88
-  _globals['_VERSIONRANGE']._serialized_start=90
-  _globals['_VERSIONRANGE']._serialized_end=136
-  _globals['_MEANVECTOR']._serialized_start=138
-  _globals['_MEANVECTOR']._serialized_end=171
-  _globals['_FEATUREMAP']._serialized_start=174
-  _globals['_FEATUREMAP']._serialized_end=375
-  _globals['_FEATUREMAP_KIND']._serialized_start=313
-  _globals['_FEATUREMAP_KIND']._serialized_end=375
-  _globals['_ROW']._serialized_start=377
-  _globals['_ROW']._serialized_end=474
-  _globals['_KEYOFFER']._serialized_start=476
-  _globals['_KEYOFFER']._serialized_end=564
-  _globals['_GIFT']._serialized_start=566
-  _globals['_GIFT']._serialized_end=675
-  _globals['_HISTOGRAM']._serialized_start=677
-  _globals['_HISTOGRAM']._serialized_end=703
-  _globals['_CELLSPLAN']._serialized_start=705
-  _globals['_CELLSPLAN']._serialized_end=830
-  _globals['_ROWS']._serialized_start=832
-  _globals['_ROWS']._serialized_end=915
-  _globals['_HEAD']._serialized_start=917
-  _globals['_HEAD']._serialized_end=990
+  _globals['_PARTICIPATION']._serialized_start=90
+  _globals['_PARTICIPATION']._serialized_end=156
+  _globals['_VERSIONRANGE']._serialized_start=158
+  _globals['_VERSIONRANGE']._serialized_end=204
+  _globals['_MEANVECTOR']._serialized_start=206
+  _globals['_MEANVECTOR']._serialized_end=239
+  _globals['_FEATUREMAP']._serialized_start=242
+  _globals['_FEATUREMAP']._serialized_end=443
+  _globals['_FEATUREMAP_KIND']._serialized_start=381
+  _globals['_FEATUREMAP_KIND']._serialized_end=443
+  _globals['_ROW']._serialized_start=445
+  _globals['_ROW']._serialized_end=542
+  _globals['_KEYOFFER']._serialized_start=544
+  _globals['_KEYOFFER']._serialized_end=632
+  _globals['_GIFT']._serialized_start=634
+  _globals['_GIFT']._serialized_end=743
+  _globals['_HISTOGRAM']._serialized_start=745
+  _globals['_HISTOGRAM']._serialized_end=771
+  _globals['_CELLSPLAN']._serialized_start=773
+  _globals['_CELLSPLAN']._serialized_end=898
+  _globals['_ROWS']._serialized_start=900
+  _globals['_ROWS']._serialized_end=983
+  _globals['_HEAD']._serialized_start=985
+  _globals['_HEAD']._serialized_end=1058
 # @@protoc_insertion_point(module_scope)

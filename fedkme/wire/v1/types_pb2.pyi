@@ -17,6 +17,16 @@ class Fault(_message.Message):
     remedy: str
     def __init__(self, code: _Optional[int] = ..., cause: _Optional[str] = ..., remedy: _Optional[str] = ...) -> None: ...
 
+class Participation(_message.Message):
+    __slots__ = ("expected", "took_part", "lost")
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    TOOK_PART_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    expected: int
+    took_part: int
+    lost: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, expected: _Optional[int] = ..., took_part: _Optional[int] = ..., lost: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class VersionRange(_message.Message):
     __slots__ = ("oldest", "newest")
     OLDEST_FIELD_NUMBER: _ClassVar[int]
