@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 from audit.chaos.faults import CALLS
+from audit.chaos.file_order import FileOrder
 from audit.chaos.process import Killed, Process
+from curator.releases.method import RELEASE
 from curator.runs.context import RecordFolder
 from fedkme.errors import StoreError
 from fedkme.store.memory import MemoryStore
@@ -25,11 +27,13 @@ class Disk:
 
     Attributes:
         store: as the last commit left it.
+        holder: the store of the newest process, which has the lock.
     """
 
     def __init__(self, store: MemoryStore, backups: bool = False) -> None:
         """Create a disk; with `backups` it keeps a copy of each commit for `put_back`."""
         self.store = store
+        self.holder: MortalStore | None = None
         self._doubtful: MemoryStore | None = None
         self._backups: list[MemoryStore] | None = [store.copy()] if backups else None
 
@@ -72,6 +76,7 @@ class MortalStore:
         self._disk = disk
         self._process = process
         self._within = False
+        disk.holder = self  # an older process may read on, and writes no more
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -79,6 +84,7 @@ class MortalStore:
         if self._within:
             raise RuntimeError("transactions of a store do not nest")
         self._process.tick()
+        self._check_lock()
         self._within = True
         try:
             with self._disk.store.transaction():
@@ -90,6 +96,10 @@ class MortalStore:
             self._within = False
         self._disk.committed()
         self._process.tick()
+
+    def _check_lock(self) -> None:
+        if self._disk.holder is not self:
+            raise StoreError("another process has the store", "Stop one of the two.")
 
     def _fail(self) -> None:
         """Fail in place of the commit, if such a fault is due."""
@@ -131,9 +141,10 @@ class MortalStore:
 class MortalRecords(RecordFolder):
     """Records of a process that may die while it writes one, or whose system call may fail."""
 
-    def __init__(self, process: Process, directory: Path) -> None:
+    def __init__(self, process: Process, directory: Path, order: FileOrder) -> None:
         super().__init__(directory)
         self._process = process
+        self._order = order
 
     @override
     def keep_summary(self, *arguments: Any) -> None:
@@ -141,16 +152,23 @@ class MortalRecords(RecordFolder):
             super().keep_summary(*arguments)
 
     @override
-    def keep_release(self, *arguments: Any) -> None:
+    def keep_release(self, run: str, record: Any, files: Mapping[str, bytes], facts: Any) -> None:
+        fate = self._process.fate
+        if (release := files.get(RELEASE)) is not None and fate.answers.setdefault(run, release) != release:
+            fate.redrawn.append(f"the release of {run} has other numbers than before")
         with self._disturbed():
-            super().keep_release(*arguments)
+            super().keep_release(run, record, files, facts)
 
     @contextlib.contextmanager
     def _disturbed(self) -> Iterator[None]:
         self._process.tick()
         fault = self._process.fate.take("file")
-        with contextlib.nullcontext() if fault is None else failing(fault.amount % CALLS):
-            yield
+        try:
+            with contextlib.nullcontext() if fault is None else failing(fault.amount % CALLS):
+                yield
+        except StoreError:
+            self._order.forget()  # the files are written again before anything follows from them
+            raise
         self._process.tick()
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-Gentle = Literal["kill", "stop", "full", "doubt", "file", "cut", "hold", "twice", "slow", "clock"]
+Gentle = Literal[
+    "kill", "stop", "full", "doubt", "file", "cut", "hold", "twice", "slow", "clock", "shake", "beside"
+]
 Harsh = Literal["away", "restore", "flip", "lie"]
 Kind = Gentle | Harsh
 
@@ -25,6 +27,8 @@ WORDS: Mapping[Kind, str] = {
     "twice": "sends or gets a message twice",
     "slow": "computes slowly",
     "clock": "has its clock set",
+    "shake": "loses its connections, and its handshakes fail for a while",
+    "beside": "lives on beside its next process",
     "away": "is dead for longer than runs wait",
     "restore": "dies, and its store is put back from a backup",
     "flip": "dies, and a line of its ledger is another",
@@ -37,6 +41,10 @@ CALLS = 12
 """Approximate number of system calls that write the files of a result."""
 HOLD_S = 1.5
 """Seconds for which messages are held up, per unit of amount."""
+SHAKE_S, MOST_SHAKEN_S = 3.0, 150.0
+"""Seconds for which handshakes fail, per unit of amount, and in a whole schedule: runs wait for longer."""
+BESIDE_S = 6
+"""Most seconds for which an old process lives on: it looks at its store's lock once in as many."""
 
 
 _AMOUNTS: Mapping[Kind, Callable[[int], str]] = {
@@ -44,6 +52,8 @@ _AMOUNTS: Mapping[Kind, Callable[[int], str]] = {
     "file": lambda amount: f", call {amount % CALLS + 1}",
     "hold": lambda amount: f", {amount * HOLD_S:g} s, {'what it sends' if amount % 2 else 'what it hears'}",
     "slow": lambda amount: f", {amount} s",
+    "shake": lambda amount: f", {amount * SHAKE_S:g} s",
+    "beside": lambda amount: f", {amount % BESIDE_S + 1} s",
     "clock": lambda amount: f", by {clock_s(amount):+g} s",
     "restore": lambda amount: f", {amount} commits are lost",
 }
@@ -90,11 +100,13 @@ class FaultSchedule:
         seed: of delays, pauses and order; it also chose the faults of a schedule that is not shrunk.
         world: number of the world in the menu.
         faults: in order.
+        fresh: each life of a party has other noise, so that noise drawn twice is seen; bits are not compared.
     """
 
     seed: int
     world: int
     faults: tuple[InjectedFault, ...] = field(default=())
+    fresh: bool = False
 
     @property
     def gentle(self) -> bool:
@@ -102,6 +114,7 @@ class FaultSchedule:
         return all(fault.kind in GENTLE for fault in self.faults)
 
 
+_FRESH = 0.4  # share of the schedules
 MOST = 6
 """Most faults of a schedule."""
 
@@ -126,6 +139,8 @@ def draw(seed: int, world: int, steps: Mapping[str, int], owners: Sequence[str])
         kind = chance.choice(KINDS[len(GENTLE) :] if harsh and not number else GENTLE)
         if kind == "lie":
             party = chance.choice(list(owners))
+        if kind == "beside" and party not in ("curator", *owners):
+            kind = "kill"  # a consumer's command has no supervisor that starts another
         step = chance.randint(1, max(2, round(1.2 * steps[party])))
         faults.append(InjectedFault(party, step, kind, chance.randrange(1, 60)))
-    return FaultSchedule(seed, world, tuple(sorted(faults)))
+    return FaultSchedule(seed, world, tuple(sorted(faults)), chance.random() < _FRESH)

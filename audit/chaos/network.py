@@ -16,9 +16,11 @@ import grpc
 import grpc.aio
 
 from audit.chaos.clock import turn
-from audit.chaos.faults import HOLD_S
+from audit.chaos.faults import HOLD_S, MOST_SHAKEN_S, SHAKE_S
+from audit.chaos.file_order import FileOrder
 from audit.chaos.process import Killed, Process
-from fedkme.errors import ConnectionFailedError
+from fedkme.errors import ConnectionFailedError, FedkmeError, IdentityError
+from fedkme.wire.retry import Absence
 
 DEAD_S = 50.0
 """Time after which keepalive ends a silent connection."""
@@ -108,7 +110,9 @@ class Call:
             if self.method.endswith(_DOUBLED) and fate.take("twice") is not None:
                 times = 2
         pipe.send(item, times)
-        if fate.due and fate.take("cut") is not None:
+        if fate.due and (fault := fate.take("cut", "shake")) is not None:
+            if fault.kind == "shake":
+                self._network.shake(process, fault.amount)
             self._network.cut(process)
         process.tick()
 
@@ -241,12 +245,18 @@ class SimulatedNetwork:
 
     Attributes:
         server: the curator's, while it is up.
+        order: of the calls that write files.
+        let_in: numbers under which owners' processes were let in, by the processes' lives.
         calls: that stand.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, order: FileOrder) -> None:
         """Create a network without processes; the seed is for delays."""
         self._seed = seed
+        self.order = order
+        self._may_shake_s = MOST_SHAKEN_S
+        self.let_in: dict[tuple[str, int, int], set[int]] = {}
+        self._shaken: dict[str, tuple[float, bool]] = {}  # end of failing handshakes, and their kind
         self.server: Server | None = None
         self.calls: dict[Call, None] = {}
 
@@ -254,17 +264,57 @@ class SimulatedNetwork:
         """Independent randomness for each purpose, so that a story repeats whatever happens elsewhere."""
         return random.Random(f"{self._seed} {what}")
 
-    async def dial(self, process: Process) -> Channel:
-        """Connect to the curator.
+    async def dial(self, process: Process, absence: Absence) -> Channel:
+        """Connect to the curator within the time of the absence, as `fedkme.wire.dial` does.
 
         Raises:
             ConnectionFailedError: nobody is there.
+            IdentityError: until the end, handshakes failed.
         """
-        await asyncio.sleep(process.chance.expovariate(1 / _DELAY_S))
-        process.tick()
+        end = asyncio.get_running_loop().time() + absence.dial_s
+        while True:
+            await asyncio.sleep(process.chance.expovariate(1 / _DELAY_S))
+            process.tick()
+            if (failure := self._failure(process)) is None:
+                return Channel(self, process)
+            if asyncio.get_running_loop().time() >= end:
+                raise failure
+            await asyncio.sleep(absence.pause_s())
+
+    def shake(self, process: Process, amount: int) -> None:
+        """Let the handshakes of a party fail for a while; the curator's are everybody's."""
+        seconds = min(amount * SHAKE_S, self._may_shake_s)
+        self._may_shake_s -= seconds
+        self._shaken[process.name] = asyncio.get_running_loop().time() + seconds, amount % 2 == 1
+
+    def _failure(self, process: Process) -> FedkmeError | None:
+        if asyncio.get_running_loop().time() < process.cut_off_until:
+            return ConnectionFailedError("the network is down here", "Wait.")
+        for name in (process.name, "curator"):
+            until, garbled = self._shaken.get(name, (0.0, False))
+            if asyncio.get_running_loop().time() < until:
+                kind = ConnectionFailedError if garbled else IdentityError
+                return kind("a handshake failed", "Wait.")
         if self.server is None or not self.server.process.alive:
-            raise ConnectionFailedError("nobody is there", "Wait.")
-        return Channel(self, process)
+            return ConnectionFailedError("nobody is there", "Wait.")
+        return None
+
+    def welcomed(self, process: Process, epoch: int) -> None:
+        """Note the number under which the curator's process let an owner's process in."""
+        if self.server is not None:
+            key = process.name, process.life, self.server.process.life
+            self.let_in.setdefault(key, set()).add(epoch)
+
+    def fenced_out(self) -> list[str]:
+        """Owners' processes that came back behind a later process, a line each.
+
+        A process keeps its number with a curator's process for as long as no other process comes.
+        """
+        return [
+            f"fenced: {name}'s process {life} was let in again behind a later one"
+            for (name, life, _), epochs in self.let_in.items()
+            if len(epochs) > 1
+        ]
 
     def open(self, client: Process, path: str) -> Call:
         """Begin a call; it is broken at once if the curator has died meanwhile."""

@@ -16,7 +16,7 @@ _REFUSED = ("failed", "stopped")
 """Statuses of a run that all owners refuse: before its D_v pays, and afterwards."""
 _DISTRUSTED = ("lie", "restore", "flip")
 _DISKS = ("full", "doubt", "file")
-_LETTING_GO = ("full", "doubt", "kill", "stop")
+_LETTING_GO = ("full", "doubt", "beside", "kill", "stop")
 """Faults after which a party has lost its memory, or a write."""
 
 
@@ -36,8 +36,14 @@ def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) ->
     violations += _reconciled(outcome, world)
     violations += _once(outcome, undisturbed, world)
     violations += _refused(outcome, world)
+    violations += _again(outcome)
     gentle = all(_leaves_bits(fault, world) for fault in outcome.happened)
-    if world.repeatable and gentle and not _refused_later(outcome, undisturbed):
+    if (
+        world.repeatable
+        and not outcome.schedule.fresh
+        and gentle
+        and not _refused_later(outcome, undisturbed)
+    ):
         violations += _same(outcome, undisturbed)
     return violations
 
@@ -49,7 +55,7 @@ def _leaves_bits(fault: InjectedFault, world: SimulatedWorld) -> bool:
     sum.
     """
     keys = world.sealed or world.secure
-    leaving = _LETTING_GO if keys else _LETTING_GO[:2]
+    leaving = _LETTING_GO if keys else _LETTING_GO[:3]
     return fault.kind in GENTLE and not (fault.kind in leaving and fault.party in world.owners)
 
 
@@ -146,6 +152,13 @@ def _once(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: Simulated
             for what, count in _paid(lines, lost).items():
                 if count > max(1, usual[what]):  # noise decides whether there is a second pick
                     yield f"once: {party} paid {count} times: {' for '.join(what)}"
+
+
+def _again(outcome: PlayedSchedule) -> Iterator[str]:
+    """Check that a party answers a question that comes again as before: other noise would be drawn twice."""
+    for party, line in outcome.redrawn:
+        if party not in _distrusted(outcome):
+            yield f"again: {party}: {line}"
 
 
 def _paid(lines: Sequence[str], without: Collection[str] = ()) -> Counter[tuple[str, str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from typing_extensions import override
 from audit.chaos.clock import turn
 from audit.chaos.disk import MortalRecords
 from audit.chaos.network import Server, SimulatedNetwork
-from audit.chaos.process import Process, current, pause
+from audit.chaos.process import Process, current
 from audit.chaos.worlds import SimulatedWorld
 from audit.replay.neighbours import SCHEMA, UNLABELLED
 from consumer.releases import client as release_client
 from consumer.releases.client import ReleaseConsumerSettings, Request
-from consumer.requests import DONE, RECEIVED, Requests
+from consumer.requests import DONE, RECEIVED, KeptRequest, Requests
 from consumer.summary import client as summary_client
 from consumer.summary.party import ConsumerParty
 from curator.peers import CertificateCheck
@@ -34,20 +34,26 @@ from fedkme.directives import (
     Accepted,
     Answer,
     Directive,
+    KeepHead,
     NoisyHistogram,
+    OfferKeys,
     PriceCounts,
     Refusal,
     Rows,
+    ShowHead,
     WordVector,
 )
-from fedkme.errors import ConnectionFailedError, FedkmeError, ProtocolError
+from fedkme.errors import ConnectionFailedError, ProtocolError
+from fedkme.exchange import Offer, Plan
 from fedkme.ops.supervision import StatusReporter
-from fedkme.party import NoiseFor, noise_for
-from fedkme.protocol import Bid, Closing
+from fedkme.party import noise_for
+from fedkme.protocol import Bid, Closing, Consider
 from fedkme.releases.settings import settings_from_json
 from fedkme.store import Store
+from fedkme.wire.directives import answer_to_wire, directive_to_wire
 from fedkme.wire.releases import request_to_wire
 from fedkme.wire.retry import LAST_RETRY_S, Absence, CuratorCalls
+from fedkme.wire.summaries import offer_to_messages
 from owner.agent import attend
 from owner.party import OwnerParty
 from owner.runs import RunManager
@@ -56,6 +62,8 @@ from sim.engines.loopback import policy_of
 SEED = 5
 """Seed of all parties' noise."""
 PROGRESS_S, GRACE_S, CONNECT_S = 120.0, 200.0, 200.0
+DIAL_S = 60.0
+"""Seconds for which a party dials before it says why it cannot."""
 _ADDRESS = "127.0.0.1:1"
 _FINISHED: dict[Any, Finished] = {}
 Say = Callable[[str, str], None]
@@ -84,10 +92,30 @@ class Liar(RunManager):
     @override
     def answer(self, directive: Directive) -> Answer | None:
         answer = super().answer(directive)
+        if answer is not None and not isinstance(answer, Refusal) and not isinstance(directive.body, _UNKEPT):
+            self._compare(directive, answer)
         if answer is None or not self._process.fate.due:
             return answer
         fault = self._process.fate.take("lie")
         return answer if fault is None else lie(answer, fault.amount)
+
+    def _compare(self, directive: Directive, answer: Answer) -> None:
+        """Compare an answer with the first one to the same question."""
+        fate = self._process.fate
+        before, first = fate.answers.setdefault((directive.run, directive.seq), (directive, answer))
+        if first is answer or _bytes_of(before) != _bytes_of(directive):
+            return
+        ways = [[part.SerializeToString() for part in answer_to_wire(a, before)] for a in (first, answer)]
+        if ways[0] != ways[1]:
+            fate.redrawn.append(f"another answer to question {directive.seq} of {directive.run}")
+
+
+_UNKEPT = (OfferKeys, ShowHead, KeepHead, Consider)
+"""Questions whose answers are of the moment, and in no journal."""
+
+
+def _bytes_of(directive: Directive) -> bytes:
+    return directive_to_wire(directive).SerializeToString(deterministic=True)
 
 
 def lie(answer: Answer, which: int) -> Answer:
@@ -139,9 +167,9 @@ async def curate(
         world.seeds,
         members,
         store,
-        _noise(world, process),
+        noise_for(process.noise_seed, process.name),
         teller.say,
-        MortalRecords(process, directory),
+        MortalRecords(process, directory, network.order),
     )
     party = CuratorParty(context, members, CertificateCheck())
     server: Any = Server(process)  # of gRPC's server it has what is asked for
@@ -155,14 +183,6 @@ async def curate(
             await party.suspend()
 
 
-def _noise(world: SimulatedWorld, process: Process) -> NoiseFor:
-    """Randomness of a party; other noise in each life, if the world's bits are not compared.
-
-    A process that draws again what was drawn, in place of what its journal has, is found by that.
-    """
-    return noise_for(SEED if world.repeatable else SEED + process.life, process.name)
-
-
 async def own(
     world: SimulatedWorld, name: str, store: Store, network: SimulatedNetwork, process: Process, say: Say
 ) -> None:
@@ -172,7 +192,7 @@ async def own(
         table=world.owners[name],
         schema=SCHEMA if world.case.labels else UNLABELLED,
         store=store,
-        noise_for=_noise(world, process),
+        noise_for=noise_for(process.noise_seed, name),
         policy=policy_of(world.case.policies, name),
         clock=process.fate.clock,
         refused=lambda run, error: say(name, f"refuses {run}: {error}"),
@@ -180,10 +200,35 @@ async def own(
     runs = party.open("curator", partial(Liar, process=process))
     instance = process.chance.randbytes(16)
 
-    async def call(channel: grpc.aio.Channel) -> None:
-        await attend(channel, _ADDRESS, name, instance, runs, lambda epoch: None)
+    calls = _calls(network, process, Teller(name, say), 0.5)
 
-    await _calls(network, process, Teller(name, say), 0.5).until_done(call)
+    def welcomed(epoch: int) -> None:
+        calls.absence.over()
+        network.welcomed(process, epoch)
+
+    async def call(channel: grpc.aio.Channel) -> None:
+        await attend(channel, _ADDRESS, name, instance, runs, welcomed)
+
+    await calls.until_done(call)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _OfferingParty(ConsumerParty):
+    """Consumer whose offers are compared over its lives."""
+
+    process: Process
+
+    @override
+    def offer(self, stored: KeptRequest, plan: Plan) -> Offer:
+        offer, fate = super().offer(stored, plan), self.process.fate
+        first = fate.answers.setdefault(plan.run, offer)
+        if first is not offer and _sent(first, plan) != _sent(offer, plan):
+            fate.redrawn.append(f"another offer to {plan.run}")
+        return offer
+
+
+def _sent(offer: Offer, plan: Plan) -> list[bytes]:
+    return [message.SerializeToString() for message in offer_to_messages(offer, plan.packs)]
 
 
 async def summarise(
@@ -198,12 +243,13 @@ async def summarise(
     """Run a consumer until its summary has come."""
     teller = Teller(name, say)
     assert world.case.request is not None, "the case is of a summary"
-    party = ConsumerParty(
+    party = _OfferingParty(
+        process=process,
         requests=Requests(name, store),
         request=world.case.request,
         schema=SCHEMA if world.case.labels else UNLABELLED,
         validation=world.validation,
-        noise_for=_noise(world, process),
+        noise_for=noise_for(process.noise_seed, name),
         warn=lambda run, line: say(name, line),
         clock=process.fate.clock,
         simulation_seed=SEED,
@@ -236,27 +282,34 @@ async def ask_release(
 
 
 class _Patience(Absence):
-    """Retries in virtual time without an end, with growing pauses."""
+    """Retries in virtual time without an end, with pauses by the process's own chance."""
 
-    def __init__(self, teller: Teller, chance: random.Random, first: float) -> None:
-        super().__init__(teller, None)
-        self._chance = chance
+    def __init__(self, teller: Teller, process: Process, first: float) -> None:
+        super().__init__(teller, None, DIAL_S)
+        self._process = process
         self._first = self._most = first
 
     @override
     def reached(self) -> None:
+        super().reached()
         self._most = self._first
 
     @override
-    async def wait(self, error: FedkmeError) -> None:
+    def over(self) -> None:
+        super().over()
+        self._process.let_in = True
+
+    @override
+    def pause_s(self) -> float:
         self._most = min(LAST_RETRY_S, 2.0 * self._most)
-        await pause(self._chance, self._most)
+        return self._process.chance.uniform(0.01, self._most)
 
 
 def _calls(network: SimulatedNetwork, process: Process, teller: Teller, first: float) -> CuratorCalls:
     """Calls of a process to its curator; the first pause is at most twice `first` seconds."""
-    dial: Any = partial(network.dial, process)  # has the part of gRPC's channel that is used
-    return CuratorCalls(_ADDRESS, dial, _Patience(teller, process.chance, first))
+    absence = _Patience(teller, process, first)
+    dial: Any = partial(network.dial, process, absence)  # has the part of gRPC's channel that is used
+    return CuratorCalls(_ADDRESS, dial, absence)
 
 
 async def compute(work: Callable[[], Any]) -> Any:

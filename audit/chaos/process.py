@@ -14,7 +14,7 @@ from typing import Any
 from audit.chaos.faults import SOON, WORDS, InjectedFault, Kind, clock_s
 
 _WALL = 1_700_000_000.0  # Unix seconds of virtual time 0
-_DEATHS: tuple[Kind, ...] = ("kill", "stop", "away", "restore", "flip")
+_DEATHS: tuple[Kind, ...] = ("kill", "stop", "away", "restore", "flip", "beside")
 current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 """The process of the running task."""
 
@@ -45,6 +45,9 @@ class Fate:
         skew: error of the party's clock, seconds.
         due: faults whose step has come, and that wait for an occasion.
         happened: faults that took effect.
+        answers: what the party said, by the question, over all its lives.
+        redrawn: answers that differ from an earlier one to the same question, a line each.
+        settled: called at each step: checks that what was written before is on the disk.
         tell: takes the party's events, for the story.
     """
 
@@ -54,6 +57,9 @@ class Fate:
     skew: float = 0.0
     due: list[InjectedFault] = field(default_factory=list)
     happened: list[InjectedFault] = field(default_factory=list)
+    answers: dict[Any, Any] = field(default_factory=dict)
+    redrawn: list[str] = field(default_factory=list)
+    settled: Callable[[], None] = lambda: None
     tell: Callable[[str, str], None] = lambda party, line: None
 
     def clock(self) -> float:
@@ -78,21 +84,27 @@ class Process:
     Attributes:
         fate: of the party.
         life: number of this life, from 1.
+        noise_seed: seed of this life's noise.
         chance: randomness of the process's pauses.
         entropy: in place of the operating system's.
         calls: number of calls so far.
         alive: true until the process is killed or ended.
+        let_in: true once a curator has answered it.
+        cut_off_until: time at which it reaches the curator again.
         over: set at the process's death.
         ending: the fault that ends the process, for its disk.
     """
 
-    def __init__(self, fate: Fate, life: int, chance: random.Random) -> None:
+    def __init__(self, fate: Fate, life: int, chance: random.Random, noise_seed: int = 0) -> None:
         self.fate = fate
         self.life = life
+        self.noise_seed = noise_seed
         self.chance = chance
         self.entropy = random.Random(chance.getrandbits(64))
         self.calls = 0
         self.alive = True
+        self.let_in = False
+        self.cut_off_until = 0.0
         self.over = asyncio.Event()
         self.ending: InjectedFault | None = None
         self._loop = asyncio.get_running_loop()
@@ -112,6 +124,7 @@ class Process:
         if not self.alive:
             raise Killed
         fate = self.fate
+        fate.settled()
         fate.step += 1
         while fate.faults and fate.faults[0].step <= fate.step:
             fate.due.append(fate.faults.pop(0))
@@ -137,7 +150,7 @@ class Process:
     def _die(self, fault: InjectedFault) -> None:
         self.ending = fault
         self.fate.tell(self.name, f"{WORDS[fault.kind]}, at step {self.fate.step}")
-        if fault.kind == "stop":
+        if fault.kind in ("stop", "beside"):
             self._loop.call_soon(self.over.set)
         else:
             self.kill()

@@ -16,16 +16,25 @@ from typing import Any
 
 from audit.chaos.clock import StuckError, run_virtual
 from audit.chaos.disk import Disk, MortalStore
-from audit.chaos.faults import FaultSchedule, InjectedFault
+from audit.chaos.faults import BESIDE_S, FaultSchedule, InjectedFault
+from audit.chaos.file_order import FileOrder, store_violations
 from audit.chaos.machine import simulated_machine
 from audit.chaos.network import SimulatedNetwork
-from audit.chaos.parties import GRACE_S, ask_release, compute, curate, own, summarise
+from audit.chaos.parties import GRACE_S, SEED, ask_release, compute, curate, own, summarise
 from audit.chaos.process import Fate, Process, owned, pause
 from audit.chaos.worlds import SimulatedWorld, menu
 from audit.replay.neighbours import SCHEMA, UNLABELLED
 from consumer.releases.client import OPEN
 from consumer.requests import RECEIVED
-from fedkme.errors import FedkmeError, FencedError, QuotaError, StoppingError, StoreError
+from fedkme.errors import (
+    ConnectionFailedError,
+    FedkmeError,
+    FencedError,
+    IdentityError,
+    QuotaError,
+    StoppingError,
+    StoreError,
+)
 from fedkme.ledgers.reconcile import verify
 from fedkme.store.memory import MemoryStore
 
@@ -33,6 +42,8 @@ DEADLINE_S = 40_000.0
 """Virtual time by which every consumer must have ended."""
 _SETTLE_S = 200.0  # wait for messages under way when the last consumer has its answer
 _LIVES = 40  # most lives of a party; a party that starts more often is stuck
+_CUT_OFF_S = 3.0  # longer than the next process takes to come
+_STORES = 10  # one schedule in as many looks at a store on a disk, whose settings hang on no schedule
 _AGAIN = (StoreError, StoppingError, QuotaError)  # errors after which the same command goes on
 _MEMORY = Path("/dev/shm")  # a disk of the simulated machine
 Line = tuple[float, str, str]
@@ -52,6 +63,7 @@ class PlayedSchedule:
         faults: violations seen during the play, a line each.
         story: virtual seconds, party, and the party's words or fault.
         statuses: of runs, from the curator.
+        redrawn: parties that answered a question in two ways, with the question.
         unreconciled: parties whose ledgers do not fit the curator's, with the reason.
     """
 
@@ -65,6 +77,7 @@ class PlayedSchedule:
     story: Sequence[Line]
     statuses: Mapping[str, str]
     unreconciled: Sequence[tuple[str, str]] = ()
+    redrawn: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(eq=False)
@@ -88,6 +101,10 @@ class _Simulation:
     found: list[str] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
     lives: dict[str, _Life] = field(default_factory=dict)
+    outlived: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.order = FileOrder(self.folder)
 
     def say(self, party: str, line: str) -> None:
         self.story.append((asyncio.get_running_loop().time(), party, line.replace(str(self.folder), "")))
@@ -96,7 +113,7 @@ class _Simulation:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._unheard)
         loop.set_task_factory(owned)
-        self.network = SimulatedNetwork(self.schedule.seed)
+        self.network = SimulatedNetwork(self.schedule.seed, self.order)
         self.gone: asyncio.Future[None] = loop.create_future()
         self._populate()
         everybody = {name: loop.create_task(self._again(life)) for name, life in self.lives.items()}
@@ -107,9 +124,9 @@ class _Simulation:
         if waiting and not self.gone.done():
             self.found.append(f"stuck: {', '.join(waiting)}")
         await asyncio.sleep(_SETTLE_S)
-        for task in everybody.values():
+        for task in (*everybody.values(), *self.outlived):
             task.cancel()
-        for ended in await asyncio.gather(*everybody.values(), return_exceptions=True):
+        for ended in await asyncio.gather(*everybody.values(), *self.outlived, return_exceptions=True):
             if isinstance(ended, Exception):
                 self.found.append(f"unforeseen: {ended!r}")
         everybody.clear()
@@ -127,7 +144,7 @@ class _Simulation:
 
     def _add(self, name: str, work: Callable[[Any, Process], Any], ends: bool = False) -> None:
         faults = sorted(fault for fault in self.schedule.faults if fault.party == name)
-        fate = Fate(name, faults, tell=self.say)
+        fate = Fate(name, faults, settled=self.order.settled, tell=self.say)
         backups = any(fault.kind == "restore" for fault in faults)
         self.lives[name] = _Life(fate, Disk(MemoryStore(name, clock=fate.clock), backups), work, ends)
 
@@ -151,7 +168,8 @@ class _Simulation:
         while True:
             party.lives += 1
             chance = random.Random(f"{self.schedule.seed} {party.fate.name} {party.lives}")
-            process = Process(party.fate, party.lives, chance)
+            fresh = self.schedule.fresh or not self.world.repeatable
+            process = Process(party.fate, party.lives, chance, SEED + party.lives * fresh)
             if party.lives > _LIVES:
                 self.found.append(f"stuck: {party.fate.name} was started {_LIVES} times")
                 return
@@ -161,7 +179,7 @@ class _Simulation:
             try:
                 await asyncio.wait((main, over), return_when=asyncio.FIRST_COMPLETED)
                 ended = main.done() and not process.over.is_set()
-                if (ended or _finished(main)) and self._ended(party, main):
+                if (ended or _finished(main)) and self._ended(party, main, process):
                     if party.ends:
                         return
                     await asyncio.Event().wait()  # an owner that is out for good
@@ -169,16 +187,39 @@ class _Simulation:
                 over.cancel()
                 if main.done() and not main.cancelled():
                     main.exception()  # retrieves the error of a process that failed while it was stopped
-                self.found += [f"unheard: {party.fate.name}: {error!r}" for error in process.unheard()]
                 ending = process.ending
-                gently = main if ending is not None and ending.kind == "stop" else None
-                await process.end(gently)
-                self.network.cut(process)
+                if ending is not None and ending.kind == "beside" and not main.done():
+                    seconds = ending.amount % BESIDE_S + 1.0
+                    self.outlived.append(asyncio.create_task(self._outlive(process, main, seconds)))
+                else:
+                    await self._stop(party.fate.name, process, main)
             if ending is not None:
                 pausing = self._suffer(party, ending)
             await pause(process.chance, pausing)
 
-    def _ended(self, party: _Life, main: asyncio.Task[Any]) -> bool:
+    async def _stop(self, name: str, process: Process, main: asyncio.Task[Any]) -> None:
+        """End a process: what nobody heard of it is a violation."""
+        self.found += [f"unheard: {name}: {error!r}" for error in process.unheard()]
+        ending = process.ending
+        await process.end(main if ending is not None and ending.kind == "stop" else None)
+        self.network.cut(process)
+
+    async def _outlive(self, process: Process, main: asyncio.Task[Any], seconds: float) -> None:
+        """Let an old process live on beside the next one, until it sees that another has its store.
+
+        The network between the old process and the others is down until the next one is there.
+        """
+        process.cut_off_until = asyncio.get_running_loop().time() + _CUT_OFF_S
+        self.network.cut(process)
+        try:
+            await asyncio.wait([main], timeout=_CUT_OFF_S + seconds)
+            error = main.exception() if main.done() and not main.cancelled() else None
+            if isinstance(error, Exception) and not isinstance(error, FedkmeError):
+                self.found.append(f"unforeseen: {process.name}: {error!r}")
+        finally:
+            await self._stop(process.name, process, main)
+
+    def _ended(self, party: _Life, main: asyncio.Task[Any], process: Process) -> bool:
         """Look at why a process ended by itself; whether it stays so."""
         name, error = party.fate.name, main.exception()
         if error is None:
@@ -191,6 +232,10 @@ class _Simulation:
         self.say(name, f"ends with error {error.code}: {error}")
         if isinstance(error, (*_AGAIN, FencedError)):
             return False
+        if isinstance(error, (ConnectionFailedError, IdentityError)):
+            if process.let_in:
+                self.found.append(f"absence: {name} gave up although a curator had let it in: {error}")
+            return False  # its supervisor, or its person, starts it again
         party.left = f"error {error.code}"
         if name == "curator" and not self.gone.done():
             self.gone.set_result(None)
@@ -232,6 +277,7 @@ class _Simulation:
             self.found,
             self.story,
             statuses,
+            redrawn=[(name, line) for name, life in self.lives.items() for line in life.fate.redrawn],
         )
 
 
@@ -249,10 +295,14 @@ def play(schedule: FaultSchedule) -> PlayedSchedule:
         (Path(folder) / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         simulation = _Simulation(world, schedule, Path(folder))
         try:
-            with simulated_machine():
+            with simulated_machine(), simulation.order.recorded():
                 run_virtual(simulation.run, compute)
         except StuckError as error:
             simulation.found.append(f"stuck: {error}")
+        simulation.found += simulation.network.fenced_out()
+        simulation.found += simulation.order.violations
+        if schedule.seed % _STORES == 0:
+            simulation.found += store_violations(Path(folder))
         outcome = simulation.outcome()
         return replace(outcome, unreconciled=unreconciled(Path(folder), outcome))
 

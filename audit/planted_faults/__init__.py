@@ -1,7 +1,8 @@
 """Faults planted in the product: one list, with a column for each layer of the audit that finds a fault.
 
 Columns are measured (`python -m audit.planted_faults`, which `make audit` runs): replay finds a fault in its
-case, an attack finds it in its subject. A fault without a column is one that both miss.
+case, an attack finds it in its subject, the simulator after a number of schedules. A fault without a column
+is one that all miss.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def _fault(row: Mapping[str, Any]) -> PlantedFault:
         tuple(row.get("kinds", ("corner",))),
         row.get("attack", ""),
         row.get("layer", ""),
+        row.get("chaos", 0),
     )
 
 

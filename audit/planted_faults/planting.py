@@ -51,6 +51,7 @@ class PlantedFault:
         kinds: neighbours that show the fault.
         attack: name of the subject of `fedkme audit attack` that finds the fault; empty: attacks do not.
         layer: of the attack that must find it; empty: any.
+        chaos: number of simulated schedules, from seed 0, of which the last finds the fault; 0: none does.
     """
 
     says: str
@@ -59,6 +60,7 @@ class PlantedFault:
     kinds: tuple[Kind, ...] = ("corner",)
     attack: str = ""
     layer: str = ""
+    chaos: int = 0
 
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         """Change the functions' code.

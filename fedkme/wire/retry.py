@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.005, 5.0
 """Times between attempts to reconnect: doubled each time, with jitter so that parties do not come at once."""
+_MOST_DOUBLINGS = 20  # far beyond the longest pause; a float holds no 2**1024
 LEAST_DIAL_S = 1.0
 """Least time of the last attempt: an error from the curator explains a failure better than a timeout."""
 
@@ -90,9 +91,13 @@ class Absence:
             self.notice(error)
         if now >= self._end:
             raise error
-        pause = min(LAST_RETRY_S, FIRST_RETRY_S * 2**self._attempts)
         self._attempts += 1
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # jitter is no secret
+        await asyncio.sleep(self.pause_s())
+
+    def pause_s(self) -> float:
+        """Seconds until the next attempt."""
+        doublings = min(self._attempts - 1, _MOST_DOUBLINGS)
+        return min(LAST_RETRY_S, FIRST_RETRY_S * 2.0**doublings) * random.uniform(0.5, 1.0)  # no secret
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,12 +30,15 @@ from audit.chaos.parties import compute
 from audit.chaos.process import Fate, Process
 from audit.chaos.simulation import PlayedSchedule, play, quiet
 from audit.chaos.worlds import light, menu, turns
+from audit.planted_faults import FAULTS
 from audit.replay.cases import replayed
 from curator.run.run import Run
 from curator.runs.queue import RunQueue
+from fedkme.ops.supervision import StatusReporter
 from fedkme.privacy.events import Disclosure
 from fedkme.privacy.ledger import Ledger, disclosures_in
 from fedkme.store.journal import Journal
+from fedkme.wire.retry import LAST_RETRY_S, Absence
 
 CI = 1
 EACH = int(os.environ.get("FEDKME_SCHEDULES", str(CI)))
@@ -276,6 +279,49 @@ def test_a_planted_fault_is_found_and_shrunk(
     shortest, still = shrink(schedule, [line for line in found if line.startswith(oracle)], judged)
     assert len(shortest.faults) <= 1
     assert oracle in oracles(still)
+
+
+ORDER = (
+    "a file that is named before it is synced",
+    "a name that is not synced",
+    "a file that is synced before it is flushed",
+    "a folder whose name is not synced",
+    "a store that does not wait for the disk",
+)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_files_that_a_power_cut_would_lose_are_seen_without_a_power_cut(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of("cells (any policy)")
+    quiet(world)
+    FAULTS[name].plant(monkeypatch)
+    assert "power" in oracles(judged(FaultSchedule(0, world)))
+
+
+def test_an_old_process_that_comes_back_behind_its_next_one_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of("cells (any policy)")
+    cut = [InjectedFault("owner-1", step, "cut") for step in range(24, 60, 4)]
+    faults = [tuple(sorted((InjectedFault("owner-1", step, "beside", 5), *cut))) for step in (8, 14, 20)]
+    assert [judged(FaultSchedule(1, world, each)) for each in faults] == [[], [], []]
+    FAULTS["an old process that is let in again"].plant(monkeypatch)
+    assert "fenced" in oracles([line for each in faults for line in judged(FaultSchedule(1, world, each))])
+
+
+def test_a_party_that_ends_at_a_failed_handshake_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of("cells (any policy)")
+    shaken = FaultSchedule(1, world, (InjectedFault("owner-1", 8, "shake", 40),))
+    assert judged(shaken) == []
+    FAULTS["a failed handshake that ends a party"].plant(monkeypatch)
+    assert "absence" in oracles(judged(shaken))
+
+
+def test_an_absence_of_days_still_has_pauses() -> None:
+    # 0.005 s doubled 1,032 times is no float: an owner whose curator was away for a night ended
+    absence = Absence(StatusReporter("north", supervised=False), None)
+    absence._attempts = 2_000
+    assert 0.0 < absence.pause_s() <= LAST_RETRY_S
 
 
 def test_nobody_draws_noise_twice_where_each_life_has_other_noise() -> None:
