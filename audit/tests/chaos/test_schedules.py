@@ -309,6 +309,14 @@ def test_an_old_process_that_comes_back_behind_its_next_one_is_seen(monkeypatch:
     assert "fenced" in oracles([line for each in faults for line in judged(FaultSchedule(1, world, each))])
 
 
+def test_a_release_with_fresh_noise_is_seen_at_the_first_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 300 schedules do not find it: few are of releases.
+    world = world_of("balog1 (any policy)")
+    assert judged(once(world, "curator", 140, "kill")) == []
+    FAULTS["a release that is made anew at a start"].plant(monkeypatch)
+    assert "again" in oracles(judged(once(world, "curator", 140, "kill")))
+
+
 def test_a_party_that_ends_at_a_failed_handshake_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of("cells (any policy)")
     shaken = FaultSchedule(1, world, (InjectedFault("owner-1", 8, "shake", 40),))
@@ -318,7 +326,7 @@ def test_a_party_that_ends_at_a_failed_handshake_is_seen(monkeypatch: pytest.Mon
 
 
 def test_an_absence_of_days_still_has_pauses() -> None:
-    # 0.005 s doubled 1,032 times is no float: an owner whose curator was away for a night ended
+    # 0.005 s doubled 1,024 times is no float: an owner whose curator was away for a night ended
     absence = Absence(StatusReporter("north", supervised=False), None)
     absence._attempts = 2_000
     assert 0.0 < absence.pause_s() <= LAST_RETRY_S
