@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import random
 import selectors
+import time
 import types
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
@@ -11,6 +15,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
+from audit.chaos.process import Process, current
 from fedkme.ops.threads import Compute, computes
 
 Result = TypeVar("Result")
@@ -79,3 +84,32 @@ def run_virtual(work: Callable[[], Coroutine[Any, Any, Result]], compute: Comput
             return runner.run(work())
     finally:
         computes.reset(before)
+
+
+@contextlib.contextmanager
+def simulated_machine() -> Iterator[None]:
+    """Give processes virtual time, a wall clock of their own, and entropy from the world's seed."""
+    with contextlib.ExitStack() as stack:
+        for module, name in ((os, "urandom"), (random, "_urandom")):  # of both, `secrets` has the second
+            stack.enter_context(
+                _replaced(module, name, lambda process, size: process.entropy.randbytes(size))
+            )
+        for name in ("monotonic", "perf_counter"):
+            stack.enter_context(_replaced(time, name, lambda process: asyncio.get_running_loop().time()))
+        stack.enter_context(_replaced(time, "time", lambda process: process.fate.clock()))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(module: Any, name: str, simulated: Callable[..., Any]) -> Iterator[None]:
+    real = getattr(module, name)
+
+    def call(*arguments: Any) -> Any:
+        process: Process | None = current.get()
+        return real(*arguments) if process is None else simulated(process, *arguments)
+
+    setattr(module, name, call)
+    try:
+        yield
+    finally:
+        setattr(module, name, real)

@@ -14,11 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from audit.chaos.clock import StuckError, run_virtual
+from audit.chaos.clock import StuckError, run_virtual, simulated_machine
 from audit.chaos.disk import Disk, MortalStore
 from audit.chaos.faults import BESIDE_S, FaultSchedule, InjectedFault
 from audit.chaos.file_order import FileOrder, store_violations
-from audit.chaos.machine import simulated_machine
 from audit.chaos.network import SimulatedNetwork
 from audit.chaos.parties import GRACE_S, SEED, ask_release, compute, curate, own, summarise
 from audit.chaos.process import Fate, Process, owned, pause

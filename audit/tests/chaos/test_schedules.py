@@ -22,15 +22,15 @@ from typer.testing import CliRunner
 
 import sim.cli
 from audit.chaos.batch import oracles, play_all, schedule_of, shrink
-from audit.chaos.clock import run_virtual
+from audit.chaos.clock import run_virtual, simulated_machine
 from audit.chaos.faults import KINDS, FaultSchedule, InjectedFault, Kind, draw
-from audit.chaos.machine import simulated_machine
 from audit.chaos.oracles import judge
 from audit.chaos.parties import compute
 from audit.chaos.process import Fate, Process
 from audit.chaos.simulation import PlayedSchedule, play, quiet
 from audit.chaos.worlds import light, menu, turns
 from audit.planted_faults import FAULTS
+from audit.planted_faults.planting import PlantedFault, TextChange
 from audit.replay.cases import replayed
 from curator.run.run import Run
 from curator.runs.queue import RunQueue
@@ -313,7 +313,10 @@ def test_a_release_with_fresh_noise_is_seen_at_the_first_death(monkeypatch: pyte
     # 300 schedules do not find it: few are of releases.
     world = world_of("balog1 (any policy)")
     assert judged(once(world, "curator", 140, "kill")) == []
-    FAULTS["a release that is made anew at a start"].plant(monkeypatch)
+    place = "curator.runs.release_run:ReleaseRun._stored_release"
+    PlantedFault("made it anew", [TextChange(place, "if RELEASED in bodies:", "if False:")]).plant(
+        monkeypatch
+    )
     assert "again" in oracles(judged(once(world, "curator", 140, "kill")))
 
 
