@@ -16,11 +16,15 @@ venv: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml audit/pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sim,release,dev]' --editable audit --editable lab
-	touch $@
+	@printf 'Installing fedkme into $(VENV), once; a dot is a package, and about 160 take minutes: '
+	@rm -f $(VENV)/.failed; { $(BIN)/pip install --progress-bar off --constraint constraints.txt \
+		--editable '.[sim,release,dev]' --editable audit --editable lab || touch $(VENV)/.failed; } | awk \
+		'/^Collecting/ { printf "." } /^Installing coll/ { printf " unpacking" } { fflush() } END { print "" }'
+	@test ! -e $(VENV)/.failed
+	@touch $@
 
 demo: venv
-	$(BIN)/fedkme sim run digits
+	$(BIN)/fedkme sim run examples/own-files/scenario.toml
 
 test: venv
 	$(MAKE) --jobs 2 lint test-all

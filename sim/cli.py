@@ -50,16 +50,22 @@ def run(
             help="quick: leave out baselines that ask every owner in every round; none: no baseline."
         ),
     ] = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Print every figure: baselines, models, privacy by observer, time."),
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a summary over owners, a curator and a consumer; compare it with baselines; write a report.
 
+    A few lines say what came out, how good it is and who saw what; --details prints the tables.
+
     A run that stopped early keeps and prints its partial results, and exits with the error's number.
     """
     from sim.config import compared_with, load_simulation
     from sim.progress import Progress, alive
-    from sim.report.write import print_summary
+    from sim.report.write import print_outcome, print_summary
     from sim.run import simulate
     from sim.watch import page_of
 
@@ -78,12 +84,14 @@ def run(
             print_json({"directory": directory, "report": report, "metrics": metrics})
         else:
             steps = Derivation(f"`fedkme report {directory}` writes the page of this run.")
-            steps.step("the last lines", lambda: print_summary(metrics, console()))
+            steps.step("the last lines", lambda: print_outcome(metrics, console()))
+            if details:
+                steps.step("the details", lambda: print_summary(metrics, console()))
             for loss in steps.losses:
                 typer.echo(loss, err=True)
             if (table := directory / "consumer" / CSV).is_file():
                 typer.echo(f"rows with names and weights: {table}")
-            typer.echo(f"report: {report}")
+            typer.echo(f"report: {report}{'' if details else ' (all figures here: --details)'}")
     raise typer.Exit(metrics["code"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -113,6 +114,8 @@ def columns_line(metrics: Metrics) -> str:
     far = sorted((name for name in by_name if by_name[name] > FAR), key=lambda name: -by_name[name])
     if not by_name:
         return ""
+    if not far and (metrics.get("verdict") or {}).get("grade") == "poor":
+        return "Each column by itself is close to the owners'; the grade is about answers to questions."
     if not far:
         return f"Every column is within {FAR:g} of the owners' (0: the same distribution, 1: nothing shared)."
     more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
@@ -141,6 +144,17 @@ def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
         by_what.setdefault(change["what"], []).append(cells)
     for what, places in by_what.items():
         yield f"{what[0].upper()}{what[1:]}: {_listed(places, most)}."
+
+
+def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
+    """Lines about what was left out and changed, with one count for each kind of change."""
+    yield from reading_lines({**facts, "changes": ()})
+    cells: Counter[str] = Counter()
+    for change in facts.get("changes", ()):
+        cells[change["what"]] += change["cells"]
+    if cells:
+        parts = ", ".join(f"{count} {what}" for what, count in cells.items())
+        yield f"Cells read otherwise than they stand: {parts}. Which: --details."
 
 
 def _listed(parts: Sequence[str], most: int) -> str:

@@ -77,6 +77,30 @@ def lines(entries: Statements) -> list[str]:
     return [_line(entry) for entry in _joined(entries, NAMED)]
 
 
+def outcome(entries: Statements) -> list[str]:
+    """Two lines for a first reader: the rows that each observer saw, and each largest proven epsilon."""
+    proven = [
+        each for each in entries if each["accountant"] == "sound" and each.get("unit", ONE_ROW) == ONE_ROW
+    ]
+    seen: list[str] = []
+    told: list[str] = []
+    for of_consumer, whose in ((False, "owners' rows"), (True, "D_v")):
+        group = [each for each in proven if str(each["protected"]).startswith(VALIDATION) is of_consumer]
+        rows: dict[str, int] = {}
+        bounds: dict[str, str] = {}
+        for entry in sorted(group, key=lambda each: float(each["epsilon"])):
+            observer = str(entry["observer"])
+            rows[observer] = rows.get(observer, 0) + (entry["raw_points"] or 0)
+            _, helped, condition = str(entry.get("reason")).partition(HELP)
+            bounds[observer] = number(float(entry["epsilon"])) + (f" {helped}{condition}" if helped else "")
+        if group:
+            seen.append(f"{whose} {', '.join(f'by {name} {many}' for name, many in rows.items())}")
+            told.append(f"{whose} {', '.join(f'to {name} {bound}' for name, bound in bounds.items())}")
+    if not proven:
+        return []
+    return [f"Rows seen as they are: {'; '.join(seen)}.", f"Epsilon (inf: no bound): {'; '.join(told)}."]
+
+
 def _line(entry: Mapping[str, Any]) -> str:
     text = f"  {_whose(entry)} against {entry['observer']}, {entry['accountant']}: "
     if _bounded(entry):

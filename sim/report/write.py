@@ -31,11 +31,12 @@ from sim.formatting import (
     percent,
     plan_lines,
     reading_lines,
+    reading_totals,
     size,
 )
 from sim.report import privacy
 from sim.report.release_page import ReleaseFolder, render_release
-from sim.report.summary_page import SummaryFolder, render
+from sim.report.summary_page import MEANINGS, SummaryFolder, render
 
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K": int, "p": int}
 LISTS = ("privacy", "privacy_published", "faults")
@@ -180,8 +181,41 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
         return [dict(line) for line in csv.DictReader(file)]
 
 
+def print_outcome(metrics: Metrics, console: Console) -> None:
+    """Print what came out of a run, how good it is, and who saw what: a line each, for a first reader."""
+    reached = metrics.get("verdict") or {}
+    judged = (
+        f"Good: {MEANINGS['good']} {reached['advice']}" if reached.get("grade") == "good" else graded(metrics)
+    )
+    lines = [_outcome(metrics), judged, _beside_random(metrics), *privacy.outcome(metrics.get("privacy", []))]
+    for line in filter(None, [*lines, *reading_totals(metrics.get("reading", {}))]):
+        print_line(line, console)
+    if metrics.get("points_accessed", {}).get("owners_agree") is False:
+        print_line(_DISAGREE, console)
+
+
+def _beside_random(m: Metrics) -> str:
+    """Accuracy of models trained on the rows, or their distance to D_v, beside that of random rows."""
+    ours, random = ((accuracies(m).get(name) or {}) for name in ("summary", "uniform"))
+    mmd2 = m.get("mmd2", {})
+    if ours:
+        kinds = sorted(ours)
+        models = ", ".join(f"{model(kind)} {ours[kind]:.1%}" for kind in kinds)
+        text = f"Right on test rows when trained on these rows: {models}"
+        others = ", ".join(f"{random[kind]:.1%}" for kind in kinds if kind in random)
+    elif "summary" in mmd2:
+        text = f"Squared distance to D_v (MMD^2): {distance(mmd2['summary'])}"
+        others = distance(mmd2["uniform"]) if "uniform" in mmd2 else ""
+    else:
+        return ""
+    return text + (f"; rows drawn at random: {others}." if others else ".")
+
+
+_DISAGREE = "  owners and curator disagree on the rows accessed: see the ledger"
+
+
 def print_summary(metrics: Metrics, console: Console) -> None:
-    """Print the outcome of a run in plain characters."""
+    """Print every figure of a run in plain characters."""
     words = words_of(metrics["protocol"])
     lines = [_outcome(metrics), *plan_lines(metrics), _table(metrics)]
     lines += [*_access(metrics, words), *_privacy(metrics)]
@@ -242,8 +276,7 @@ def _access(m: Metrics, words: Words) -> list[str]:
         line += f"; with weights as good as {number(effective)} rows alike (effective sample size)"
     if twins := accessed_by_twins(m):
         line += f"; {twins}"
-    disagree = "  owners and curator disagree on this count: see the ledger"
-    return [line, disagree] if access.get("owners_agree") is False else [line]
+    return [line, _DISAGREE] if access.get("owners_agree") is False else [line]
 
 
 def _privacy(m: Metrics) -> list[str]:

@@ -238,7 +238,7 @@ def locate(path: Path, key: str, base_dir: Path | None) -> Path:
         if unset := re.search(r"\$\{?(\w+)", str(file)):
             raise ConfigError(
                 f"scenario.{key}: the variable of the environment {unset[1]} is not set",
-                f"Set it to the folder that has {file.name}, or name that file {given}.",
+                f"Set it to the folder that has {file.name}, or name that file {given} (docs/start.md).",
             )
         raise ConfigError(
             f"scenario.{key}: there is no file {file}",

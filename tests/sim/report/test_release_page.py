@@ -368,6 +368,8 @@ def test_a_reader_is_warned_of_columns_that_are_far_off(tmp_path: Path) -> None:
     assert "<time" in page
     near = columns_line({"evaluation": {"columns": {"by_name": {"age": 0.1}}}})
     assert near.startswith("Every column is within 0.1")
+    poor = {"evaluation": {"columns": {"by_name": {"age": 0.1}}}, "verdict": {"grade": "poor"}}
+    assert "within" not in columns_line(poor)
     assert columns_line({}) == ""
 
 

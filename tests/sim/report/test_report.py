@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from fedkme.pages.html import Bar, bars
 from fedkme.pages.line_chart import Point, Series, lines
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from sim.report.write import print_summary, write_report
+from sim.report.summary_page import MEANINGS
+from sim.report.write import print_outcome, print_summary, write_report
 from tests.pages import without_links
 
 P = 20
@@ -307,9 +309,11 @@ def test_an_unreadable_summary_is_an_error_too(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
-def printed(metrics: dict[str, Any], width: int) -> list[str]:
+def printed(
+    metrics: dict[str, Any], width: int, show: Callable[[dict[str, Any], Console], None] = print_summary
+) -> list[str]:
     stream = io.StringIO()
-    print_summary(metrics, Console(file=stream, width=width))
+    show(metrics, Console(file=stream, width=width))
     return stream.getvalue().splitlines()
 
 
@@ -330,7 +334,43 @@ def test_the_final_table_is_plain_text_that_fits(width: int) -> None:
 
 def test_the_final_lines_of_a_run_that_gathered_nothing() -> None:
     metrics = BARE | {"status": "stopped", "reason": "quorum", "scenario": "[red]x", "rounds": 0}
-    assert printed(metrics, 100) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
+    for shown in (print_summary, print_outcome):
+        assert printed(metrics, 100, shown) == ["[red]x: stopped (quorum), 0 of 20 rows from 3 owners"]
+
+
+def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
+    # Issue 37: what came out, how good it is, who saw what; the tables come with --details.
+    worse = {"accountant": "sound", "protected": "north", "observer": "curator", "delta": 0.0}
+    privacy = [
+        worse | {"epsilon": 1.0, "raw_points": 5, "reason": "PLD"},
+        worse | {"epsilon": "inf", "raw_points": 2, "reason": "rows are seen as they are"},
+        worse | {"epsilon": 0.5, "raw_points": 0, "protected": "D_v", "observer": "owners", "reason": "PLD"},
+        worse | {"epsilon": 9.0, "raw_points": 0, "accountant": "published"},
+    ]
+    change = {"what": "empty", "cells": 3, "column": "a", "party": "north", "extremes": []}
+    verdict = {"grade": "good", "sentence": "MMD^2 to D_v is 1", "advice": "Use weighted.npz."}
+    metrics = sample_metrics(
+        privacy=privacy,
+        verdict=verdict,
+        downstream={"linear_svm": 0.5},
+        downstream_baselines={"uniform": {"linear_svm": 0.25}},
+        reading={"parties": 2, "left_out": {}, "changes": [change, change | {"party": "south"}]},
+    )
+    first, *rest = printed(metrics, 200, print_outcome)
+    assert first.startswith("digits: complete, 20 rows from 3 owners")
+    assert rest == [
+        f"Good: {MEANINGS['good']} Use weighted.npz.",
+        "Right on test rows when trained on these rows: linear SVM 50.0%; rows drawn at random: 25.0%.",
+        "Rows seen as they are: owners' rows by curator 7; D_v by owners 0.",
+        "Epsilon (inf: no bound): owners' rows to curator inf; D_v to owners 0.5.",
+        "Cells read otherwise than they stand: 6 empty. Which: --details.",
+    ]
+    doubted = metrics | {"verdict": verdict | {"grade": "fair", "sentence": "1 owner dropped out"}}
+    assert "Fair: 1 owner dropped out. Use weighted.npz." in printed(doubted, 100, print_outcome)
+    bare = metrics | {"downstream": {}, "mmd2": {"summary": 0.25, "uniform": 0.5}}
+    assert "Squared distance to D_v (MMD^2): 0.250; rows drawn at random: 0.500." in printed(
+        bare, 100, print_outcome
+    )
 
 
 def test_rows_seen_as_they_are_are_summed_on_the_terminal() -> None:
