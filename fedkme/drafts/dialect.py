@@ -68,10 +68,6 @@ _PART = re.compile(r"\d+|[^\W\d_]+|.", re.DOTALL)
 _MONTH = re.compile(r"[A-Z][a-z]{2}")
 _PLAIN_NUMBER = re.compile(r"[+-]?\d*[.,]?\d*")
 _LONGEST = 48
-_DAYS = (ISO, "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y")
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-DATE_FORMS = tuple(day + time for time in _TIMES for day in _DAYS)
-"""Usual forms of dates; the first is ISO 8601."""
 _LIMIT = re.compile(r"[<>]=? ?\d+([.,]\d+)?")
 """Pattern of a number that is only known to lie below or above a limit."""
 _MANY_NUMBERS = 10

@@ -11,10 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
-from fedkme.drafts.dialect import CODES, DATE_FORMS, detect_file
+from fedkme.drafts.dialect import CODES, ISO, detect_file, forms_of_dates, in_other_order
 from fedkme.drafts.words import UNITS, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
 from fedkme.tables.cells import Cells, day_of, days_of, texts
@@ -22,6 +21,7 @@ from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
 from fedkme.tables.csv_rows import Part
 from fedkme.tables.data_file import DataFile
+from fedkme.tables.dates import day_in_form
 from fedkme.tables.files import Examined, examine, examine_parts, read_parts_of
 from fedkme.tables.schema import Schema
 
@@ -30,6 +30,8 @@ _DATE_CODES = frozenset(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "
 """Days that stand for an empty cell, where they lie outside the bounds."""
 _OTHER = 0.1
 """Share of a column's rows from which names that are taken as `other` are looked at."""
+_TRIED = 5
+"""Cells whose forms of dates are tried, if no form fits all cells."""
 _FITS = 0.9
 """Least share of a column's cells that a form of dates or a unit has."""
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
@@ -297,31 +299,19 @@ def _units(unread: Counter[str]) -> set[str]:
 
 
 def _form(cells: Counter[str], given: str | None) -> tuple[str, bool]:
-    """Form that most cells have which are no ISO 8601 days, and whether another fits as well."""
-    dates = Counter(
-        {
-            cell: n
-            for cell, n in cells.items()
-            if not _fits(cell, DATE_FORMS[0]) and any(map(str.isdigit, cell))
-        }
-    )
-    if not dates:
-        return "", False
-    fitting = {
-        form: sum(n for cell, n in dates.items() if _fits(cell, form))
-        for form in DATE_FORMS[1:]
-        if form != given
-    }
-    best = max(fitting, key=lambda form: fitting[form])
-    if fitting[best] < _FITS * dates.total():
-        return "", False
-    swapped = best.replace("%d", "%x").replace("%m", "%d").replace("%x", "%m")
-    return best, fitting.get(swapped) == fitting[best] and swapped != best
+    """Form that nearly all days have which are not in ISO form, and whether months may stand before days."""
+    dates = Counter({cell: n for cell, n in cells.items() if not _fits(cell, ISO) and re.search(r"\d", cell)})
+    dates = Counter({cell: n for cell, n in dates.items() if not means_nothing(cell, among_numbers=True)})
+    fitting = forms_of_dates(dates)
+    if not fitting:  # a few other cells may be wrong
+        likely = {form for cell, _ in dates.most_common(_TRIED) for form in forms_of_dates([cell])}
+        counts = {form: sum(n for cell, n in dates.items() if _fits(cell, form)) for form in sorted(likely)}
+        fitting = [form for form, n in counts.items() if n >= _FITS * dates.total()]
+    fitting = [form for form in fitting if form not in (ISO, given)]
+    return (fitting[0], in_other_order(fitting[0], fitting) is not None) if fitting else ("", False)
 
 
 def _fits(cell: str, form: str) -> bool:
-    if form == "%Y%m%d" and len(cell) != 8:
-        return False
     try:
         _day(cell, form)
     except ValueError:
@@ -330,12 +320,12 @@ def _fits(cell: str, form: str) -> bool:
 
 
 def _day(cell: str, form: str) -> float:
-    return day_of(cell) if form == DATE_FORMS[0] else days_of(datetime.strptime(cell, form).date())
+    return day_of(cell) if form == ISO else days_of(day_in_form(cell, form))
 
 
 def _day_reader(*forms: str | None) -> Callable[[str], float]:
     def read(cell: str) -> float:
-        for form in (*forms, DATE_FORMS[0]):
+        for form in (*forms, ISO):
             if form and _fits(cell, form):
                 return _day(cell, form)
         raise ValueError

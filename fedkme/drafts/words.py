@@ -47,11 +47,6 @@ _SEXES = ("mf", "mw", "mv", "mk", "mz", "mn", "hf", "hm", "fn")
 """Letters for male and female in one column: m and w in German, h and m in Spanish, f and n in Hungarian."""
 _CENSORED = re.compile(r"([<>≤≥]=?|(under|over|unter|über|plus de|moins de|más de|menos de) )\s*[\d.,]+\+?")
 """Pattern of a number of which one side alone is known: `<5`, `>90`."""
-_ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH_OF = {
-    word: month for month, words in zip(_ENGLISH, _FILE["months"], strict=True) for word in _words(words)
-}
-_LETTERS = re.compile(r"[^\W\d_]+")
 _COLUMNS = [frozenset(map(plain_name, line.split(","))) for line in _FILE["columns"]]
 
 
@@ -105,11 +100,6 @@ def _sexes(cells: Sequence[str], names: Sequence[str]) -> Iterable[tuple[frozens
 
 def _letters(cells: Iterable[str]) -> set[str]:
     return {word for cell in cells if len(word := plain(cell)) == 1 and word in "".join(_SEXES)}
-
-
-def english_months(text: str) -> str:
-    """Text of a date with months of European languages as three English letters, which strptime reads."""
-    return _LETTERS.sub(lambda word: _MONTH_OF.get(plain(word[0]), word[0]), text)
 
 
 def same_meaning(name: str, other: str) -> bool:

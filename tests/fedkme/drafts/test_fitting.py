@@ -119,6 +119,8 @@ HINTS: dict[str, tuple[str, list[str], str]] = {
     "nd": ("weight", ["61", "nd"], 'na = ["nd"]'),
     "a code": ("age", ["61", "-9", "32"], 'age.na = ["-9"]'),
     "European days": ("seen", ["13.01.2021", "02.03.2021"], 'format = "%d.%m.%Y"'),
+    "months in French": ("seen", ["13 janv. 2021", "2 août 2021"], "format = "),
+    "months in German": ("seen", ["13. März 2021", "2. Okt. 2021"], "format = "),
     "American days": ("seen", ["01/13/2021", "03/02/2021"], 'format = "%m/%d/%Y"'),
 }
 
