@@ -119,6 +119,8 @@ def check(
         elif not fix and not any(report.left for report in checked.reports):
             remedy = "Paste the lines above, or let --fix write them."
         raise DataError(what, remedy)
+    if not as_json:
+        typer.echo(f"fit {schema_file.name}: {len(named)} of {len(named)} files")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from fedkme.drafts.layout import layout_of
 from fedkme.errors import DataError, on_disk
-from fedkme.tables.cells import DAYS, date_of, day_of
+from fedkme.tables.cells import CODES, DAYS, date_of, day_of
 from fedkme.tables.csv_rows import open_bytes, open_text
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.dates import day_in_form, english
@@ -40,8 +40,6 @@ NOTHING = frozenset(
     )
 )
 """Words for an empty cell, in small letters."""
-CODES = frozenset((-1, -7, -8, -9, -99, -999, -9999, 99, 999, 9999, 99999))
-"""Numbers that may stand for an empty cell, if all other values of the column are far from them."""
 NOT_MEASURED = frozenset(
     (
         *("nd", "n.d.", "n/d", "bdl", "lod", "<lod", "..", "...", "*", "x", "unknown", "unk", "not measured"),

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedkme.drafts.dialect import CODES, ISO, detect_file, forms_of_dates, in_other_order
+import numpy as np
+
+from fedkme.drafts.dialect import ISO, detect_file, forms_of_dates, in_other_order
 from fedkme.drafts.words import UNITS, meanings, means_nothing, plain, plain_name, same_meaning
 from fedkme.errors import FedkmeError
-from fedkme.tables.cells import Cells, day_of, days_of, texts
+from fedkme.tables.cells import Cells, codes_beyond, day_of, days_of, texts
 from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.conversion import NOT_LISTED, allowed_names, named, needed_names
 from fedkme.tables.csv_rows import Part
@@ -26,8 +28,6 @@ from fedkme.tables.files import Examined, examine, examine_parts, read_parts_of
 from fedkme.tables.schema import Schema
 
 _DIALECT = ("sep", "skip", "skip_end", "decimal", "thousands", "units", "encoding")
-_DATE_CODES = frozenset(map(day_of, ("1900-01-01", "1899-12-30", "9999-12-31", "9999-01-01")))
-"""Days that stand for an empty cell, where they lie outside the bounds."""
 _OTHER = 0.1
 """Share of a column's rows from which names that are taken as `other` are looked at."""
 _TRIED = 5
@@ -248,7 +248,7 @@ def _needs(cells: Counter[str], spec: Numeric | Category | Label, file: DataFile
             or value in (*spec.atoms, *spec.missing_codes)
         ):
             continue
-        if value in _DATE_CODES if day else _is_code(value, low, high):
+        if codes_beyond(np.array(value), (low, high), day=day):
             needs.codes[value] = cell
         else:
             needs.outside[value] += count
@@ -274,11 +274,6 @@ def _same_numbers(cells: Iterable[str], names: Iterable[str], file: DataFile) ->
                 listed = by_number.get(read(cell), [])
                 same |= {cell: listed[0]} if len(listed) == 1 else {}
     return same
-
-
-def _is_code(value: float, low: float, high: float) -> bool:
-    """Check whether a number is a usual code for an empty cell, and far from the bounds."""
-    return value in CODES and (value < 0 <= low or value > high + (high - low))
 
 
 def _units(unread: Counter[str]) -> set[str]:

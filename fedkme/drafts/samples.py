@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from fedkme.drafts.dialect import CODES, detect_file
-from fedkme.tables.cells import Cells, columns_of, normal, texts
+from fedkme.drafts.dialect import detect_file
+from fedkme.tables.cells import CODES, Cells, columns_of, normal, texts
 from fedkme.tables.data_file import DataFile
 from fedkme.tables.files import read_parts_of
 

@@ -16,11 +16,16 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_
 from fedkme.arrays import FloatArray
 from fedkme.config import Settings
 from fedkme.tables.axis import Axis
-from fedkme.tables.cells import DAYS, DateForm, date_of, day_of, days_of
+from fedkme.tables.cells import DAYS, DateForm, codes_beyond, date_of, day_of, days_of
 
 Fault = tuple[str, str, Any]
 """Description, remedy, and a bool array of the block's shape that marks the faulty cells."""
 Swallowed = tuple[str, Any]  # description of replaced cells, and a bool array that marks them
+CODE = "a number that usually stands for a missing value"
+"""Description of cells beyond the bounds that `clip` does not move."""
+CODE_REMEDY = (
+    "Say so with 'missing_codes' or the file's 'na'; else list it under 'atoms' or widen the bounds."
+)
 CLIPPED = "outside the bounds, moved to the nearest"
 """Description of cells that `clip` moved."""
 
@@ -239,10 +244,11 @@ class Numeric(Settings):
         filled = self._filled(block)
         finite = np.isfinite(filled)
         yield "NaN, infinity or an empty cell", FILL_GAPS, ~finite
-        if not self.clip:
+        if self.clip:
+            yield CODE, CODE_REMEDY, self._codes(filled)
+        else:
             remedy = (
-                "Correct or remove these rows, say with 'na' which of them mean nothing, set 'clip = true' "
-                "or agree on wider bounds."
+                "Correct the rows, say with 'na' which mean nothing, set 'clip', or agree on wider bounds."
             )
             yield "outside the public bounds", remedy, self.outside(block)
 
@@ -254,10 +260,15 @@ class Numeric(Settings):
             yield CLIPPED, self.outside(block)
 
     def outside(self, block: FloatArray) -> NDArray[np.bool_]:
-        """Mark the (m, count) values outside the bounds that are neither gaps nor atoms."""
+        """Mark the (m, count) values outside the bounds that are no gaps, atoms or, under `clip`, codes."""
         values, (low, high) = self._filled(block), self.bounds
         outside: NDArray[np.bool_] = (values < low) | (values > high)
-        return outside & (self.levels_of(values) == 0) if self.atoms else outside
+        outside &= self.levels_of(values) == 0
+        return outside & ~self._codes(values) if self.clip else outside
+
+    def _codes(self, values: FloatArray) -> NDArray[np.bool_]:
+        codes = codes_beyond(values, self.bounds, day=self.kind == "date")
+        return codes & (self.levels_of(values) == 0)
 
 
 def _check_words(na: Iterable[str], names: Sequence[str], whose: str) -> None:
@@ -387,14 +398,3 @@ class Label(Settings):
             raise ValueError("'positive_above' needs exactly two classes")
         _check_words(self.na, self.classes, "the label")
         return self
-
-
-class Person(Settings):
-    """Column that tells whose a row is, with the bounds for statements about a person; it never leaves."""
-
-    column: Name
-    """Column of an owner's file and of D_v's; equal cells are one person."""
-    rows: int = Field(ge=1)
-    """Rows of one person that count at an owner, or in D_v: the first in the file."""
-    owners: int = Field(1, ge=1)
-    """Owners at which the same person may be."""

@@ -23,7 +23,7 @@ from fedkme.arrays import FloatArray
 from fedkme.config import Settings, dump_toml, load_json, load_toml, validate
 from fedkme.errors import ConfigError, DataError, SchemaError
 from fedkme.tables.cells import date_of
-from fedkme.tables.columns import GAPS, Category, Label, Numeric, Person
+from fedkme.tables.columns import GAPS, Category, Label, Name, Numeric
 from fedkme.tables.table import Table
 
 __all__ = ["Category", "Label", "Numeric", "Person", "Schema", "load_schema", "rows_of_person", "schema_from"]
@@ -47,6 +47,17 @@ _WRITTEN = ("na", "format", "drop_unlabelled")
 """Keys of columns and the label that say how files write cells; no digest has them."""
 
 Column = Annotated[Numeric | Category, Field(discriminator="kind")]
+
+
+class Person(Settings):
+    """Column that tells whose a row is, with the bounds for statements about a person; it never leaves."""
+
+    column: Name
+    """Column of an owner's file and of D_v's; equal cells are one person."""
+    rows: int = Field(ge=1)
+    """Rows of one person that count at an owner, or in D_v: the first in the file."""
+    owners: int = Field(1, ge=1)
+    """Owners at which the same person may be."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -271,3 +271,25 @@ def test_a_missing_or_malformed_schema_file_is_refused(tmp_path: Path, text: str
     with pytest.raises(ConfigError) as caught:
         load_schema(path)
     assert isinstance(caught.value, FedkmeError)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "code"),
+    [((0, 120), -9, True), ((0, 120), 999, True), ((0, 90), 99, False), ((0, 120), 131, False)]
+    + [((-50, 50), -999, True), ((-50, 50), -99, False), ((0, 120), -3, False)],
+)
+def test_a_code_beyond_the_bounds_is_a_fault_and_never_clipped(
+    bounds: tuple[float, float], value: float, code: bool
+) -> None:
+    # -9 passed `schema check`, became a patient aged 0 under `clip`, and came back as -9 in summary.csv.
+    ages = Schema(columns=(Numeric(name="age", bounds=bounds, clip=True),))
+    faults = [fault.what for fault in ages.faults(np.array([[value], [1.0]]))]
+    assert bool(faults) is code
+    assert bool(ages.swallowed(np.array([[value], [1.0]]))) is not code
+    atoms = Schema(columns=(Numeric(name="age", bounds=bounds, clip=True, atoms=(value,)),))
+    assert not list(atoms.faults(np.array([[value], [1.0]])))
+
+
+def test_a_day_that_stands_for_nothing_is_a_fault_under_clip() -> None:
+    seen = Schema(columns=(Numeric(kind="date", name="seen", bounds=(0, 20_000), clip=True),))
+    assert list(seen.faults(np.array([[-25567.0]])))  # 1900-01-01
