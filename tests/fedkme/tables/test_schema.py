@@ -275,8 +275,15 @@ def test_a_missing_or_malformed_schema_file_is_refused(tmp_path: Path, text: str
 
 @pytest.mark.parametrize(
     ("bounds", "value", "code"),
-    [((0, 120), -9, True), ((0, 120), 999, True), ((0, 90), 99, False), ((0, 120), 131, False)]
-    + [((-50, 50), -999, True), ((-50, 50), -99, False), ((0, 120), -3, False)],
+    [
+        ((0, 120), -9, True),
+        ((0, 120), 999, True),
+        ((0, 90), 99, False),
+        ((0, 120), 131, False),
+        ((-50, 50), -999, True),
+        ((-50, 50), -99, False),
+        ((0, 120), -3, False),
+    ],
 )
 def test_a_code_beyond_the_bounds_is_a_fault_and_never_clipped(
     bounds: tuple[float, float], value: float, code: bool
