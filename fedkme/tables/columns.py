@@ -262,13 +262,13 @@ class Numeric(Settings):
     def outside(self, block: FloatArray) -> NDArray[np.bool_]:
         """Mark the (m, count) values outside the bounds that are no gaps, atoms or, under `clip`, codes."""
         values, (low, high) = self._filled(block), self.bounds
-        outside: NDArray[np.bool_] = (values < low) | (values > high)
-        outside &= self.levels_of(values) == 0
+        outside: NDArray[np.bool_] = ((values < low) | (values > high)) & (self.levels_of(values) == 0)
         return outside & ~self._codes(values) if self.clip else outside
 
     def _codes(self, values: FloatArray) -> NDArray[np.bool_]:
         codes = codes_beyond(values, self.bounds, day=self.kind == "date")
-        return codes & (self.levels_of(values) == 0)
+        codes &= self.levels_of(values) == 0
+        return codes
 
 
 def _check_words(na: Iterable[str], names: Sequence[str], whose: str) -> None:

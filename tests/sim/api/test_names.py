@@ -32,11 +32,11 @@ NAMES = {
 OF_OBJECTS = {
     fk.SummaryResult: {
         *("rows", "weighted", "weights", "repeats", "verdict", "metrics", "privacy", "compare"),
-        *("plot_access", "report", "folder", "received", "schema"),
+        *("plot_access", "report", "folder", "received", "schema", "reading"),
     },
     fk.ReleaseResult: {
         *("rows", "weights", "card", "ask", "privacy", "metrics", "method", "why", "report", "folder"),
-        *("released", "schema", "classifier", "verdict"),
+        *("released", "schema", "classifier", "verdict", "reading"),
     },
     fk.SchemaDraft: {"schema", "values", "of", "to_toml", "names", "columns", "ignore", "label"},
     fk.SchemaCheck: {"reports", "faults", "left", "edit", "schema"},
