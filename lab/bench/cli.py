@@ -28,7 +28,7 @@ _JSON = "an object: settings, machine, results (name, title, rows); tables go to
     invoke_without_command=True,
     no_args_is_help=False,
     help="Measure speed and memory, and what summaries are worth.",
-    epilog=epilog("fedkme bench", "fedkme bench --quick", "fedkme bench rounds --rounds 200", json=_JSON),
+    epilog=epilog("fedkme bench", "fedkme bench --quick", json=_JSON),
 )
 def bench(
     context: typer.Context,
