@@ -239,7 +239,7 @@ def _is_number(column: DraftColumn) -> bool:
 
 
 def _with_gaps(columns: Iterable[DraftColumn], label: str, gaps: bool) -> Iterable[DraftColumn]:
-    """Lend gaps to every column if two columns have some: in other files any may (lab/tried/summaries.md)."""
+    """Lend gaps to every column if two columns have some: in other files any may (lab/tried)."""
     listed = list(columns)
     used = [column for column in listed if column.spec and column.name != label]
     lent = gaps or sum("nullable" in column.spec for column in used) >= _GAPS_OF_MANY

@@ -180,7 +180,7 @@ async def test_what_was_found_of_an_earlier_summary_goes_when_the_next_is_there(
         await at.consumer(target=NOISY)
         monkeypatch.setattr(consumer.results, "replace", full)
         monkeypatch.setattr(judging, "evaluator", fail)
-        with pytest.raises(NotJudgedError if written else ConfigError):
+        with pytest.raises(NotJudgedError if written else StoreError):
             await at.consumer(target=NOISY)
     earlier = [(tmp_path / "consumer" / name).exists() for name in (WEIGHTED, REPEATS, EVALUATION)]
     assert earlier == [not written] * 3
