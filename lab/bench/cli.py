@@ -38,8 +38,9 @@ def bench(
     """Measure rounds against a bare echo, costs, the start, many owners, sums and selection.
 
     Without a name, these six run one after another. The others must be named: `market`, which compares
-    summaries; `answers`, which counts intervals that hold; `secagg`, which takes minutes; `soak` and
-    `journals`, which take longer. `--quick` runs small versions of all but `market` and `answers`.
+    summaries; `answers`, which counts intervals that hold; `reading` of tables; `secagg`, which takes
+    minutes; `soak` and `journals`, which take longer. `--quick` runs small versions of all but `market` and
+    `answers`.
     """
     if context.invoked_subcommand is None:
         small = {key: value for each in BENCHMARKS.values() for key, value in each.quick.items()}

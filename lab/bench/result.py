@@ -59,6 +59,7 @@ class BenchSettings(Settings):
     secagg_length: int = Field(100_000, ge=1, description="Numbers in each owner's vector.")
     select_rows: int = Field(16_384, ge=4, description="Rows to select from.")
     select_p: int = Field(128, ge=4, description="Rows to select.")
+    reading_rows: int = Field(1_000_000, ge=1, description="Rows of the table, of 20 columns.")
     soak_runs: int = Field(1_000, ge=2, description="Runs; of 10 rounds and .3 CPU seconds each in soak.")
     soak_consumers: int = Field(50, ge=1, description="Consumers that ask at once.")
 
@@ -118,6 +119,13 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ("select_rows", "select_p"),
         "--rows 60000 --p 200",
         {"select_rows": 4_096, "select_p": 64},
+    ),
+    "reading": Benchmark(
+        "Reading and checking a table as csv and Parquet, beside pyarrow alone.",
+        ("reading_rows",),
+        "--rows 200000",
+        {"reading_rows": 20_000},
+        apart=True,
     ),
     "secagg": Benchmark(
         "A secure sum over many owners in one process, a tenth of them lost.",
