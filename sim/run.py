@@ -241,7 +241,7 @@ async def _in_process(
 
 def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, summary: Summary) -> None:
     """Write the consumer's summary, its forms, and their quality."""
-    came = summary.table
+    came, owners = summary.table, summary.outcome.participation
     if summary.outcome.prune:
         summary = pruned(summary, settings.summary.p, scenario.schema, scenario.validation)
     save_table(directory / "consumer" / SUMMARY, summary.table)
@@ -255,6 +255,7 @@ def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, su
         settings.summary.p,
         summary.plan.features.gamma,
         settings.downstream,
+        [] if owners is None or not owners.lost else [owners.line],
     )
     for name, content in judged.files(scenario.schema).items():
         (directory / "consumer" / name).write_bytes(content)

@@ -31,7 +31,7 @@ from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SumSettings
 from fedkme.errors import error_of
-from fedkme.exchange import Outcome, ReleaseRequest
+from fedkme.exchange import Outcome, Participation, ReleaseRequest
 from fedkme.party import NoiseFor, noise_for
 from fedkme.privacy.events import CONSUMER, CURATOR
 from fedkme.store import Store
@@ -303,6 +303,7 @@ async def ask_in_process(
         len(record.rounds),
         len(record.accesses),
         records.facts["prune"],
+        Participation.from_json(records.facts["participation"]),
     )
     return finish(plan, rows, outcome, market.schema, keys_for(plan, entry.document))
 

@@ -87,7 +87,7 @@ def test_every_line_is_an_object_and_none_holds_a_secret(site: Site) -> None:
 
 def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None:
     planted(site)
-    curator = site.curator('owners = ["north", "south"]')
+    curator = site.curator('owners = ["north", "south"]\nrelease = { quorum = 1 }')
     north = site.owner("north", "[[policy.budgets]]\nepsilon = 3\ndelta = 1e-6")
     south = site.owner("south", '[policy]\nsums = "noisy"')
     released = {"kind": "marginals", "mechanism": "independent", "epsilon": 2.0, "delta": 1e-6, "rows": 9}

@@ -55,7 +55,7 @@ def test_an_auction_and_a_mechanism_of_another_package_run(
     extended: Mapping[str, str], tmp_path: Path
 ) -> None:
     allowed = ("--set", 'policies.all.protocols=["best-two"]')
-    ran = fedkme(extended, tmp_path / "run", "processes", *SUMMARY, *AUCTION, *allowed)
+    ran = fedkme(extended, tmp_path / "run", "processes", *SUMMARY, *AUCTION, *allowed, "--details")
     assert ran.returncode == 0, ran.stderr
     figures = metrics(tmp_path / "run")
     assert figures["points_accessed"]["total"] == 2 * figures["p"] == 12

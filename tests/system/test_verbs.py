@@ -108,7 +108,8 @@ def test_a_curator_that_is_told_to_stop(begin: Start, tmp_path: Path) -> None:
     # interrupted. Before that, an owner hangs, is given up, and comes back too late for this run. Parties
     # without a curator wait for it as long as `away_s` says.
     sizes = {"north": 90, "south": 4000}
-    settings = 'progress_s = 5\ndrain_s = 0\nsummary = { protocol = "algorithm3" }\n'  # a round a row
+    # A round a row.
+    settings = 'progress_s = 5\ndrain_s = 0\nsummary = { protocol = "algorithm3", quorum = 1 }\n'
     at = Deployment(begin, tmp_path / "site", sizes, tls=False, settings=settings)
     consumer = at.consume(p=4000, mechanism="exact")
     line_with(consumer, "consumer: progress")

@@ -90,6 +90,7 @@ def test_an_answer_leaves_at_its_scheduled_time(monkeypatch: pytest.MonkeyPatch)
 
     class Runs:
         rows = 1
+        schema = ""
 
         def head(self) -> Head:
             return Head("")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedkme.errors import ApprovalError, ConfigError, FedkmeError, PolicyError
+from fedkme.errors import ApprovalError, ConfigError, FedkmeError, PolicyError, StoreError
 from fedkme.privacy.events import PureDp
 from fedkme.protocol import IntendedSummary
 from owner.cli import app
@@ -232,7 +232,7 @@ def test_nothing_half_written_is_read_as_an_approval(tmp_path: Path, monkeypatch
     with host(tmp_path, approval="manual") as at:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
-            with pytest.raises(ConfigError, match="No space left"):
+            with pytest.raises(StoreError, match="No space left"):
                 grant(at)
         assert left_in(at.settings.approvals, at.store) == []
         assert type(at.prepare("r-1")) is ApprovalError
