@@ -64,7 +64,7 @@ LARGE = {
     "fedkme/answers": 14,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,
-    "lab/bench": 16,
+    "lab/bench": 17,
     "lab/experiments": 18,
     "audit/attacks": 23,
     "audit/replay": 17,
