@@ -79,11 +79,15 @@ class Tap(RunManager):
         exchanged = Exchanged(directive, visible(came), answer, seen, lines, secret, wait_s)
         return self._recorder.pass_answer(self._name, exchanged)
 
+    def _own_draws(self) -> int:
+        """Number of this owner's draws; over gRPC, other owners draw at the same time."""
+        return sum(draw.site[0] == self._name for draw in self._recorder.draws)
+
     def _ask_twice(self, directive: Directive, answer: Answer | None) -> None:
         """Repeat a directive, as over a new stream: the bytes must be equal, and nothing may be drawn."""
         if directive.question in _ANEW or isinstance(answer, Refusal):
             return
-        drawn, before = len(self._recorder.draws), _bytes(directive, answer)
+        drawn, before = self._own_draws(), _bytes(directive, answer)
         try:
             again = _bytes(directive, self._answered(directive))
         except FedkmeError:
@@ -92,7 +96,7 @@ class Tap(RunManager):
             self._recorder.odd.append(
                 f"{self._name} answers {directive.question!r} otherwise over a new stream"
             )
-        if len(self._recorder.draws) > drawn or self._new_lines():
+        if self._own_draws() > drawn or self._new_lines():
             self._recorder.odd.append(
                 f"{self._name} draws or writes for {directive.question!r} that it answered"
             )
