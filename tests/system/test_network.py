@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from typing_extensions import override
 
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError
 from fedkme.party import canonical, is_loopback
@@ -21,117 +20,76 @@ from fedkme.pki.identity import Identity
 from fedkme.wire.dial import PROXY_VARIABLES, dial
 from tests.parties import WAIT_S
 from tests.system.market import Ear, market
+from tests.system.proxy import Proxy
 
 Behaviour = Literal["pass", "close", "reset", "wait", "cut", "garble", "http"]
 FAULTS: tuple[Behaviour, ...] = ("close", "reset", "wait", "cut", "garble", "http")
 OURS = Authority()
+_WHOLE = 61
+"""Bytes of a handshake's answer that a cut lets pass; the last of them is garbled."""
 HTTP_503 = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 
 
-@dataclass
-class Forwarder:
-    """A TCP forwarder in front of a port, as docker-proxy, ssh -L or a load balancer is."""
+class Forwarder(Proxy):
+    """A TCP forwarder before the curator, as docker-proxy, ssh -L or a load balancer is.
 
-    target: int
-    behaviour: Behaviour = "pass"
-    port: int = 0
-    requests: list[bytes] = field(default_factory=list)
-    connections: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
-    _open: set[asyncio.StreamWriter] = field(default_factory=set)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    Attributes:
+        behaviour: what it does with connections from now on.
+        connections: released at each of them.
+    """
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, there: str, behaviour: Behaviour = "pass") -> None:
+        super().__init__(there)
+        self.behaviour = behaviour
+        self.connections = asyncio.Semaphore(0)
+        self._near: set[asyncio.StreamWriter] = set()
+
+    @override
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections.release()
-        self._open.add(writer)
-        if (task := asyncio.current_task()) is not None:
-            self._tasks.add(task)
-        try:
-            await self._serve(reader, writer)
-        except OSError:
-            pass
-        finally:
-            self._open.discard(writer)
-            writer.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._near.add(writer)
+        self._writers.add(writer)
         match self.behaviour:
             case "close":
-                return
+                writer.close()
             case "reset":
                 at_once = struct.pack("ii", 1, 0)
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
                 writer.transport.abort()
             case "wait":
-                await reader.read(1)
-                await writer.wait_closed()
+                pass  # until it is cut
             case "http":
                 await reader.read(1)
                 writer.write(HTTP_503)
-                await writer.drain()
+                writer.close()
             case "pass" | "cut" | "garble":
-                await self._forward(reader, writer, self.target)
+                await super()._accept(reader, writer)
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-        behind, forth = await asyncio.open_connection("127.0.0.1", port)
-        self._open.add(forth)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, forth, "pass"))
-                group.create_task(self._pump(behind, writer, self.behaviour))
-        finally:
-            self._open.discard(forth)
-            forth.close()
-
-    async def _pump(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, behaviour: Behaviour
-    ) -> None:
-        passed = 0
-        while data := await source.read(4096):
-            if behaviour == "cut" and passed > 100:
-                break
-            if behaviour == "garble" and passed <= 60 < passed + len(data):
-                place = 60 - passed
-                data = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
-            passed += len(data)
-            sink.write(data)
-            await sink.drain()
-        sink.close()
-
-    def hang_up(self) -> None:
-        """Close all connections, as a forwarder that is started again does."""
-        for writer in list(self._open):
-            writer.transport.abort()
-
-    async def end(self) -> None:
-        """Close all connections, and wait until nothing serves them."""
-        self.hang_up()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    @override
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behaviour = self.behaviour if writer in self._near else "pass"
+        if behaviour in ("cut", "garble"):
+            with contextlib.suppress(ConnectionError):
+                start = await reader.readexactly(_WHOLE)
+                writer.write(start if behaviour == "cut" else start[:-1] + bytes([start[-1] ^ 1]))
+        if behaviour != "cut":
+            await super()._pass(reader, writer)
+        writer.close()
 
 
-class Proxy(Forwarder):
-    """An HTTP proxy that knows CONNECT alone."""
+class ConnectProxy(Proxy):
+    """An HTTP proxy that knows CONNECT alone; `requests` are the first lines that it got."""
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, there: str) -> None:
+        super().__init__(there)
+        self.requests: list[bytes] = []
+
+    @override
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = await reader.readuntil(b"\r\n\r\n")
         self.requests.append(request.split(b"\r\n")[0])
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await writer.drain()
-        await self._forward(reader, writer, self.target)
-
-
-@contextlib.asynccontextmanager
-async def forwarding(forwarder: Forwarder) -> AsyncIterator[Forwarder]:
-    server = await asyncio.start_server(forwarder.serve, "127.0.0.1", 0)
-    forwarder.port = server.sockets[0].getsockname()[1]
-    try:
-        yield forwarder
-    finally:
-        server.close()
-        await forwarder.end()
-
-
-def port_of(address: str) -> int:
-    return int(address.rpartition(":")[2])
+        await super()._accept(reader, writer)
 
 
 @pytest.fixture(scope="module")
@@ -155,13 +113,12 @@ async def test_whoever_was_accepted_outlives_what_a_forwarder_does(
     ear = Ear()
     async with (
         market(tmp_path, ["a"], identity=bundles / "curator.pem") as at,
-        forwarding(Forwarder(port_of(at.address))) as forwarder,
+        (forwarder := Forwarder(at.address)).open() as between,
     ):
-        between = f"127.0.0.1:{forwarder.port}"
         owner = at.owner("a", ear=ear, curator=between, identity=bundles / "a.pem", connect_s=1.5)
         await ear.heard("joined")
         forwarder.behaviour = fault
-        forwarder.hang_up()
+        forwarder.cut()
         await ear.heard("away")
         forwarder.connections = asyncio.Semaphore(0)
         async with asyncio.timeout(WAIT_S):
@@ -169,7 +126,7 @@ async def test_whoever_was_accepted_outlives_what_a_forwarder_does(
                 await forwarder.connections.acquire()
         assert not owner.done()
         forwarder.behaviour = "pass"
-        forwarder.hang_up()
+        forwarder.cut()
         await ear.heard("back")
         at.consumer(name="hospital-x", curator=between, identity=bundles / "x.pem")
         await at.tasks[-1]
@@ -191,10 +148,10 @@ async def test_before_it_was_accepted_a_party_says_what_it_met(
 ) -> None:
     async with (
         market(tmp_path, identity=bundles / "curator.pem") as at,
-        forwarding(Forwarder(port_of(at.address), fault)) as forwarder,
+        Forwarder(at.address, fault).open() as between,
     ):
         with pytest.raises(FedkmeError, match=words):
-            await dial(f"127.0.0.1:{forwarder.port}", Identity.load(bundles / "a.pem"), 1.5)
+            await dial(between, Identity.load(bundles / "a.pem"), 1.5)
 
 
 @pytest.mark.parametrize("variable", PROXY_VARIABLES)
@@ -210,12 +167,9 @@ async def test_loopback_never_goes_through_a_proxy(
 async def test_a_deployment_goes_through_the_proxy_of_its_settings(tmp_path: Path, bundles: Path) -> None:
     async with (
         market(tmp_path, ["a"], identity=bundles / "curator.pem") as at,
-        forwarding(Proxy(port_of(at.address))) as proxy,
+        (proxy := ConnectProxy(at.address)).open() as between,
     ):
-        far: dict[str, Any] = {
-            "curator": "curator.example.org:7700",
-            "proxy": f"http://127.0.0.1:{proxy.port}",
-        }
+        far: dict[str, Any] = {"curator": "curator.example.org:7700", "proxy": f"http://{between}"}
         at.owner("a", identity=bundles / "a.pem", **far)
         await at.consumer(name="hospital-x", identity=bundles / "x.pem", **far)
     assert (tmp_path / "consumer" / "summary.npz").exists()
