@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cryptography import x509
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import WARN, expiry, name_of, now
+from fedkme.pki.certificates import ends_soon, expiry, name_of, now
 from fedkme.pki.identity import Identity
 from fedkme.pki.revocation import Revocation
 
@@ -49,7 +49,7 @@ class Expiry:
     @property
     def due(self) -> bool:
         """Check whether it is time to renew: in the last 14 days, or third of a shorter life."""
-        return self.end - now() < min(WARN, (self.end - self.start) / 3)
+        return ends_soon(self.start, self.end, now())
 
     def __str__(self) -> str:
         return f"{self.name} ends on {expiry(self.end)}: renew it ({self.remedy})"

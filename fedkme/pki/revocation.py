@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPub
 from cryptography.x509 import CertificateRevocationList
 
 from fedkme.errors import IdentityError
-from fedkme.pki.certificates import WARN, is_issued_by, name_of, now, serial_of
+from fedkme.pki.certificates import ends_soon, is_issued_by, name_of, now, serial_of
 from fedkme.pki.files import pem_blocks, stamp
 
 _LABEL = "X509 CRL"
@@ -85,7 +85,7 @@ class Revocation:
         for revocations in lists.values():
             self._check_date(revocations)
             end, start = revocations.next_update_utc, revocations.last_update_utc
-            if end is not None and end - now() < min(WARN, (end - start) / 3):
+            if end is not None and ends_soon(start, end, now()):
                 return f"the revocation list {self._path} expires on {end:%Y-%m-%d %H:%M} UTC. {_REMEDY}"
         return None
 
