@@ -77,6 +77,13 @@ def joined(parts: Iterable[str], between: str = "") -> Html:
     return Html(between.join(each if isinstance(each, Html) else escape(each) for each in parts))
 
 
+def plain_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
+    """A table that needs no style sheet, as in a notebook."""
+    head = tag("thead", tag("tr", *(tag("th", name) for name in header)))
+    body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
+    return tag("table", head, body)
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One horizontal bar.

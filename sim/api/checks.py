@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fedkme.drafts.checking import check as check_all
 from fedkme.drafts.edits import Change, SchemaChange, edited, place_of, plain_schema
 from fedkme.drafts.reading import RowsToCheck
 from fedkme.errors import ConfigError
+from fedkme.pages.html import joined, plain_table, tag
 from fedkme.tables.cells import columns_of
 from fedkme.tables.conversion import PLAIN
 from fedkme.tables.data_file import DataFile
@@ -52,18 +52,16 @@ class SchemaCheck:
         return "\n".join([*lines, *(["", "the smallest edit:", self.edit] if self.edit else [])])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(fault.file)}</td><td>{escape(fault.column)}</td><td>{escape(fault.what)}</td>"
-            f"<td>{len(fault.lines) or ''}</td><td>{escape(fault.remedy)}</td></tr>"
+        parts = [tag("p", next(report_lines(report))) for report in self.reports]
+        rows = [
+            (fault.file, fault.column, fault.what, str(len(fault.lines) or ""), fault.remedy)
             for fault in self.faults
-        )
-        heads = "".join(f"<th>{head}</th>" for head in ("rows of", "column", "fault", "rows", "remedy"))
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        told = "".join(
-            f"<p>{escape(line)}</p>" for report in self.reports for line in [next(report_lines(report))]
-        )
-        edit = f"<p>the smallest edit:</p><pre>{escape(self.edit)}</pre>" if self.edit else ""
-        return told + (table if rows else "") + edit
+        ]
+        if rows:
+            parts.append(plain_table(("rows of", "column", "fault", "rows", "remedy"), rows))
+        if self.edit:
+            parts += [tag("p", "the smallest edit:"), tag("pre", self.edit)]
+        return joined(parts)
 
 
 def check(

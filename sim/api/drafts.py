@@ -7,7 +7,6 @@ import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from html import escape
 from typing import Any
 
 from fedkme.config import Settings, dump_toml, toml_text
@@ -15,6 +14,7 @@ from fedkme.drafts.drafting import draft
 from fedkme.drafts.edits import Change, Place, edited, place_of, remarks_of, removed
 from fedkme.drafts.writing import FROM_DATA, text_of
 from fedkme.errors import ConfigError, FedkmeWarning
+from fedkme.pages.html import plain_table
 from fedkme.tables.columns import Category, Label, Numeric
 from fedkme.tables.schema import Schema, schema_from
 
@@ -214,14 +214,10 @@ class SchemaDraft:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{head}</th>" for head in ("column", "kind", "values", "remarks"))
         cells = [self._cells(name) for name in self] + [
             (name, "not used", "", why) for name, why in self._unused()
         ]
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in cells
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        return plain_table(("column", "kind", "values", "remarks"), cells)
 
     def _unused(self) -> Iterator[tuple[str, str]]:
         for name in self.ignore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ Rows = Any
 """A data frame of pandas, polars or pyarrow with the schema's columns and categories by name, columns by
 name, or a list of rows by name; or a .csv, .parquet or .npz file: its path, or settings to read it, such as
 {"path": "north.csv", "sep": ";"}."""
-SchemaLike = Schema | SchemaDraft | Mapping[str, Any] | str | Path
+SchemaLike: TypeAlias = Schema | SchemaDraft | Mapping[str, Any] | str | Path
 """A schema, a draft of one, the schema's plain values (`columns`, `label`, ...), or the schema's file."""
 NO_SCHEMA = (
     "Give schema=: columns with public bounds and categories, as a file, a dict or an fk.Schema; they are "
