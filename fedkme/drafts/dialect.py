@@ -206,11 +206,6 @@ def codes_for_nothing(numbers: Iterable[float]) -> list[float]:
     return [value for value in codes if (value < 0 <= low) or value > high + 2 * (high - low)]
 
 
-def form_of_dates(texts: Iterable[str]) -> str | None:
-    """First form that fits all texts which are not in ISO form; None if no form fits, or without texts."""
-    return next(iter(forms_of_dates(texts)), None)
-
-
 def forms_of_dates(texts: Iterable[str], *, month_first: bool = False) -> list[str]:
     """Forms that fit all texts which are not in ISO form, the likeliest first; ISO alone if all are.
 
