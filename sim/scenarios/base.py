@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
@@ -48,8 +47,9 @@ class Scenario:
     seeds: Table | None
 
     def reading(self) -> dict[str, Any]:
-        """Columns left out and cells changed in owners' rows and D_v, and doubts about a grade."""
-        tables = {**self.owners, "consumer": self.validation}
+        """Columns left out and cells changed in D_v and the owners' rows that are here, with doubts."""
+        here = self.owners.made if isinstance(self.owners, LazyTables) else self.owners
+        tables = {**here, "consumer": self.validation}
         readings = {party: table.reading for party, table in tables.items() if table.reading is not None}
         left_out: dict[str, list[str]] = {}
         for party, reading in readings.items():
@@ -76,13 +76,17 @@ class LazyTables(Mapping[str, Table]):
     def __init__(self, names: Iterable[str], make: Callable[[str], Table]) -> None:
         """Take the names, in order, and the function that makes an owner's table."""
         self._names = dict.fromkeys(names)
-        self._make = functools.cache(make)
+        self._make = make
+        self.made: dict[str, Table] = {}
+        """Tables that this process has made, by name."""
 
     def __getitem__(self, name: str) -> Table:
         """Return an owner's table; make it at its first use."""
         if name not in self._names:
             raise KeyError(name)
-        return self._make(name)
+        if name not in self.made:
+            self.made[name] = self._make(name)
+        return self.made[name]
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names."""

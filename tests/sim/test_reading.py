@@ -12,8 +12,10 @@ import fedkme as fk
 from consumer.summary.verdict import at_most_fair, doubts_of
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import schema_from
+from fedkme.tables.table import Reading, Table
 from sim.api.releases import load_release_result
 from sim.releases import complete_release
+from sim.scenarios.base import LazyTables, Scenario
 
 SCHEMA = {
     "columns": [
@@ -80,3 +82,21 @@ def test_one_cell_in_a_hundred_may_be_moved(tmp_path: Path, far: int, doubtful: 
     assert bool(doubts_of({"north": table.reading})) is doubtful
     assert table.reading is not None
     assert any(change.column == "age" for change in table.reading.changes) is bool(far)
+
+
+def test_a_reading_makes_no_table_that_another_process_has() -> None:
+    # On Ray an owner's rows are read where the owner is; the driver read all of them once more at the end.
+    made: list[str] = []
+    table = Table(np.empty((0, 2)), reading=Reading(("id",)))
+
+    def make(name: str) -> Table:
+        made.append(name)
+        return table
+
+    owners = LazyTables(["north", "south"], make)
+    scenario = Scenario("csv", schema_from(SCHEMA), owners, table, table, None)
+    assert scenario.reading()["left_out"] == {"id": ["consumer"]}
+    assert made == []
+    assert owners["north"] is owners["north"] is table
+    assert made == ["north"]
+    assert scenario.reading()["left_out"] == {"id": ["north", "consumer"]}
