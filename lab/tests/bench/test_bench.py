@@ -39,6 +39,7 @@ TINY = BenchSettings(
     secagg_length=50,
     select_rows=300,
     select_p=8,
+    reading_rows=2_000,
 )
 RATIOS = {
     "rounds": ["ratio", "block ratio min", "block ratio median", "block ratio max"],
@@ -50,6 +51,7 @@ RATIOS = {
     "journals": ["start CPU s", "journal kB/run"],
     "secagg": ["all s", "curator s", "owner ms", "owner KiB"],
     "select": ["weighted / greedy"],
+    "reading": ["ratio"],
 }
 
 
