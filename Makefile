@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each of a thousand processes of the tests compiles this package anew: half of its start.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: venv demo test test-all test-fast chaos chaos-sim audit lab lint format protos reference bench site dist clean
+.PHONY: venv demo test test-all test-fast matrix chaos chaos-sim audit lab lint format protos reference bench site dist clean
 
 venv: $(VENV)/.ready
 
@@ -34,6 +34,12 @@ test-all: venv
 
 test-fast: venv
 	$(PYTEST) auto -m 'not processes and not long'
+
+# The fast tests by each supported Python of this machine, in environments of their own under build/.
+PYTHONS ?= 3.11 3.12 3.13
+matrix:
+	for version in $(PYTHONS); do \
+		$(MAKE) test-fast PYTHON=python$$version VENV=build/venv-$$version || exit; done
 
 # N schedules of real processes that die, and of disks that fail, from SEED on; with MORE=--releases, lives of the
 # last release are among them. What fails tells its story.

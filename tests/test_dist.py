@@ -6,15 +6,18 @@ import re
 import subprocess
 import tomllib
 
+import yaml
+
 from fedkme import __version__
 from tests.places import ROOT
 from tools.dist import absolute_links, project_urls
 
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 URL, TAG = "https://example.org/fedkme", f"v{__version__}"
 
 
 def test_every_link_of_the_readme_is_absolute_where_it_is_published() -> None:
-    published = absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), URL, TAG)
+    published = absolute_links(README, URL, TAG)
     links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", published)
     assert len(links) > 10
     for picture, target in links:
@@ -35,6 +38,12 @@ def test_metadata_stand_in_one_place() -> None:
     assert re.search(rf"^## {re.escape(__version__)} - 20\d\d-\d\d-\d\d$", changelog, re.MULTILINE)
     for name in ("LICENSE", "SECURITY.md", "CONTRIBUTING.md"):
         assert (ROOT / name).is_file()
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == __version__
+    assert f"## {__version__} - {cited['date-released']}" in changelog
+    # The README said "beta, 0.3.0" where `fedkme --version` said 0.2.0.
+    (said,) = re.findall(r"^Status: beta; (\S+) is \[in the making\]", README, re.MULTILINE)
+    assert f"## {said} - unreleased" in changelog
 
 
 def test_every_package_says_that_it_is_typed() -> None:

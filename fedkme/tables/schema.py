@@ -1,8 +1,4 @@
-"""Public schema: bounds, categories and label that all parties agree on before any row is read.
-
-The map of rows to model space depends on the schema alone: a scale or a list of categories learnt from
-private rows would leak them.
-"""
+"""Public schema: agreed on before any row is read, since a scale learnt from private rows would leak them."""
 
 from __future__ import annotations
 
@@ -78,7 +74,11 @@ class FaultyCells:
 
 
 class Schema(Settings):
-    """Columns and label of a table, agreed in public."""
+    """Columns and label of a table, agreed in public.
+
+    >>> Schema(columns=({"kind": "numeric", "name": "age", "bounds": [0, 120]},)).names
+    ('age',)
+    """
 
     columns: tuple[Column, ...] = Field(min_length=1)
     """Columns that rows are compared by, in the order of a table."""

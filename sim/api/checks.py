@@ -25,6 +25,12 @@ from sim.api.frames import NO_SCHEMA, Rows, SchemaLike
 class SchemaCheck:
     """Findings of `fk.check`.
 
+    >>> import fedkme as fk
+    >>> schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+    >>> found = fk.check(schema, {"north": {"age": [25], "sex": ["x"]}})
+    >>> [(fault.file, fault.column) for fault in found.faults]
+    [('north', 'sex')]
+
     Attributes:
         reports: findings of each frame or file.
         edit: smallest edit that makes all fit, a line of Python for each change of the schema or of a frame,
@@ -72,6 +78,11 @@ def check(
     The findings are those of `fedkme schema check`. Nothing is changed: `.schema` of the result is the schema
     after the edit, for `fk.release` and `fk.summarize`.
 
+    >>> from sim.api.drafts import draft_schema
+    >>> schema = draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+    >>> check(schema, {"age": [33, 28], "sex": ["m", "m"]}).faults
+    ()
+
     Args:
         schema: schema that the rows should match.
         rows: a frame or file, several in a list, or by their owners' names.
@@ -108,10 +119,24 @@ def _draft_of(schema: SchemaLike) -> SchemaDraft:
     return SchemaDraft.of(schema)
 
 
+def _are_rows(rows: Any) -> bool:
+    """Tell lists and dicts that are the rows of one table from several tables."""
+    if isinstance(rows, Mapping):
+        return bool(rows) and all(
+            isinstance(cells, list | tuple) and not _are_rows(cells) for cells in rows.values()
+        )
+    return bool(rows) and all(
+        isinstance(row, Mapping)
+        and not any(isinstance(cell, Mapping | list | tuple) for cell in row.values())
+        and "path" not in row
+        for row in rows
+    )
+
+
 def _named(rows: Any) -> Mapping[str, Rows]:
-    if isinstance(rows, Mapping) and "path" not in rows:
+    if isinstance(rows, Mapping) and "path" not in rows and not _are_rows(rows):
         return {str(name): each for name, each in rows.items()}
-    if isinstance(rows, list | tuple):
+    if isinstance(rows, list | tuple) and not _are_rows(rows):
         return {
             str(each) if isinstance(each, str | Path) else f"rows {place}": each
             for place, each in enumerate(rows, 1)

@@ -41,6 +41,12 @@ class Consumer:
     A call asks the curator and waits for the end of the run. After a failure the same call goes on with the
     same request. After a success another call is another request, for which D_v pays again; `last` reads the
     result that came, at no cost.
+
+    >>> from pathlib import Path
+    >>> file = Path("lab.toml")
+    >>> _ = file.write_text('curator = "curator.example:7700"')
+    >>> lab = Consumer(file)
+    >>> run = lab.summary(p=60)  # doctest: +SKIP
     """
 
     def __init__(self, config: str | Path) -> None:

@@ -83,6 +83,12 @@ class SchemaDraft:
     `schema["age"]` is a column, `del schema["age"]` takes it out, `schema["age"] = {...}` puts one in, and
     `schema.label = "ill"` makes a column what a model learns. `schema.schema()` checks it, and gives the
     `fk.Schema` that it writes.
+
+    >>> import fedkme as fk
+    >>> schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+    >>> schema.label = "sex"
+    >>> schema.names, schema.label
+    (('age',), ...)
     """
 
     def __init__(self, text: str) -> None:

@@ -162,3 +162,18 @@ def test_a_draft_is_a_schema_for_every_verb(draft: fk.SchemaDraft, tmp_path: Pat
 
 def test_the_public_names_of_drafts_and_checks_are_those_of_the_stub() -> None:
     assert {fk.SchemaDraft, fk.SchemaCheck} <= set(OF_OBJECTS)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    "carrier", [lambda frame: frame.to_dict("list"), lambda frame: frame.to_dict("records")]
+)
+def test_rows_without_a_frame_are_the_rows_of_one_table(carrier: Any, several: bool) -> None:
+    # Found by the docstring of fk.check: columns by name were taken for owners' tables by name.
+    frame = pd.DataFrame({"age": [20, 31, 47], "sex": ["f", "m", "x"]})
+    schema = fk.draft_schema(frame.head(2))
+    rows = carrier(frame)
+    faults = fk.check(schema, {"north": rows} if several else rows).faults
+    assert [(fault.file, fault.column) for fault in faults] == [("north" if several else "rows", "sex")]
+    with_list = fk.check(schema, [rows, rows]).faults
+    assert [fault.file for fault in with_list] == ["rows 1", "rows 2"]
