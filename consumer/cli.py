@@ -14,11 +14,11 @@ import typer
 from consumer.releases.client import ReleaseConsumerSettings, attaching, is_of_release, load_release_settings
 from consumer.releases.client import run as run_release
 from consumer.requests import Requests
-from consumer.results import CSV, EVALUATION, SUMMARY
+from consumer.results import CSV, EVALUATION, SUMMARY, lost_owners
 from consumer.runs import AnyConsumer, AnyWork, Work, cancelling, listing, watching
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run
-from consumer.summary.received import load_validation, lost_owners
+from consumer.summary.received import load_validation
 from fedkme.config import load_toml
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.heads.files import export
@@ -49,7 +49,12 @@ def received_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
     """Describe the release in the output folder: `output`, `files`, and the card's verdict or None."""
     names = filter(is_of_release, sorted(path.name for path in settings.output.iterdir()))
     verdicts = map(_verdict_in, sorted(settings.output.glob("*.card.json")))
-    return {"output": settings.output, "files": [*names], "verdict": next(verdicts, None)}
+    return {
+        "output": settings.output,
+        "files": [*names],
+        "verdict": next(verdicts, None),
+        "lost": next(iter(lost_owners(settings.output)), None),
+    }
 
 
 def _verdict_in(card: Path) -> dict[str, Any] | None:
@@ -150,7 +155,7 @@ def new_data(config: Config, goes_on: GoesOn = False, as_json: AsJson = False) -
 @app.verb(
     "fedkme consumer release consumer.toml",
     "fedkme consumer release consumer.toml --attach run-1 --json",
-    json="an object: output, files, verdict (grade, sentence, advice; null if the card has none)",
+    json="an object: output, files, verdict (null if the card has none), lost (owners; null if none)",
 )
 def release(
     config: Config,

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 from fedkme.durable import make_folder as make_durably
 from fedkme.durable import replace, sync_folder
 from fedkme.errors import StoreError, on_disk
+from fedkme.exchange import Participation
 
 SUMMARY = "summary.npz"
 RECEIVED_ROWS = "received.npz"
 """All received rows; the summary is the p of these that match D_v best."""
 EVALUATION = "evaluation.json"
 PARTICIPATION = "participation.json"
-"""Number of owners of the summary's run, and why others were lost; missing where none was."""
+"""Number of owners of the result's run, and why others were lost; missing where none was."""
 CSV = "summary.csv"
 """Rows of the summary as readable text, with their weights."""
+
+
+def keep_participation(output: Path, owners: Participation | None) -> None:
+    """Write which owners a run lost; remove what an earlier result said where it lost none.
+
+    Raises:
+        StoreError: the file cannot be written or removed.
+    """
+    if owners is not None and owners.lost:
+        write_result(output / PARTICIPATION, json.dumps(asdict(owners)).encode())
+    else:
+        remove_result(output / PARTICIPATION)
+
+
+def participation_in(output: Path) -> Participation | None:
+    """Owners of a result's run where it lost one; None where it lost none."""
+    path = output / PARTICIPATION
+    return Participation.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def lost_owners(output: Path) -> list[str]:
+    """Line about the owners that the run of a result lost; none where it lost none."""
+    owners = participation_in(output)
+    return [] if owners is None else owners.doubts
 
 
 def make_folder(output: Path) -> None:

@@ -223,6 +223,11 @@ class Participation:
         return None if plain is None else cls(plain["expected"], plain["took_part"], tuple(plain["lost"]))
 
     @property
+    def doubts(self) -> list[str]:
+        """Reasons why what was made of these owners' rows is at most fair: `line` where an owner was lost."""
+        return [self.line] if self.lost else []
+
+    @property
     def line(self) -> str:
         """The numbers in words, and why owners were lost; no names."""
         reasons = []

@@ -15,6 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from consumer.releases.client import ReleaseConsumerSettings
+from consumer.results import lost_owners, participation_in
 from curator.planning.releases import ReleasePlan
 from curator.releases.method import RELEASE, make_method
 from curator.run.release_record import RECORD, completed, write_release
@@ -22,6 +23,7 @@ from curator.runs.public_draws import public_seed
 from fedkme.config import dump_toml
 from fedkme.durable import replace
 from fedkme.errors import ConfigError, DataError, NotMadeError, StoreError, on_disk
+from fedkme.exchange import Participation
 from fedkme.ledgers.ledger_set import read_ledgers
 from fedkme.ledgers.statements import statements
 from fedkme.ops.derivation import Derivation, total
@@ -173,7 +175,8 @@ def complete_release(
     if _is_complete(directory) and (directory / METRICS).exists():
         write_report(directory)
         return {"losses": (), **read_object(directory / METRICS)}
-    losses = () if _is_complete(directory) else completed(directory, lambda *_: None)
+    owners = participation_in(directory)
+    losses = () if _is_complete(directory) else completed(directory, lambda *_: None, owners)
     if not ((directory / SETTINGS).exists() and (directory / RECORD).exists()):
         return _derive_received(directory, losses, warn)
     steps = Derivation()
@@ -245,7 +248,8 @@ def _derive_received(
 ) -> dict[str, Any]:
     """Make the page of a consumer's received release."""
     steps = Derivation()
-    metrics = {"files": sorted(path.name for path in directory.glob("*.*") if path.suffix != ".html")}
+    files = sorted(path.name for path in directory.glob("*.*") if path.suffix != ".html")
+    metrics = {"files": files, "lost": lost_owners(directory)}
     card = next(iter(sorted(directory.glob("*.card.json"))), None)
 
     def page() -> None:
@@ -372,6 +376,7 @@ def _metrics(
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
         "verdict": (verdict or {}).get("verdict"),
+        "lost": owners.doubts if (owners := Participation.from_json(record.get("participation"))) else [],
         "privacy": [statement.to_json() for statement in privacy or ()],
         "evaluation": evaluation or {},
         "files": record["files"],

@@ -255,7 +255,7 @@ def _judge(scenario: Scenario, settings: SimulationSettings, directory: Path, su
         settings.summary.p,
         summary.plan.features.gamma,
         settings.downstream,
-        [] if owners is None or not owners.lost else [owners.line],
+        [] if owners is None else owners.doubts,
     )
     for name, content in judged.files(scenario.schema).items():
         (directory / "consumer" / name).write_bytes(content)

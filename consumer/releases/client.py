@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import DecodeError
 
 from consumer.requests import is_final
-from consumer.results import make_folder, unwritten, write_result
+from consumer.results import keep_participation, make_folder, unwritten, write_result
 from fedkme.config import Settings, load_toml, validate
 from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
@@ -256,8 +256,9 @@ async def receive(
                         names.append(part.name)
                         part = None
                 case "outcome":
-                    over()
                     owners = codecs.PARTICIPATION.decode(message.outcome.participation)
+                    keep_participation(output, owners)
+                    over()
                     reporter.say(
                         "received",
                         run=run_name,

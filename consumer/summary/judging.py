@@ -26,15 +26,8 @@ from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
-from consumer.summary.verdict import (
-    FormQuality,
-    SummaryVerdict,
-    Yardstick,
-    at_most_fair,
-    doubts_of,
-    verdict_on,
-    yardstick,
-)
+from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, doubts_of, verdict_on, yardstick
+from fedkme.answers.card import at_most_fair
 from fedkme.arrays import Rows
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict
-from pathlib import Path
 
 from consumer.results import (
     CSV,
     EVALUATION,
-    PARTICIPATION,
     RECEIVED_ROWS,
     SUMMARY,
+    keep_participation,
+    lost_owners,
     remove_result,
     write_result,
 )
@@ -21,7 +19,7 @@ from consumer.summary.forms import REPEATS, WEIGHTED, unweighted
 from consumer.summary.judging import judge
 from consumer.summary.offers import Summary, pruned
 from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
-from fedkme.exchange import Participation, Plan
+from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
 from fedkme.tables.files import Examined, load_rows, load_table, table_bytes
 from fedkme.tables.schema import Schema
@@ -66,10 +64,7 @@ def keep_received(
         remove_result(output / name)
     outcome = summary.outcome
     owners = outcome.participation
-    if owners is not None and owners.lost:
-        write_result(output / PARTICIPATION, json.dumps(asdict(owners)).encode())
-    else:
-        remove_result(output / PARTICIPATION)
+    keep_participation(output, owners)
     on_stored()
     reporter.say(
         "received",
@@ -81,15 +76,6 @@ def keep_received(
         accessed=outcome.points_accessed,
         participation="" if owners is None else owners.line,
     )
-
-
-def lost_owners(output: Path) -> list[str]:
-    """Line about the owners that the summary's run lost; none where it lost none."""
-    path = output / PARTICIPATION
-    if not path.exists():
-        return []
-    owners = Participation.from_json(json.loads(path.read_text(encoding="utf-8")))
-    return [] if owners is None else [owners.line]
 
 
 def judge_received(

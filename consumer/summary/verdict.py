@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from fedkme.tables.columns import CLIPPED
 from fedkme.tables.table import Reading
@@ -197,16 +197,3 @@ def doubts_of(readings: Mapping[str, Reading | None]) -> list[str]:
         for change in (() if reading is None else reading.changes)
         if change.what == CLIPPED and change.share > MOST_MOVED
     ]
-
-
-def at_most_fair(verdict: Mapping[str, Any], doubts: Sequence[str]) -> dict[str, Any]:
-    """Lower a good verdict to fair where rows or owners are in doubt, and say why.
-
-    Args:
-        verdict: `grade`, `sentence` and `advice`.
-        doubts: reasons; without any the verdict stays.
-    """
-    if not doubts:
-        return dict(verdict)
-    grade = "fair" if verdict["grade"] == "good" else verdict["grade"]
-    return {**verdict, "grade": grade, "sentence": f"{verdict['sentence']}; {'; '.join(doubts)}"}

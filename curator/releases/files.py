@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.method import Making
-from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, parquet_bytes
+from curator.releases.synthetic import Cell, DataCard, columns_of, csv_bytes, json_bytes, parquet_bytes
 from fedkme.answers.answer import Answer
 from fedkme.answers.card import usual_answers
 from fedkme.answers.evidence import Evidence
@@ -173,7 +172,7 @@ def make_card(name: str, card: DataCard, making: Making) -> None:
         """Markdown and JSON, both or none."""
         notes = (*card.notes, *(f"{loss.cause}." for loss in making.losses))
         noted = replace(card, notes=notes)
-        return noted.to_markdown().encode(), (json.dumps(noted.to_json(), indent=2) + "\n").encode()
+        return noted.to_markdown().encode(), json_bytes(noted.to_json())
 
     bare = replace(card, utility={}, answers=())
     both = making.step("the data card", lambda: texts(card)) or making.step(

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curator.releases.joint import JointRelease
+from curator.releases.synthetic import with_lost_owners
 from fedkme.errors import ConfigError, MissingDependencyError, NotMadeError
+from fedkme.exchange import Participation
 from fedkme.extensions import implementation
 from fedkme.ops.derivation import Derivation
 from fedkme.privacy.events import Event
@@ -176,16 +178,23 @@ class Method(Protocol):
         """
 
 
-def finished(method: Method, release: bytes, tell: Tell) -> Finished:
+def finished(
+    method: Method, release: bytes, tell: Tell, participation: Participation | None = None
+) -> Finished:
     """Make all files that follow from a release, as far as possible; the release is on disk already.
+
+    The cards name the owners that the run lost by number.
 
     Raises:
         CancelledRunError: `tell` reports that the run is no longer carried out.
     """
     making = Making(release, tell)
-    return (
-        making.step("what follows from the release", lambda: method.finish(release, tell)) or making.finished
-    )
+    made = making.step("what follows from the release", lambda: method.finish(release, tell))
+    made = made or making.finished
+    if participation is None or not participation.lost:
+        return made
+    cards = making.step("owners of the data card", lambda: with_lost_owners(made.files, participation))
+    return Finished({**made.files, **(cards or {})}, made.rows, (*made.losses, *making.losses))
 
 
 def make_method(settings: ReleaseSettings, schema: Schema, seeds: Table | None, public_seed: int) -> Method:

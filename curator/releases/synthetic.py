@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from fedkme.answers.answer import Answer
-from fedkme.answers.card import rounded, rows_of, verdict_on
+from fedkme.answers.card import at_most_fair, rounded, rows_of, verdict_on
 from fedkme.errors import MissingDependencyError
+from fedkme.exchange import Participation
 from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.accounting import ONE_ROW, person_of
 from fedkme.privacy.events import Event, Relation
@@ -31,6 +32,11 @@ from fedkme.tables.table import Table
 from fedkme.tables.text import csv_text, harmless
 
 Cell = str | int | float | None
+
+
+def json_bytes(card: Mapping[str, Any]) -> bytes:
+    """Encode a card as JSON for people, too."""
+    return (json.dumps(card, indent=2) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -166,9 +172,30 @@ class DataCard:
 
 def _verdict_lines(answers: Sequence[Answer]) -> list[str]:
     verdict = verdict_on(answers)
-    if verdict is None:
-        return []
-    return ["", f"**{verdict.grade.capitalize()}**: {verdict.sentence}. {verdict.advice}".rstrip()]
+    return [] if verdict is None else ["", _judged(asdict(verdict))]
+
+
+def _judged(verdict: Mapping[str, Any]) -> str:
+    return f"**{verdict['grade'].capitalize()}**: {verdict['sentence']}. {verdict['advice']}".rstrip()
+
+
+def with_lost_owners(files: Mapping[str, bytes], participation: Participation) -> dict[str, bytes]:
+    """Name the lost owners of a release in its cards, whose verdict is then at most fair.
+
+    Returns:
+        The changed cards by name: both forms of each card among the files.
+    """
+    changed: dict[str, bytes] = {}
+    for name in filter(lambda name: name.endswith(".card.json"), files):
+        card, for_people = json.loads(files[name]), name.replace(".json", ".md")
+        text = files[for_people].decode()
+        if (before := card.get("verdict")) is not None:
+            card["verdict"] = at_most_fair(before, participation.doubts)
+            text = text.replace(_judged(before), _judged(card["verdict"]))
+        line = f"- Owners of the run: {participation.line}"
+        changed[for_people] = text.replace("\n\n## ", f"\n{line}\n\n## ", 1).encode()
+        changed[name] = json_bytes({**card, "participation": asdict(participation)})
+    return changed
 
 
 def columns_of(table: Table, schema: Schema) -> dict[str, list[Cell]]:

@@ -157,11 +157,14 @@ def read_release(directory: Path) -> ReleaseOutcome:
         ) from None
 
 
-def completed(directory: Path, tell: Tell) -> tuple[NotMadeError, ...]:
+def completed(
+    directory: Path, tell: Tell, participation: Participation | None = None
+) -> tuple[NotMadeError, ...]:
     """Derive again all files that follow from the released numbers in a folder, and write them there.
 
-    No owner is asked and nothing is charged. Each file that cannot be made or written gives one error; an
-    existing file stays as it is or is replaced atomically.
+    No owner is asked and nothing is charged. The cards name the owners that the run lost: those of the record
+    in the folder, or in a folder without one of `participation`. Each file that cannot be made or written
+    gives one error; an existing file stays as it is or is replaced atomically.
 
     Returns:
         Errors of the files that are still missing.
@@ -172,21 +175,26 @@ def completed(directory: Path, tell: Tell) -> tuple[NotMadeError, ...]:
     path = directory / RELEASE
     with on_disk(f"{path} cannot be read", "Restore the run's folder.", StoreError):
         release = path.read_bytes()
-    steps = Derivation()
+    steps, record = Derivation(), directory / RECORD
+    if record.exists():
+        plain = json.loads(record.read_text(encoding="utf-8"))
+        participation = Participation.from_json(plain.get("participation"))
     with one_thread():
-        derived = steps.step("what follows from the release", lambda: _derived_again(release, tell))
+        derived = steps.step(
+            "what follows from the release", lambda: _derived_again(release, tell, participation)
+        )
     derived = derived or Finished({RELEASE: release}, 0)
     for name, data in derived.files.items():
         if name != RELEASE:
             steps.step(name, partial(replace, directory / name, data))
     losses = (*derived.losses, *steps.losses)
-    if (directory / RECORD).exists():
+    if record.exists():
         written = {name: data for name, data in derived.files.items() if (directory / name).exists()}
         steps.step(RECORD, lambda: _complete_record(directory, Finished(written, derived.rows, losses)))
     return (*derived.losses, *steps.losses)
 
 
-def _derived_again(release: bytes, tell: Tell) -> Finished:
+def _derived_again(release: bytes, tell: Tell, participation: Participation | None) -> Finished:
     """Derive the files again from released numbers; the release's file names method, settings and schema."""
     if protocol_of(release, RELEASE) == PROTOCOL:
         counts = counts_from_bytes(release, RELEASE)
@@ -196,7 +204,7 @@ def _derived_again(release: bytes, tell: Tell) -> Finished:
         settings, schema, points = stored.settings, stored.schema, stored.public.get("z")
     wanted = settings_from_json(json.dumps(dict(settings)))
     seeds = None if points is None else Table(points)  # the public rows that the release used are in its file
-    return finished(make_method(wanted, schema, seeds, wanted.seed or 0), release, tell)
+    return finished(make_method(wanted, schema, seeds, wanted.seed or 0), release, tell, participation)
 
 
 def _complete_record(directory: Path, derived: Finished) -> None:

@@ -26,7 +26,7 @@ from curator.sums.charges import DOUBTFUL, Settle
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
 from fedkme.errors import CancelledRunError, FedkmeError
-from fedkme.exchange import StageProgress
+from fedkme.exchange import Participation, StageProgress
 from fedkme.ops.threads import in_thread, one_thread
 from fedkme.protocol import Invitation, SumTerms
 from fedkme.releases.settings import settings_from_json
@@ -163,10 +163,14 @@ class ReleaseRun:
         """Derive all files from the release in a thread, so that the event loop keeps serving."""
         abandoned, tell = self._reporter()
         try:
-            return await in_thread(finished, method, release, tell)
+            return await in_thread(finished, method, release, tell, self._participation)
         except asyncio.CancelledError:
             abandoned.set()
             raise
+
+    @property
+    def _participation(self) -> Participation:
+        return self._context.participation(self._run, self.record.faults)
 
     def _reporter(self) -> tuple[threading.Event, Tell]:
         """Make a progress callback for a method's thread; it raises once the returned event is set."""
@@ -208,7 +212,7 @@ class ReleaseRun:
                 "sent": sum(session.traffic.sent for session in self.sessions),
                 "received": sum(session.traffic.received for session in self.sessions),
             },
-            "participation": asdict(self._context.participation(self._run, self.record.faults)),
+            "participation": asdict(self._participation),
             "ledger": self._context.ledger.head(),
         }
         self._context.records.keep_release(self._run.name, self.record, self._files, facts)

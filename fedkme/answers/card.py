@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
@@ -62,6 +62,19 @@ def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
     grade: Literal["good", "fair", "poor"] = "good" if share >= GOOD else "fair" if share >= FAIR else "poor"
     sentence = f"answers from this release are as precise as from {100 * share:.3g} % of the owners' rows"
     return ReleaseVerdict(grade, sentence, "" if grade == "good" else _ADVICE)
+
+
+def at_most_fair(verdict: Mapping[str, Any], doubts: Sequence[str]) -> dict[str, Any]:
+    """Lower a good verdict to fair where rows or owners are in doubt, and say why.
+
+    Args:
+        verdict: `grade`, `sentence` and `advice`.
+        doubts: reasons; without any the verdict stays.
+    """
+    if not doubts:
+        return dict(verdict)
+    grade = "fair" if verdict["grade"] == "good" else verdict["grade"]
+    return {**verdict, "grade": grade, "sentence": f"{verdict['sentence']}; {'; '.join(doubts)}"}
 
 
 def _effective_share(answer: Answer) -> float:

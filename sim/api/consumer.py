@@ -11,7 +11,7 @@ from typing import Any
 from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
 from consumer.releases.client import run as ask_release
 from consumer.requests import KeptRequest, Requests
-from consumer.results import EVALUATION, SUMMARY, write_result
+from consumer.results import EVALUATION, SUMMARY, lost_owners, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run as ask_summary
 from fedkme.config import assignments_of, load_toml, override, validate
@@ -185,6 +185,7 @@ def _release_of(settings: ReleaseConsumerSettings) -> ReleaseResult:
     if not cards:
         raise ConfigError(f"there is no release in {settings.output}", "Ask for one: .release().")
     metrics = received_release(settings.name, settings.release.kind, read_object(cards[0]))
+    metrics["lost"] = lost_owners(settings.output)
     metrics["files"] = [file.name for file in sorted(settings.output.glob("*.*")) if file.suffix != ".html"]
     page = page_of_release(settings.output, metrics, {})
     write_result(settings.output / "report.html", page.encode("utf-8"))

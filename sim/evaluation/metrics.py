@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from consumer.summary.verdict import FormQuality, Yardstick, at_most_fair, verdict_on
+from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from curator.summary.auctions.privauction import PrivAuctionSettings
+from fedkme.answers.card import at_most_fair
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import Event

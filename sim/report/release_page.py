@@ -100,7 +100,7 @@ def _verdict(m: Metrics, made: str) -> html.Html:
     reached, close = m.get("verdict") or {}, columns_line(m)
     if (grade := reached.get("grade")) in MEANINGS:
         return html.judged(grade, MEANINGS[grade], reason(reached), made, close)
-    why = [html.tag("p", close, class_="why")] if close else []
+    why = [html.tag("p", line, class_="why") for line in (close, *m.get("lost", ())) if line]
     return html.tag("div", html.tag("p", made), *why, class_="verdict")
 
 

@@ -48,7 +48,7 @@ OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
 OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
     {"status": str, "scenario": str, "method": str, "K": int, "N": int, "rows": int},
     dict.fromkeys(("evaluation", "bytes", "timing"), dict)
-    | dict.fromkeys(("privacy", "faults", "files"), list),
+    | dict.fromkeys(("privacy", "faults", "files", "lost"), list),
 )
 """Keys that metrics.json of a release must and may have."""
 REPORT = "report.html"

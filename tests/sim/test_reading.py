@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import fedkme as fk
-from consumer.summary.verdict import at_most_fair, doubts_of
+from consumer.summary.verdict import doubts_of
+from fedkme.answers.card import at_most_fair
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import schema_from
 from fedkme.tables.table import Reading, Table

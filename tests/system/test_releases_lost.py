@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from consumer.cli import received_release
 from consumer.runs import cancelling
 from curator.runs.release_run import ReleaseRun
 from curator.sums.session import SumSession
@@ -17,6 +18,8 @@ from fedkme.errors import CancelledRunError, QuorumError, SecureAggregationError
 from fedkme.privacy.ledger import read_ledger
 from fedkme.releases.file import from_bytes
 from fedkme.store import open_store
+from owner.settings import PolicySettings
+from sim.releases import complete_release
 from tests.system.launches import read_json
 from tests.system.market import Ear
 from tests.system.release_market import (
@@ -233,3 +236,41 @@ async def test_what_may_have_left_counts_where_a_run_is_cancelled_before_it_come
     assert {line.protected for line in lines if not line.certain} >= {"owner-3"}
     with contextlib.closing(open_store(tmp_path / "runs" / "journal.db", "curator")) as store:
         assert [*store.keys("doubtful/"), *store.keys("asked/")] == []
+
+
+async def test_the_card_and_the_page_of_a_release_name_the_owners_that_were_lost(tmp_path: Path) -> None:
+    # Issue 36, item 6: the card of a release of one of three owners said "Good" and nothing of the others.
+    ear, line = Ear(), "2 of 3 owners took part to the end; lost: error 54 (policy)"
+    async with release_market(tmp_path) as at:
+        come(at, "owner-1")
+        come(at, "owner-2")
+        come(at, "owner-3", policy=PolicySettings(sums="noisy"))
+        await at.asks(ear=ear, kind="marginals", epsilon=1e6, rows=60)
+        settings = at.caller(kind="marginals", epsilon=1e6, rows=60)
+    assert (await ear.heard("received"))["participation"] == line
+    card = read_json(tmp_path / "consumer" / "synthetic.card.json")
+    assert card["participation"] == {"expected": 3, "took_part": 2, "lost": [54]}
+    assert card["verdict"]["grade"] == "fair"  # good but for the lost owner: the next test
+    assert card["verdict"]["sentence"].endswith(line)
+    text = (tmp_path / "consumer" / "synthetic.card.md").read_text(encoding="utf-8")
+    assert f"\n- Owners of the run: {line}\n\n## Privacy" in text
+    assert "**Fair**: " in text
+    assert received_release(settings)["lost"] == line
+    complete_release(settings.output, pytest.fail)
+    assert line in (settings.output / "report.html").read_text(encoding="utf-8")
+    # made again from the released numbers, the card is the same
+    for name in ("synthetic.card.json", "synthetic.csv"):
+        (settings.output / name).unlink()
+    complete_release(settings.output, pytest.fail)
+    assert read_json(settings.output / "synthetic.card.json") == card
+
+
+async def test_the_card_of_a_release_of_all_owners_keeps_its_grade(tmp_path: Path) -> None:
+    async with release_market(tmp_path) as at:
+        come(at)
+        await at.asks(kind="marginals", epsilon=1e6, rows=60)
+        settings = at.caller(kind="marginals", epsilon=1e6, rows=60)
+    card = read_json(tmp_path / "consumer" / "synthetic.card.json")
+    assert card["verdict"]["grade"] == "good"
+    assert "participation" not in card
+    assert received_release(settings)["lost"] is None

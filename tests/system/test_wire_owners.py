@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from consumer.summary.received import lost_owners
+from consumer.results import lost_owners
 from curator.summary.settings import FeatureSettings, SummarySettings
 from fedkme.errors import (
     CancelledRunError,
