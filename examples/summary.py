@@ -51,3 +51,6 @@ model = LogisticRegression().fit(
     known[columns].astype(float), known["ill"], sample_weight=run.weights[known.index]
 )
 model.coef_.round(3)
+
+# %%
+run.plot_access()

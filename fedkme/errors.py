@@ -19,12 +19,13 @@ SAME_RELEASE = "Install the same release of fedkme on both sides."
 class FedkmeError(Exception):
     """Base of all expected failures.
 
-    >>> import fedkme as fk
-    >>> try:
-    ...     fk.load("runs/none")
-    ... except fk.FedkmeError as error:
-    ...     print(error.code, error.title)
-    10 configuration
+    Examples:
+        >>> import fedkme as fk
+        >>> try:
+        ...     fk.load("runs/none")
+        ... except fk.FedkmeError as error:
+        ...     print(error.code, error.title)
+        10 configuration
 
     Attributes:
         code: process exit status and entry in docs/errors.md, 10 to 130.
@@ -310,12 +311,13 @@ class InterruptedRunError(FedkmeError):
 class FedkmeWarning(UserWarning):
     """Warning of an event that a caller should know, such as an owner that left; the call continued.
 
-    >>> import warnings
-    >>> import fedkme as fk
-    >>> with warnings.catch_warnings(record=True) as heard:
-    ...     schema = fk.draft_schema({"row": [1, 2, 3], "age": [20, 31, 47]})
-    >>> [warning.category.__name__ for warning in heard]
-    ['FedkmeWarning']
+    Examples:
+        >>> import warnings
+        >>> import fedkme as fk
+        >>> with warnings.catch_warnings(record=True) as heard:
+        ...     schema = fk.draft_schema({"row": [1, 2, 3], "age": [20, 31, 47]})
+        >>> [warning.category.__name__ for warning in heard]
+        ['FedkmeWarning']
     """
 
 

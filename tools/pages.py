@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -15,11 +19,18 @@ import fedkme
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = {
-    "summary": "A summary of three clinics",
-    "release": "A release, and questions to it",
-    "sweep": "Sweep",
+    "summary": "Hospitals: a summary of three clinics",
+    "release": "Hospitals: a release, and questions to it",
+    "bank": "Banks: a model of customers nobody shows",
+    "sensors": "Sensors: signals of machines",
+    "images": "Images: handwritten digits",
+    "survey": "A survey with gaps and codes",
+    "own": "Your own files",
+    "sweep": "What privacy costs: a sweep",
 }
-"""Names of the tutorials, in order."""
+"""Names of the worked examples, in order."""
+RUN = "FEDKME_RUN_EXAMPLES"
+"""Variable of the environment with which the site shows what the examples show; `make site` sets it."""
 EXAMPLES = [ROOT / "examples" / f"{name}.py" for name in NAMES]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
@@ -27,6 +38,7 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 def within(text: str) -> str:
     """Make links of a file in the root good on a page of the site; what is not on it keeps its words."""
     text = re.sub(r"\]\(docs/([^)\s]+\.(?:md|svg)(?:#[^)]*)?)\)", r"](\1)", text)
+    text = text.replace("](CHANGELOG.md)", "](changelog.md)")
     return re.sub(r"(?<!!)\[([^]\n]+)\]\((?:docs/)?[\w/-]+\)", r"\1", text)
 
 
@@ -48,24 +60,51 @@ def messages() -> str:
     return "\n\n".join([head, *parts, ""])
 
 
-def tutorial(path: Path) -> str:
-    """Write a program of examples/ as a page: its comments as text, its cells as code."""
-    parts = [f"[This page as a notebook]({path.stem}.ipynb)"]
-    for kind, lines in cells(path):
-        text = "\n".join(lines)
-        parts.append(text if kind == "markdown" else f"```python\n{text}\n```")
-    return "\n\n".join([f"# {NAMES[path.stem]}", *parts, ""])
+def tutorial(path: Path, notebook: dict[str, Any]) -> Iterator[tuple[str, str | bytes]]:
+    """Files of a page: a notebook's text, code, tables and pictures."""
+    parts = [f"# {NAMES[path.stem]}", f"[This page as a notebook]({path.stem}.ipynb)"]
+    for at, cell in enumerate(notebook["cells"]):
+        text = cell["source"]
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", ()):
+            shown = output.get("data", {})
+            if "image/png" in shown:
+                name = f"{path.stem}-{at}.png"
+                yield f"tutorials/{name}", base64.b64decode(shown["image/png"])
+                parts.append(f"![What the cell draws]({name})")
+            elif "<table" in (table := shown.get("text/html", "")):
+                parts.append(re.sub(r"<style.*?</style>|\n\s*", "", table, flags=re.DOTALL))
+            elif "text/plain" in shown:
+                parts.append(f"```text\n{shown['text/plain']}\n```")
+    yield f"tutorials/{path.stem}.md", "\n\n".join([*parts, ""])
 
 
-def notebook(path: Path) -> str:
-    """Write a program of examples/ as a Jupyter notebook without results."""
+def notebook(path: Path) -> dict[str, Any]:
+    """Make a Jupyter notebook of a program of examples/; with results where the environment asks for them."""
     of_code: dict[str, object] = {"outputs": [], "execution_count": None}
     made = [
         {"cell_type": kind, "id": f"cell-{at}", "metadata": {}, "source": "\n".join(lines)}
         | (of_code if kind == "code" else {})
         for at, (kind, lines) in enumerate(cells(path))
     ]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+    empty = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return with_results(empty) if os.environ.get(RUN) else empty
+
+
+def with_results(empty: dict[str, Any]) -> dict[str, Any]:
+    """Run a notebook in a folder of its own, beside the examples' files.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell raised something.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+
+    made = nbformat.from_dict(empty)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "examples").symlink_to(ROOT / "examples")
+        NotebookClient(made, timeout=900, resources={"metadata": {"path": folder}}).execute()
+    return dict(made)
 
 
 def cells(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -90,14 +129,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
-    made = {
+    made: dict[str, str | bytes] = {
         "index.md": within((ROOT / "README.md").read_text(encoding="utf-8")),
         "changelog.md": within((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
         "reference/python.md": names(),
         "reference/wire.md": messages(),
     }
     for path in EXAMPLES:
-        made |= {f"tutorials/{path.stem}.md": tutorial(path), f"tutorials/{path.stem}.ipynb": notebook(path)}
+        shown = notebook(path)
+        made |= {**dict(tutorial(path, shown)), f"tutorials/{path.stem}.ipynb": json.dumps(shown, indent=1)}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files

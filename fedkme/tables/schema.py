@@ -76,8 +76,9 @@ class FaultyCells:
 class Schema(Settings):
     """Columns and label of a table, agreed in public.
 
-    >>> Schema(columns=({"kind": "numeric", "name": "age", "bounds": [0, 120]},)).names
-    ('age',)
+    Examples:
+        >>> Schema(columns=({"kind": "numeric", "name": "age", "bounds": [0, 120]},)).names
+        ('age',)
     """
 
     columns: tuple[Column, ...] = Field(min_length=1)

@@ -25,11 +25,12 @@ from sim.api.frames import NO_SCHEMA, Rows, SchemaLike
 class SchemaCheck:
     """Findings of `fk.check`.
 
-    >>> import fedkme as fk
-    >>> schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
-    >>> found = fk.check(schema, {"north": {"age": [25], "sex": ["x"]}})
-    >>> [(fault.file, fault.column) for fault in found.faults]
-    [('north', 'sex')]
+    Examples:
+        >>> import fedkme as fk
+        >>> schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+        >>> found = fk.check(schema, {"north": {"age": [25], "sex": ["x"]}})
+        >>> [(fault.file, fault.column) for fault in found.faults]
+        [('north', 'sex')]
 
     Attributes:
         reports: findings of each frame or file.
@@ -78,10 +79,11 @@ def check(
     The findings are those of `fedkme schema check`. Nothing is changed: `.schema` of the result is the schema
     after the edit, for `fk.release` and `fk.summarize`.
 
-    >>> from sim.api.drafts import draft_schema
-    >>> schema = draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
-    >>> check(schema, {"age": [33, 28], "sex": ["m", "m"]}).faults
-    ()
+    Examples:
+        >>> from sim.api.drafts import draft_schema
+        >>> schema = draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+        >>> check(schema, {"age": [33, 28], "sex": ["m", "m"]}).faults
+        ()
 
     Args:
         schema: schema that the rows should match.

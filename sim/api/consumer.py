@@ -42,11 +42,12 @@ class Consumer:
     same request. After a success another call is another request, for which D_v pays again; `last` reads the
     result that came, at no cost.
 
-    >>> from pathlib import Path
-    >>> file = Path("lab.toml")
-    >>> _ = file.write_text('curator = "curator.example:7700"')
-    >>> lab = Consumer(file)
-    >>> run = lab.summary(p=60)  # doctest: +SKIP
+    Examples:
+        >>> from pathlib import Path
+        >>> file = Path("lab.toml")
+        >>> _ = file.write_text('curator = "curator.example:7700"')
+        >>> lab = Consumer(file)
+        >>> run = lab.summary(p=60)  # doctest: +SKIP
     """
 
     def __init__(self, config: str | Path) -> None:

@@ -84,11 +84,12 @@ class SchemaDraft:
     `schema.label = "ill"` makes a column what a model learns. `schema.schema()` checks it, and gives the
     `fk.Schema` that it writes.
 
-    >>> import fedkme as fk
-    >>> schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
-    >>> schema.label = "sex"
-    >>> schema.names, schema.label
-    (('age',), ...)
+    Examples:
+        >>> import fedkme as fk
+        >>> schema = fk.draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+        >>> schema.label = "sex"
+        >>> schema.names, schema.label
+        (('age',), ...)
     """
 
     def __init__(self, text: str) -> None:
@@ -293,10 +294,11 @@ def draft_schema(rows: Any, label: str | None = None, *, gaps: bool = False) -> 
     Bounds are rounded outwards, and names are taken from the rows; both disclose the rows, so give public
     rows. A `FedkmeWarning` names the columns that the schema leaves out, with reasons.
 
-    >>> schema = draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
-    >>> schema["age"].bounds = [0, 120]
-    >>> schema["age"]
-    age: numeric: 0 to 120; clip; integer
+    Examples:
+        >>> schema = draft_schema({"age": [20, 31, 47], "sex": ["f", "m", "f"]})
+        >>> schema["age"].bounds = [0, 120]
+        >>> schema["age"]
+        age: numeric: 0 to 120; clip; integer
 
     Args:
         rows: the sample; a frame, columns by name or the path of a file, or a sequence of samples.

@@ -96,12 +96,13 @@ class Card(str):
 class ReleaseResult:
     """A release and its figures. Each is read from the release's folder at its first use.
 
-    >>> import fedkme as fk
-    >>> folder = "examples/own-files"
-    >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
-    >>> made = fk.release(clinics, schema=f"{folder}/schema.toml", method="moments", progress=False)
-    >>> made.ask("mean(age)")["question"].tolist()
-    ['mean(age)']
+    Examples:
+        >>> import fedkme as fk
+        >>> folder = "examples/own-files"
+        >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
+        >>> made = fk.release(clinics, schema=f"{folder}/schema.toml", method="moments", progress=False)
+        >>> made.ask("mean(age)")["question"].tolist()
+        ['mean(age)']
 
     Attributes:
         folder: of the run, with the files of the release.

@@ -19,10 +19,11 @@ from sim.api.frames import SchemaLike, schema_of, table_of
 class SelectionResult:
     """Rows that represent all rows, in two forms.
 
-    >>> import fedkme as fk, pandas as pd
-    >>> part = fk.select(pd.DataFrame({"age": range(20, 80), "height": range(150, 210)}), 6)
-    >>> part.rows.columns.tolist(), round(float(part.weights.sum()), 6)
-    (['age', 'height'], 1.0)
+    Examples:
+        >>> import fedkme as fk, pandas as pd
+        >>> part = fk.select(pd.DataFrame({"age": range(20, 80), "height": range(150, 210)}), 6)
+        >>> part.rows.columns.tolist(), round(float(part.weights.sum()), 6)
+        (['age', 'height'], 1.0)
 
     Attributes:
         rows: p of the caller's rows, with equal weights.
@@ -55,11 +56,12 @@ def select(
     Greedy choice with exchanges, and a set with weights (fedkme/embeddings/selection.py). The choice is not
     private: for rows of several owners call `summarize`.
 
-    >>> import numpy as np
-    >>> points = np.random.default_rng(0).normal(size=(500, 3))
-    >>> part = select(points, 20)
-    >>> len(part.rows), part.weighted_mmd2 < part.mmd2
-    (20, True)
+    Examples:
+        >>> import numpy as np
+        >>> points = np.random.default_rng(0).normal(size=(500, 3))
+        >>> part = select(points, 20)
+        >>> len(part.rows), part.weighted_mmd2 < part.mmd2
+        (20, True)
 
     Args:
         rows: a data frame, or an array (N, n) of numbers on one scale.

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 class SummaryResult:
     """A summary and its figures. Each is read from the run's folder at its first use.
 
-    >>> import fedkme as fk
-    >>> run = fk.simulate("digits", p=20, protocol="cells", downstream=False, baselines=[], progress=False)
-    >>> len(run.rows), round(float(run.weights.sum()), 6), len(run.repeats)
-    (20, 1.0, 20)
-    >>> run.compare().columns[0]
-    'mmd2'
+    Examples:
+        >>> import fedkme as fk
+        >>> run = fk.simulate("digits", p=20, protocol="cells", downstream=False, baselines=[])
+        >>> len(run.rows), round(float(run.weights.sum()), 6), len(run.repeats)
+        (20, 1.0, 20)
+        >>> run.compare().columns[0]
+        'mmd2'
 
     Attributes:
         folder: of the run, with its ledgers and report.html.

@@ -17,11 +17,12 @@ from sim.sweep.table import FILE
 class SweepTable:
     """A sweep and its figures.
 
-    >>> import fedkme as fk
-    >>> shown = {"downstream": False, "baselines": [], "progress": False}
-    >>> table = fk.sweep("digits", {"protocol": ["uniform"]}, p=10, out="runs/protocols", **shown)
-    >>> len(table.rows), len(table.failures)
-    (1, 0)
+    Examples:
+        >>> import fedkme as fk
+        >>> shown = {"downstream": False, "baselines": [], "progress": False}
+        >>> table = fk.sweep("digits", {"protocol": ["uniform"]}, p=10, out="runs/protocols", **shown)
+        >>> len(table.rows), len(table.failures)
+        (1, 0)
 
     Attributes:
         folder: of the table and the page.

@@ -62,13 +62,14 @@ def summarize(
 ) -> SummaryResult:
     """Choose rows of owners that together look like a validation set; every party runs in this process.
 
-    >>> import fedkme as fk
-    >>> folder = "examples/own-files"
-    >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
-    >>> ours, schema = f"{folder}/validation.csv", f"{folder}/schema.toml"
-    >>> run = fk.summarize(clinics, ours, rows=40, schema=schema, progress=False)
-    >>> len(run.rows), run.verdict.grade in ("good", "fair", "poor")
-    (40, True)
+    Examples:
+        >>> import fedkme as fk
+        >>> folder = "examples/own-files"
+        >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
+        >>> ours, schema = f"{folder}/validation.csv", f"{folder}/schema.toml"
+        >>> run = fk.summarize(clinics, ours, rows=40, schema=schema)
+        >>> len(run.rows), run.verdict.grade in ("good", "fair", "poor")
+        (40, True)
 
     Args:
         owners: rows of each owner by name (a-z, 0-9 and '-'), as data frames or files; or a single frame or
@@ -118,9 +119,10 @@ def simulate(
 ) -> SummaryResult:
     """Simulate a summary of a shipped scenario or a TOML file: `fk.simulate("digits", p=100)`.
 
-    >>> run = simulate("digits", p=20, protocol="uniform", downstream=False, baselines=[], progress=False)
-    >>> run.rows.shape, run.metrics["points_accessed"]["total"]
-    ((20, 65), 20)
+    Examples:
+        >>> run = simulate("digits", p=20, protocol="uniform", downstream=False, baselines=[])
+        >>> run.rows.shape, run.metrics["points_accessed"]["total"]
+        ((20, 65), 20)
 
     Args:
         scenario: name of a shipped scenario, or a file.
@@ -160,12 +162,13 @@ def release(
 ) -> ReleaseResult:
     """Make synthetic data with the statistics of all owners' rows; every party runs in this process.
 
-    >>> import fedkme as fk
-    >>> folder = "examples/own-files"
-    >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
-    >>> made = fk.release(clinics, schema=f"{folder}/schema.toml", rows=100, progress=False)
-    >>> made.method, made.rows.columns.tolist()
-    ('marginals', ['age', 'pressure', 'smoker', 'ill'])
+    Examples:
+        >>> import fedkme as fk
+        >>> folder = "examples/own-files"
+        >>> clinics = {name: f"{folder}/{name}.csv" for name in ("north", "south", "west")}
+        >>> made = fk.release(clinics, schema=f"{folder}/schema.toml", rows=100, progress=False)
+        >>> made.method, made.rows.columns.tolist()
+        ('marginals', ['age', 'pressure', 'smoker', 'ill'])
 
     Args:
         owners: rows of each owner by name (a-z, 0-9 and '-'), as data frames or files; or a single frame or
@@ -218,10 +221,11 @@ def sweep(
 
     Another call with the same folder runs only the runs that the folder's table lacks.
 
-    >>> shown = {"protocol": "uniform", "downstream": False, "baselines": [], "progress": False}
-    >>> table = sweep("digits", {"p": [10, 20]}, out="runs/sizes", **shown)
-    >>> table.rows["set.p"].tolist()
-    [10, 20]
+    Examples:
+        >>> shown = {"protocol": "uniform", "downstream": False, "baselines": [], "progress": False}
+        >>> table = sweep("digits", {"p": [10, 20]}, out="runs/sizes", **shown)
+        >>> table.rows["set.p"].tolist()
+        [10, 20]
 
     Args:
         scenario: name of a shipped scenario, or a file.
@@ -260,10 +264,11 @@ def sweep(
 def load(folder: str | Path) -> SummaryResult | ReleaseResult | SweepTable:
     """Open the result of an earlier call, or of a command, in a folder.
 
-    >>> import fedkme as fk
-    >>> run = fk.simulate("digits", p=10, protocol="uniform", downstream=False, baselines=[], progress=False)
-    >>> load(run.folder).rows.equals(run.rows)
-    True
+    Examples:
+        >>> import fedkme as fk
+        >>> run = fk.simulate("digits", p=10, protocol="uniform", downstream=False, baselines=[])
+        >>> load(run.folder).rows.equals(run.rows)
+        True
 
     Raises:
         ConfigError: the folder is not the folder of a run or a sweep.
