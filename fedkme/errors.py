@@ -330,7 +330,6 @@ _EXTRAS = {
     "optax": "release",
     "starlette": "page",
     "uvicorn": "page",
-    "opentelemetry": "otel",
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fedkme.pki.verbs import pki
+from tests.hosts.machine import Machine
 from tests.hosts.network import Network, Poor, why_not
 from tests.hosts.parties import OWNERS, Site
 
@@ -68,3 +69,13 @@ def make_site(identities: Path, tmp_path: Path) -> Iterator[Callable[[Network], 
 def site(network: Network, make_site: Callable[[Network], Site]) -> Site:
     """A site on good links."""
     return make_site(network)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine; its processes end with the test."""
+    made = Machine(tmp_path / "root")
+    yield made
+    for party in made.parties:
+        party.process.kill()
+        party.ended()

@@ -22,6 +22,7 @@ from tests.places import ROOT
 
 GUIDE = ROOT / "docs" / "deploy.md"
 BLOCK = re.compile(r"^```sh (\w+)( stays)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SETTINGS = re.compile(r"^```toml (\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SCP = """#!/bin/sh
 for to; do :; done
 while [ $# -gt 1 ]; do cp "$1" "{homes}/${{to%%:*}}/${{to#*:}}" || exit; shift; done
@@ -38,10 +39,16 @@ class Block:
     script: str
 
 
-def blocks() -> Iterator[Block]:
-    """Every block of the guide."""
-    for host, stays, script in BLOCK.findall(GUIDE.read_text(encoding="utf-8")):
+def blocks(before: str = "") -> Iterator[Block]:
+    """Every block of the guide, or those before a heading."""
+    text = GUIDE.read_text(encoding="utf-8")
+    for host, stays, script in BLOCK.findall(text[: text.index(before)] if before else text):
         yield Block(host, bool(stays), script)
+
+
+def settings() -> dict[str, str]:
+    """Lines that the guide puts at the top of a host's configuration where something lies between hosts."""
+    return dict(SETTINGS.findall(GUIDE.read_text(encoding="utf-8")))
 
 
 def clone(folder: Path) -> None:
@@ -71,6 +78,7 @@ class Terminals:
 
     def __init__(self, folder: Path, hosts: Sequence[str], within: Callable[..., list[str]]) -> None:
         self.homes = folder / "homes"
+        self.hosts = hosts
         self._within = within
         self._bin = folder / "bin"
         self._bin.mkdir(parents=True)
@@ -80,7 +88,9 @@ class Terminals:
             # scp calls a host by its full name
             self.homes.joinpath(f"{host}.example.org").symlink_to(self.homes / host)
         self.stayed: dict[str, subprocess.Popen[str]] = {}
+        self.more: dict[str, str] = {}  # variables of every host's environment
         self.lines: list[str] = []
+        self._over = False
         self._more = threading.Condition()
 
     def stand_in(self, command: str, script: str) -> None:
@@ -128,7 +138,8 @@ class Terminals:
             return [line for line in self.lines if words in line]
 
         with self._more:
-            assert self._more.wait_for(found, WAIT_S), f"no {words!r} came: {self.lines}"
+            self._more.wait_for(lambda: found() or self._over, WAIT_S)
+            assert found(), f"no {words!r} came: {self.lines}"
             return found()[0]
 
     def close(self) -> None:
@@ -143,6 +154,9 @@ class Terminals:
             with self._more:
                 self.lines.append(line)
                 self._more.notify_all()
+        with self._more:
+            self._over = True
+            self._more.notify_all()
 
     def _shell(self, host: str, script: str) -> list[str]:
         return self._within(host, "bash", "-euo", "pipefail", "-c", script)
@@ -156,4 +170,4 @@ class Terminals:
             if file.exists():
                 told[f"TOLD_BY_{name}"] = said(pki("show", file), "fingerprint")
         path = f"{self._bin}:{self.home(host)}/venv/bin:{os.environ['PATH']}"
-        return {**offline(), **told, "HOME": str(self.homes / host), "PATH": path}
+        return {**offline(), **told, **self.more, "HOME": str(self.homes / host), "PATH": path}

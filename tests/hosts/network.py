@@ -93,6 +93,16 @@ class Network:
         """A command on a host; the process that starts it becomes it."""
         return ["ip", "netns", "exec", self._space(host), *command]
 
+    def lead(self, host: str, name: str, other: str) -> None:
+        """Let a host, on which nothing runs yet, find another host by this name."""
+        names = FILES / self._space(host) / "hosts"
+        text = names.read_text()
+        names.write_text(text.replace(f"{self.address(name)} {name} ", f"{self.address(other)} {name} "))
+
+    def forbid(self, host: str, other: str) -> None:
+        """Let no packet of a host reach another one."""
+        ip("-n", self._space(host), "route", "add", "unreachable", f"{self.address(other)}/32")
+
     def cut(self, host: str) -> None:
         """Pull a host's cable."""
         ip("-n", self._space("switch"), "link", "set", host, "down")

@@ -13,74 +13,17 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.fedkme.pki.verbs import pki
 from tests.hosts.guide import blocks, clone, offline
-from tests.hosts.parties import COMMAND, WAIT_S, Party
+from tests.hosts.machine import DEPLOY, Machine, entrypoint
+from tests.hosts.parties import WAIT_S
 from tests.places import ROOT
 
-DEPLOY = ROOT / "deploy"
 UNITS = {name: DEPLOY / "systemd" / f"fedkme-{name}.service" for name in ("curator", "owner")}
-PARTIES = {"curator": "curator", "owner": "north", "consumer": "lab"}
-MOVED = ("/opt/fedkme", "/etc/fedkme", "/etc/systemd/system", "/var/lib/fedkme")
-SHIM = f"#!{sys.executable}\n{COMMAND.replace('; ', chr(10))}\n"
-
-
-class Machine:
-    """A root folder with what the deployment files expect, and the processes that they start."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.parties: list[Party] = []
-        self.address = "curator.example.org:7700"
-        for place in MOVED:
-            Path(f"{root}{place}").mkdir(parents=True)
-        self.etc, state = root / "etc" / "fedkme", root / "var" / "lib" / "fedkme"
-        command = root / "opt" / "fedkme" / "bin" / "fedkme"
-        command.parent.mkdir()
-        command.write_text(SHIM)
-        command.chmod(0o755)
-        pki("init", root / "ca")
-        for role, name in PARTIES.items():
-            out, ca = self.etc / f"{role}.pem", root / "ca"
-            pki("issue", name, "--role", role, "--authority", ca, "--out", out)
-        shutil.copy(root / "ca" / "revoked.pem", self.etc)
-        example = ROOT / "examples" / "own-files"
-        shutil.copy(example / "schema.toml", self.etc)
-        shutil.copy(example / "north.csv", state / "rows.csv")
-        shutil.copy(example / "validation.csv", state)
-
-    def moved(self, text: str) -> str:
-        """Move paths to this machine."""
-        for place in MOVED:
-            text = text.replace(place, f"{self.root}{place}")
-        text = text.replace("curator.example.org:7700", self.address).replace("0.0.0.0:7700", "127.0.0.1:0")
-        return re.sub(r"127\.0\.0\.1:946\d", "127.0.0.1:0", text)
-
-    def configure(self, role: str) -> None:
-        """Put its configuration where it is expected."""
-        text = (DEPLOY / "etc" / f"{role}.toml").read_text()
-        (self.etc / f"{role}.toml").write_text(self.moved(text))
-
-    def start(self, command: str, **environment: str) -> Party:
-        """A command of a deployment file."""
-        party = Party(shlex.split(self.moved(command)), self.root, **environment)
-        self.parties.append(party)
-        return party
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine; its processes end with the test."""
-    made = Machine(tmp_path / "root")
-    yield made
-    for party in made.parties:
-        party.process.kill()
-        party.ended()
 
 
 def unit(name: str) -> dict[str, str]:
@@ -97,12 +40,6 @@ def compose() -> Mapping[str, list[str]]:
     services = (DEPLOY / "compose.yaml").read_text().partition("\nservices:\n")[2]
     found = re.findall(r"^  (\w+):\n(?:    .*\n)*?    command: (\[.*\])$", services, re.M)
     return {name: json.loads(command) for name, command in found}
-
-
-def entrypoint() -> str:
-    """Program that the image runs before a command."""
-    (words,) = re.findall(r"^ENTRYPOINT (\[.*\])$", (DEPLOY / "Dockerfile").read_text(), re.M)
-    return shlex.join(json.loads(words))
 
 
 def test_units_run_a_curator_and_an_owner(machine: Machine, tmp_path: Path) -> None:
@@ -153,6 +90,10 @@ def test_the_image_is_built_of_what_is_copied_into_it(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     first = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[1]
+    copied = {file for files in re.findall(r"^COPY (.*) \S+$", first, re.M) for file in files.split()}
+    context = set((ROOT / ".dockerignore").read_text().splitlines())
+    assert {line.removeprefix("!") for line in context if line.startswith("!")} == copied
+    assert "*" in context
     environment = offline()
     for word, rest in re.findall(r"^(ARG|COPY|RUN) (.*)$", first, re.M):
         if word == "ARG":

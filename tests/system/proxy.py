@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from typing_extensions import override
+
 
 class Proxy:
-    """A proxy of TCP before the curator.
+    """A proxy of TCP before what is at `there`: HOST:PORT, or the path of a socket.
 
     Attributes:
         seen: every byte that the curator got or sent.
@@ -29,8 +31,16 @@ class Proxy:
         writer.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = self._there.rpartition(":")
-        behind = await asyncio.open_connection(host, int(port))
+        await self._join(reader, writer, self._there)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, there: str) -> None:
+        host, _, port = there.rpartition(":")
+        to_socket = asyncio.open_unix_connection(there) if "/" in there else None
+        try:
+            behind = await (to_socket or asyncio.open_connection(host, int(port)))
+        except OSError:  # nobody is there
+            writer.close()
+            return
         self._writers |= {writer, behind[1]}
         for pair in ((reader, behind[1]), (behind[0], writer)):
             self._pipes.add(asyncio.create_task(self._pass(*pair)))
@@ -42,12 +52,33 @@ class Proxy:
         self._writers.clear()
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[str]:
+    async def open(self, listen: str = "127.0.0.1:0") -> AsyncIterator[str]:
         """The address of its near end."""
-        async with await asyncio.start_server(self._accept, "127.0.0.1", 0) as server:
+        host, _, port = listen.rpartition(":")
+        async with await asyncio.start_server(self._accept, host, int(port)) as server:
             host, port = server.sockets[0].getsockname()
             try:
                 yield f"{host}:{port}"
             finally:
                 self.cut()
                 await asyncio.gather(*self._pipes)
+
+
+class ConnectProxy(Proxy):
+    """An HTTP proxy that knows CONNECT alone; `requests` are the first lines that it got."""
+
+    def __init__(self, there: str = "") -> None:
+        """Lead everybody `there`; without it, where each asks to be led."""
+        super().__init__(there)
+        self.requests: list[bytes] = []
+
+    @override
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:  # somebody looked whether this port is open
+            writer.close()
+            return
+        self.requests.append(request.split(b"\r\n")[0])
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await self._join(reader, writer, self._there or request.split()[1].decode())

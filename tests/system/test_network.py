@@ -20,7 +20,7 @@ from fedkme.pki.identity import Identity
 from fedkme.wire.dial import PROXY_VARIABLES, dial
 from tests.parties import WAIT_S
 from tests.system.market import Ear, market
-from tests.system.proxy import Proxy
+from tests.system.proxy import ConnectProxy, Proxy
 
 Behaviour = Literal["pass", "close", "reset", "wait", "cut", "garble", "http"]
 FAULTS: tuple[Behaviour, ...] = ("close", "reset", "wait", "cut", "garble", "http")
@@ -75,21 +75,6 @@ class Forwarder(Proxy):
         if behaviour != "cut":
             await super()._pass(reader, writer)
         writer.close()
-
-
-class ConnectProxy(Proxy):
-    """An HTTP proxy that knows CONNECT alone; `requests` are the first lines that it got."""
-
-    def __init__(self, there: str) -> None:
-        super().__init__(there)
-        self.requests: list[bytes] = []
-
-    @override
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await reader.readuntil(b"\r\n\r\n")
-        self.requests.append(request.split(b"\r\n")[0])
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await super()._accept(reader, writer)
 
 
 @pytest.fixture(scope="module")

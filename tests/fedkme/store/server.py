@@ -40,6 +40,11 @@ class Server:
         self._user = user
         self._databases = 0
 
+    @property
+    def socket(self) -> Path:
+        """Socket on which it listens."""
+        return self._folder / ".s.PGSQL.5432"
+
     def url(self, database: str) -> str:
         return f"postgresql://fedkme@/{database}?host={self._folder}"
 
