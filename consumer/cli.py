@@ -20,6 +20,7 @@ from consumer.settings import ConsumerSettings
 from consumer.summary.client import run
 from consumer.summary.received import load_validation
 from fedkme.config import load_toml
+from fedkme.directives import one_line
 from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.heads.files import export
 from fedkme.ledgers.data_files import units_of
@@ -29,6 +30,7 @@ from fedkme.store import open_store
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import load_schema
 from fedkme.verbs import AsJson, Verbs, print_json, print_result
+from fedkme.verdict import CANNOT_TELL, GRADES, USES, lines_of
 
 
 def received_summary(settings: ConsumerSettings) -> dict[str, Any]:
@@ -58,11 +60,19 @@ def received_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
 
 
 def _verdict_in(card: Path) -> dict[str, Any] | None:
-    """Read the verdict in a curator's data card; None if it has no readable verdict."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        verdict = json.loads(card.read_text(encoding="utf-8"))["verdict"]
-        if verdict["grade"] in ("good", "fair", "poor"):
-            return dict(verdict)
+    """Read the verdict in a curator's data card, which fits a terminal; None if there is none."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        plain = json.loads(card.read_text(encoding="utf-8"))["verdict"]
+        grades, reasons = (dict(plain.get(key) or {}) for key in ("grades", "reasons"))
+        if plain["grade"] in GRADES and {*grades.values()} <= {*GRADES, CANNOT_TELL}:
+            return {
+                "grade": plain["grade"],
+                "sentence": one_line(plain["sentence"]),
+                "advice": one_line(plain["advice"]),
+                "grades": {use: grades[use] for use in USES if use in grades},
+                "reasons": {use: one_line(reasons[use]) for use in USES if use in reasons},
+                "doubts": [one_line(doubt) for doubt in plain.get("doubts") or ()],
+            }
     return None
 
 
@@ -77,8 +87,8 @@ def print_received(received: Mapping[str, Any], config: Path, as_json: bool) -> 
     typer.echo(f"files: {output} ({', '.join(received['files'])})")
     if lost := received.get("lost"):
         typer.echo(f"owners: {lost}")
-    if verdict := received.get("verdict"):  # no number about D_v: a service's output goes to a log
-        typer.echo(f"verdict: {verdict['grade']}")
+    for line in lines_of(received.get("verdict"), doubts=False):  # no number about D_v: output goes to a log
+        typer.echo(line)
     typer.echo(f"report as a page: fedkme report {config}")
 
 

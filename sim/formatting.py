@@ -8,6 +8,7 @@ from typing import Any
 
 from fedkme.pages.html import number, short
 from fedkme.protocols import PROTOCOLS
+from fedkme.verdict import lines_of
 
 Metrics = Mapping[str, Any]
 """The content of metrics.json."""
@@ -24,12 +25,6 @@ METHODS = {
     "uniform_weighted": "uniform, weighted",
 }
 MODELS = {"linear_svm": "linear SVM", "mlp_32": "MLP 32"}
-
-
-FAR = 0.1
-"""Distance of a column's distribution from which on a reader is warned: a tenth of the rows are elsewhere."""
-_NAMED = 5
-"""Columns that a warning names."""
 
 
 def distance(value: float | None) -> str:
@@ -72,17 +67,6 @@ def model(name: str) -> str:
     return MODELS.get(name, name.replace("_", " "))
 
 
-def graded(metrics: Metrics) -> str:
-    """The verdict on a run with what to try, or "" where there is none."""
-    reached = metrics.get("verdict")
-    return f"{reached['grade'].capitalize()}: {reason(reached)}" if reached else ""
-
-
-def reason(reached: Mapping[str, Any]) -> str:
-    """Sentence and advice of a verdict."""
-    return f"{reached['sentence']}. {reached['advice']}".rstrip()
-
-
 def accuracies(metrics: Metrics) -> dict[str, Mapping[str, float]]:
     """Accuracy of each kind of model, by the way in which its rows were selected."""
     return {"summary": metrics.get("downstream", {}), **metrics.get("downstream_baselines", {})}
@@ -95,33 +79,17 @@ def plan_lines(metrics: Metrics) -> list[str]:
 
 
 def verdict(metrics: Metrics) -> str:
-    """The outcome of a run in one sentence."""
+    """The outcome of a run in a line."""
     mmd2 = metrics.get("mmd2", {})
     if "summary" not in mmd2:
         return "No summary came out of this run, so there is nothing to compare."
-    if line := graded(metrics):
-        return line
+    if lines := lines_of(metrics.get("verdict")):
+        return " ".join(lines)
     text = f"The summary's MMD² is {distance(mmd2['summary'])}"
     over = metrics.get("percent_over_greedy", {}).get("summary")
     if over is not None:
         text += f", {abs(over):.1f} % {'over' if over >= 0 else 'under'} non-private greedy"
     return text + (f"; uniform sampling: {distance(mmd2['uniform'])}." if "uniform" in mmd2 else ".")
-
-
-def columns_line(metrics: Metrics) -> str:
-    """Warning of columns of a release that are far from the owners'; "" where nobody looked."""
-    by_name: Mapping[str, float] = metrics.get("evaluation", {}).get("columns", {}).get("by_name", {})
-    far = sorted((name for name in by_name if by_name[name] > FAR), key=lambda name: -by_name[name])
-    if not by_name:
-        return ""
-    if not far and (metrics.get("verdict") or {}).get("grade") == "poor":
-        return "Each column by itself is close to the owners'; the grade is about answers to questions."
-    if not far:
-        return f"Every column is within {FAR:g} of the owners' (0: the same distribution, 1: nothing shared)."
-    more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
-    near = f"{len(by_name) - len(far)} of {len(by_name)} columns are within {FAR:g} of the owners'"
-    away = f"up to {short(by_name[far[0]])} away (1: nothing is shared)"
-    return f"{near}. Do not rely on {', '.join(far[:_NAMED])}{more}: {away}."
 
 
 def reading_lines(facts: Mapping[str, Any], most: int = 6) -> Iterable[str]:
@@ -154,7 +122,8 @@ def reading_totals(facts: Mapping[str, Any]) -> Iterable[str]:
         cells[change["what"]] += change["cells"]
     if cells:
         parts = ", ".join(f"{count} {what}" for what, count in cells.items())
-        yield f"Cells read otherwise than they stand: {parts}. Which: --details."
+        parts = parts if len(cells) > 1 else next(iter(cells))
+        yield f"{cells.total()} cells were changed while reading: {parts}. Which: --details."
 
 
 def _listed(parts: Sequence[str], most: int) -> str:

@@ -20,6 +20,7 @@ from fedkme.ops.derivation import Derivation
 from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
+from fedkme.verdict import lines_of
 from sim.arguments import ScenarioName
 
 app = Verbs("Release synthetic data that many owners' rows stand behind, simulated on this machine.")
@@ -44,6 +45,9 @@ Out = Annotated[Path | None, typer.Option(help="Folder for the run; default runs
 Device = Annotated[
     Literal["cpu", "gpu"] | None,
     typer.Option(help="Where jax trains generators: cpu or gpu; default: a GPU where it has one."),
+]
+Details = Annotated[
+    bool, typer.Option("--details", help="Print every figure: distances, models, privacy by observer.")
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")]
 Set = Annotated[
@@ -89,6 +93,7 @@ def _add(method: str, text: str) -> None:
         out: Out = None,
         assignments: Set = None,
         device: Device = None,
+        details: Details = False,
         watch: WatchOption = False,
         as_json: AsJson = False,
     ) -> None:
@@ -98,7 +103,7 @@ def _add(method: str, text: str) -> None:
         given["copies"] = copies
         changes = [f"{key}={value}" for key, value in given.items() if value is not None]
         changes += [*_trust(secure, dropouts, colluders), *(assignments or [])]
-        _run(method, scenario, changes, out, watch, as_json, task)
+        _run(method, scenario, changes, out, details, watch, as_json, task)
 
     verb.__doc__ = text
     if method != AUTO:  # the task is what `auto` chooses by
@@ -126,6 +131,7 @@ def _run(
     scenario: str,
     assignments: list[str],
     out: Path | None,
+    details: bool,
     watch: bool,
     as_json: bool,
     task: Task,
@@ -147,7 +153,7 @@ def _run(
         if as_json:
             print_json({"directory": directory, "report": directory / "report.html", "metrics": metrics})
         else:
-            steps.step("the last lines", lambda: print_release(metrics, directory, console()))
+            steps.step("the last lines", lambda: print_release(metrics, directory, console(), details))
     for loss in steps.losses:
         typer.echo(loss, err=True)
     raise typer.Exit(metrics["code"] or (NotMadeError.code if steps.losses else 0))
@@ -156,6 +162,9 @@ def _run(
 _FIGURES = {
     "columns": "distance of a column from the owners' (0 to 1)",
     "real_halves": "of one half of the owners' rows from the other",
+    "pairs": "distance of a pair of columns from the owners' (0 to 1)",
+    "real_halves_pairs": "of pairs in one half of the owners' rows from the other",
+    "noise_of_auc": "deviation of an AUC at chance, on as many test rows",
     "trained_on_synthetic": "models trained on synthetic rows",
     "trained_on_real": "models trained on the owners' rows",
     "auc": "AUC of scores",
@@ -177,31 +186,36 @@ def _figures(evaluation: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {_FIGURES.get(name, name.replace('_', ' '))}: {shown}"
 
 
-def print_release(metrics: Mapping[str, Any], directory: Path, console: Console) -> None:
-    """The lines that end a release on a terminal."""
-    from sim.formatting import columns_line, graded, reading_lines
+def print_release(
+    metrics: Mapping[str, Any], directory: Path, console: Console, details: bool = False
+) -> None:
+    """Print what came out of a release, what it is good for, and its epsilon; with details every figure."""
+    from sim.formatting import reading_lines, reading_totals
     from sim.report import privacy
     from sim.report.write import print_line
 
     made = f"{metrics['rows']} rows" if metrics["files"] else "nothing was made"
     trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
+    reading = metrics.get("reading", {})
     lines = [
         f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
         f"{trust}",
-        *([metrics["plan"]["line"]] if "plan" in metrics else []),
-        "privacy, by the run's ledgers (only 'sound' is proven; inf: no bound)",
-        *privacy.lines(metrics["privacy"]),
+        *lines_of(metrics.get("verdict")),
+        *privacy.outcome(metrics["privacy"]),
+        *(() if details else reading_totals(reading)),
+        *(fault["line"] for fault in metrics["faults"]),
     ]
-    if metrics["evaluation"]:
-        lines += [
-            "held against owners' rows, which a simulation alone can see:",
-            *_figures(metrics["evaluation"]),
-        ]
-        lines += filter(None, [columns_line(metrics)])
-    lines += [*reading_lines(metrics.get("reading", {})), *filter(None, [graded(metrics)])]
-    for line in [*lines, *(fault["line"] for fault in metrics["faults"])]:
+    if details:
+        lines += [metrics["plan"]["line"]] if "plan" in metrics else []
+        lines += ["privacy, by the run's ledgers (only 'sound' is proven; inf: no bound)"]
+        lines += privacy.lines(metrics["privacy"])
+        if metrics["evaluation"]:
+            lines += ["held against owners' rows, which a simulation alone can see:"]
+            lines += _figures(metrics["evaluation"])
+        lines += reading_lines(reading)
+    for line in lines:
         print_line(line, console)
     if "synthetic.csv" in metrics["files"]:
         console.print(f"synthetic rows: {directory / 'synthetic.csv'}", soft_wrap=True, highlight=False)
-    console.print(f"files: {directory}", soft_wrap=True, highlight=False)
-    console.print(f"report: {directory / 'report.html'}", soft_wrap=True, highlight=False)
+    more = "" if details else " (all figures here: --details)"
+    console.print(f"report: {directory / 'report.html'}{more}", soft_wrap=True, highlight=False)

@@ -47,6 +47,7 @@ from sim.engines.run_folder import (
     write_ledgers,
     write_schema,
 )
+from sim.evaluation.grades import by_rows
 from sim.evaluation.metrics import with_reading
 from sim.evaluation.received import received_release
 from sim.evaluation.releases import can_train, evaluate_points, evaluate_rows
@@ -375,7 +376,7 @@ def _metrics(
         "K": len(record["owner_rows"]),
         "N": sum(record["owner_rows"].values()),
         "rows": record["rows"],
-        "verdict": (verdict or {}).get("verdict"),
+        "verdict": by_rows((verdict or {}).get("verdict"), evaluation or {}),
         "lost": owners.doubts if (owners := Participation.from_json(record.get("participation"))) else [],
         "privacy": [statement.to_json() for statement in privacy or ()],
         "evaluation": evaluation or {},

@@ -32,7 +32,10 @@ MAY_IMPORT = {
 PRODUCT = ("fedkme", *ROLES, "sim", "operate")
 """Packages of the wheel `fedkme`."""
 FLOORS = (
-    ("errors", "arrays", "command_line", "durable", "extensions", "verbs", "config", "descriptions", "pages"),
+    (
+        *("errors", "arrays", "command_line", "durable", "extensions", "verbs", "config", "descriptions"),
+        *("pages", "verdict"),
+    ),
     ("store", "pki", "embeddings", "tables", "drafts"),
     ("features",),
     ("privacy",),
@@ -44,7 +47,7 @@ FLOORS = (
 WINGS = {
     "values": {
         *("arrays", "errors", "config", "descriptions", "extensions", "tables", "drafts"),
-        *("protocols", "protocol", "exchange", "directives", "documents"),
+        *("protocols", "protocol", "exchange", "directives", "documents", "verdict"),
     },
     "mathematics": {
         *("embeddings", "features", "privacy", "secagg", "sealed", "cells", "sums", "moments"),
@@ -60,7 +63,7 @@ FAMILIES = ("summary", "cells", "sums")
 """Folders of protocols' families, at each party that has a part of its own in them."""
 LARGE = {
     "curator/releases": 14,
-    "fedkme": 15,
+    "fedkme": 16,
     "fedkme/answers": 14,
     "fedkme/privacy": 13,
     "fedkme/wire": 14,

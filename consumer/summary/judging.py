@@ -26,18 +26,18 @@ from consumer.results import EVALUATION, RECEIVED_ROWS, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.evaluation import Evaluation, evaluator
 from consumer.summary.forms import Forms, make_forms
-from consumer.summary.verdict import FormQuality, SummaryVerdict, Yardstick, doubts_of, verdict_on, yardstick
-from fedkme.answers.card import at_most_fair
+from consumer.summary.verdict import FormQuality, Yardstick, doubts_of, verdict_on, yardstick
 from fedkme.arrays import Rows
 from fedkme.embeddings.mmd import ReferenceRows
 from fedkme.embeddings.prune import pruned
-from fedkme.embeddings.summary_weights import WeightedRows, beside_classes, received, weigh
+from fedkme.embeddings.summary_weights import beside_classes, received, repeat, weigh
 from fedkme.errors import FedkmeError, NotJudgedError
 from fedkme.exchange import Plan
 from fedkme.ops.supervision import StatusReporter
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table
+from fedkme.verdict import QualityVerdict, at_most_fair
 
 LEAST = 60
 """Rows of D_v below which the estimate would be noise."""
@@ -48,8 +48,8 @@ SPLITS = 4
 
 def by_halves(
     rows: Rows, validation: ReferenceRows, p: int, labels: Labels | None = None, theirs: Labels | None = None
-) -> float | None:
-    """Estimate MMD^2 of weighted rows to the law of D_v; None if the estimate would be noise, or slow.
+) -> tuple[float, float, float] | None:
+    """Estimate each form's MMD^2 to the law of D_v; None if the estimates would be noise, or slow.
 
     Args:
         rows: received rows, encoded, (r, n), r >= 1.
@@ -57,6 +57,9 @@ def by_halves(
         p: most rows with a weight.
         labels: classes of the rows, (r,), or None.
         theirs: classes of D_v, (m,), or None.
+
+    Returns:
+        Estimates for rows alike, for weights and for repeats.
     """
     m = len(validation.rows)
     if m < LEAST or len(rows) > MOST_RECEIVED:
@@ -68,15 +71,19 @@ def by_halves(
     estimates = []
     for fitted, other in pairs:
         about = received(longer, ReferenceRows(seen.rows[fitted], seen.gamma))
-        fit = weigh(about, p, pruned(about.seen, p))
-        estimates.append(_across(rows, validation, fit, other))
-    return float(np.mean(estimates))
-
-
-def _across(rows: Rows, validation: ReferenceRows, fit: WeightedRows, other: NDArray[np.int64]) -> float:
-    """MMD^2 to the law, estimated on rows of D_v that the weights were not fitted to; may be below 0."""
-    held_out = ReferenceRows(validation.rows[other], validation.gamma)
-    return held_out.mmd2(rows[fit.indices], fit.weights) - (1.0 - held_out.own) / (len(other) - 1)
+        alike = pruned(about.seen, p)
+        fit, counts = weigh(about, p, alike), repeat(about, p)
+        repeated = np.flatnonzero(counts)
+        held_out = ReferenceRows(validation.rows[other], validation.gamma)
+        noise = (1.0 - held_out.own) / (len(other) - 1)
+        forms = (
+            (alike, np.full(len(alike), 1.0 / len(alike))),
+            (fit.indices, fit.weights),
+            (repeated, counts[repeated] / counts.sum()),
+        )
+        estimates.append([held_out.mmd2(rows[which], weights) - noise for which, weights in forms])
+    alike_mean, weighted_mean, repeats_mean = np.mean(estimates, axis=0).tolist()
+    return alike_mean, weighted_mean, repeats_mean
 
 
 Labels = NDArray[np.int64]
@@ -118,8 +125,8 @@ class Judged:
         repeats: quality of p rows with repetitions.
         classes: distance of each form's class shares from D_v's (`classes_apart`).
         by: yardstick of the verdict.
-        verdict: verdict on the best form.
-        halves: estimate of `by_halves`; None if the forms were good without it.
+        verdict: verdict on each form.
+        halves: estimates of `by_halves`, by form; None where there are none, or a form is good without.
     """
 
     forms: Forms
@@ -128,23 +135,24 @@ class Judged:
     repeats: Evaluation
     classes: tuple[float, ...]
     by: Yardstick
-    verdict: SummaryVerdict
-    halves: float | None
+    verdict: QualityVerdict
+    halves: tuple[float | None, float | None, float | None]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, explained in docs/metrics.md."""
         fit = self.forms.fit
         about_fit = {"rows": len(fit), "ridge": fit.ridge, "gap": fit.gap, "least": self.forms.least}
         alike, weighted, repeats = (
-            {"effective": effective, "classes": classes}
-            for effective, classes in zip(self.forms.effective, self.classes, strict=True)
+            {"effective": effective, "classes": classes, "halves": halves}
+            for effective, classes, halves in zip(
+                self.forms.effective, self.classes, self.halves, strict=True
+            )
         )
         return (asdict(self.alike) | alike) | {
             "weighted": asdict(self.weighted) | weighted | about_fit,
             "repeats": asdict(self.repeats) | repeats | {"rows": len(self.forms.counts)},
             "spread": self.by.spread,
             "expected": self.by.expected,
-            "halves": self.halves,
             "verdict": asdict(self.verdict),
         }
 
@@ -189,16 +197,23 @@ def judge_tables(
     evaluations = (alike, weighted, repeats)
     listed = ((forms.summary, None), (forms.weighted, forms.fit.weights), (forms.repeats, None))
     classes = tuple(classes_apart(rows.labels, weights, validation.labels, p) for rows, weights in listed)
-    qualities = [
-        FormQuality(of.mmd2, size, each)
-        for of, size, each in zip(evaluations, forms.effective, classes, strict=True)
-    ]
-    verdict, halves = verdict_on(qualities[0], qualities[1:], by), None
+    names = ("alike", "weighted", "repeats")
+    halves: tuple[float | None, float | None, float | None] = (None, None, None)
+
+    def judged() -> QualityVerdict:
+        figures = zip(names, evaluations, forms.effective, classes, halves, strict=True)
+        return verdict_on(
+            {name: FormQuality(of.mmd2, size, shares, other) for name, of, size, shares, other in figures}, by
+        )
+
+    verdict = judged()
     if verdict.grade != "good":
-        halves = by_halves(schema.encode(came.values), against.validation, p, came.labels, validation.labels)
-        verdict = verdict_on(qualities[0], qualities[1:], by, halves=halves)
+        halves = by_halves(
+            schema.encode(came.values), against.validation, p, came.labels, validation.labels
+        ) or (None, None, None)
+        verdict = judged()
     doubts = [*doubts_of({"the consumer": validation.reading}), *doubts]
-    verdict = SummaryVerdict(**at_most_fair(asdict(verdict), doubts))
+    verdict = QualityVerdict(**at_most_fair(asdict(verdict), doubts))
     return Judged(forms, *evaluations, classes, by, verdict, halves)
 
 

@@ -14,21 +14,20 @@ columns and no labels: shares of classes have a yardstick of their own (classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Literal
 
 from fedkme.tables.columns import CLIPPED
 from fedkme.tables.table import Reading
-
-Grade = Literal["good", "fair", "poor"]
+from fedkme.verdict import GRADES, Grade, QualityVerdict
 
 GOOD = 1.25
 """MMD^2 over the yardstick up to which a summary is good."""
 FAIR = 2.0
 """MMD^2 over the yardstick up to which a summary is fair."""
 SMALL = 1.0
-"""p over m above which no summary is good: a perfect fit to D_v is 1/m from its law, p fresh rows are 1/p."""
+"""p over m above which a form is good only by rows of D_v that it was not fitted to: a perfect fit to D_v is
+1/m from its law, p fresh rows are 1/p."""
 LOSS = 1.1
 """Ratio of MMD^2 to that of uniform rows above which a run is behind; draws of uniform rows differ as
 much."""
@@ -36,21 +35,6 @@ LOST = 0.1
 """Share of the yardstick by which a run must be behind to have lost; less says nothing about D_v's law."""
 CHANCE = 5.0
 """Distance of class shares that serves as yardstick; fresh rows exceed GOOD times it once in a hundred."""
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryVerdict:
-    """Quality of a summary in words.
-
-    Attributes:
-        grade: the verdict in one word; no number about D_v.
-        sentence: the reason, with numbers about D_v.
-        advice: what to try, empty if nothing is needed; no number about D_v.
-    """
-
-    grade: Grade
-    sentence: str
-    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +59,15 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class FormQuality:
-    """A form's MMD^2 to D_v, its effective sample size, and the distance of its class shares from D_v's."""
+    """A form's MMD^2 to D_v, its effective sample size, and the distance of its class shares from D_v's.
+
+    `halves` is its MMD^2 to the law of D_v, estimated by `by_halves`; None without an estimate.
+    """
 
     mmd2: float
     effective: float
     classes: float = 0.0
+    halves: float | None = None
 
 
 def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
@@ -94,56 +82,80 @@ def yardstick(own: float, validation_rows: int, p: int) -> Yardstick:
     return Yardstick(max(m * (1.0 - own) / (m - 1), 0.0) if m > 1 else None, p, m)
 
 
-def verdict_on(
-    alike: FormQuality,
-    others: Sequence[FormQuality],
-    by: Yardstick,
-    rival: float | None = None,
-    halves: float | None = None,
-) -> SummaryVerdict:
-    """Judge a summary.
+def verdict_on(forms: Mapping[str, FormQuality], by: Yardstick, rival: float | None = None) -> QualityVerdict:
+    """Judge each form of a summary; the verdict is that of the best.
 
     Args:
-        alike: quality of the p rows with equal weights.
-        others: quality of the other forms.
+        forms: quality of `alike`, p rows with equal weights, and of the other forms.
         by: the yardstick.
         rival: MMD^2 to D_v of equally many uniform rows, with weights, if it can be known.
-        halves: MMD^2 of weights to the law of D_v, estimated by `by_halves`; None without an estimate.
     """
-    closest = min(form.mmd2 for form in (alike, *others))
+    closest = min(form.mmd2 for form in forms.values())
     behind = rival is not None and closest > LOSS * rival
     if behind and rival is not None and closest - rival > LOST * (by.expected or 0.0):
-        return SummaryVerdict(
+        return QualityVerdict(
             "poor",
             f"uniform rows with weights would have been closer to D_v at as many rows accessed (MMD^2 "
             f"{rival:#.3g}, this run {closest:#.3g})",
-            "Take protocol=uniform with a uniform_ratio above 1, or what `fedkme plan` recommends.",
+            "Take protocol=uniform with a uniform_ratio above 1, or what `fedkme plan` recommends: as many "
+            "rows drawn at random, with weights, would have been closer to D_v.",
+            dict.fromkeys(forms, "poor"),
         )
     if by.expected is None:
-        return SummaryVerdict("fair", "D_v has one row, which is no yardstick", "Give more rows of D_v.")
-    forms = (alike, *others)
-    best = min(forms, key=lambda form: _farther(form, by))
-    columns, what = _ratio(best, by), "the best form, charged for uneven weights, has"
-    if halves is not None and by.spread and (across := _across(halves, by)) < columns:
-        columns, what = across, "weights fitted to one half of D_v have, to the other,"
-    ratio = max(columns, best.classes / CHANCE)
-    times = f"{columns:.2g} times that of {by.rows} fresh rows of D_v's own law"
-    sentence = f"MMD^2 to D_v is {closest:#.3g}; {what} {times}"
+        one = "D_v has one row, which is no yardstick"
+        return QualityVerdict("fair", one, "Give more rows of D_v.", dict.fromkeys(forms, "fair"))
+    ratios = {name: _farther(form, by) for name, form in forms.items()}
+    grades = {name: _grade(ratio, forms[name], by) for name, ratio in ratios.items()}
+    best = min(forms, key=lambda name: (GRADES.index(grades[name]), ratios[name]))
+    form, grade = forms[best], grades[best]
+    columns, what = _judged(form, by)
+    sentence = f"MMD^2 to D_v is {closest:#.3g}; {what} {columns:.2g} times that of {by.rows} fresh rows"
+    sentence += " of D_v's own law"
     if behind:
         sentence += f"; uniform rows with weights were as close, within the noise of D_v ({rival:#.3g})"
-    mixed = best.classes > GOOD * CHANCE
+    mixed = form.classes > GOOD * CHANCE
     if mixed:
-        times = f"{best.classes:.3g} times as much as those of fresh rows"
+        times = f"{form.classes:.3g} times as much as those of fresh rows"
         sentence += f"; shares of classes differ from D_v's {times}"
+    if grade == "poor":
+        why = _CLASSES if mixed else _FEW if closest <= GOOD * by.expected else _POOR
+    else:
+        why = "" if grade == "good" else _CLASSES if mixed else _SMALL if _is_small(form, by) else _FAIR
+    train = "" if grade == "poor" else _training({name for name in forms if grades[name] == grade})
+    return QualityVerdict(grade, sentence, f"{train} {why}".strip(), grades)
+
+
+def _grade(ratio: float, form: FormQuality, by: Yardstick) -> Grade:
     if ratio > FAIR:
-        few = _CLASSES if mixed else _FEW
-        return SummaryVerdict("poor", sentence, few if closest <= GOOD * by.expected else _POOR)
-    small = by.rows > SMALL * by.validation_rows
-    grade: Grade = "good" if ratio <= GOOD and not small else "fair"
-    advice = _SMALL if small else "" if grade == "good" else _CLASSES if mixed else _FAIR
-    if _farther(alike, by) > max(GOOD, 1.25 * ratio):
-        advice = f"{_WEIGHTED} {advice}".rstrip()
-    return SummaryVerdict(grade, sentence, advice)
+        return "poor"
+    return "good" if ratio <= GOOD and not _is_small(form, by) else "fair"
+
+
+def _is_small(form: FormQuality, by: Yardstick) -> bool:
+    """Check whether D_v has too few rows to say that so many are good.
+
+    m rows of the law of D_v are farther from it than p, so that distances to D_v hide what p rows need. Where
+    p is above m, a form is good only if the half of D_v that it was not fitted to says so of the law itself.
+    """
+    if by.rows <= SMALL * by.validation_rows:
+        return False
+    return form.halves is None or by.spread is None or form.halves > GOOD * by.spread / by.rows
+
+
+def _training(best: Set[str]) -> str:
+    """Say how to train on the best forms."""
+    if "weighted" not in best:
+        return "Train on the rows of summary.npz." if "alike" in best else "Train on the rows of repeats.npz."
+    alone = "" if "alike" not in best else "; the rows with alike = 1 do as well without weights"
+    return f"Train on summary.csv, sample_weight = weight{alone}."
+
+
+def _judged(form: FormQuality, by: Yardstick) -> tuple[float, str]:
+    """MMD^2 of a form over the yardstick, by the figure that was measured best, and words for it."""
+    charged, held_out = _ratio(form, by), _held_out(form, by)
+    if held_out is not None and held_out < charged:
+        return held_out, "the best form, fitted to one half of D_v, has, to the other,"
+    return charged, "the best form, charged for uneven weights, has"
 
 
 def _ratio(form: FormQuality, by: Yardstick) -> float:
@@ -157,14 +169,15 @@ def _ratio(form: FormQuality, by: Yardstick) -> float:
 
 def _farther(form: FormQuality, by: Yardstick) -> float:
     """Distance of a form over its yardstick: the larger of columns' and classes'."""
-    return max(_ratio(form, by), form.classes / CHANCE)
+    return max(_judged(form, by)[0], form.classes / CHANCE)
 
 
-def _across(halves: float, by: Yardstick) -> float:
+def _held_out(form: FormQuality, by: Yardstick) -> float | None:
     """Cross-validated MMD^2 to the law of D_v, as a distance to m rows of it, over the yardstick."""
-    assert by.spread is not None
+    if form.halves is None or not by.spread:
+        return None
     assert by.expected is not None, "there is a yardstick"
-    return max(halves + by.spread / by.validation_rows, 0.0) / by.expected
+    return max(form.halves + by.spread / by.validation_rows, 0.0) / by.expected
 
 
 _POOR = (
@@ -181,7 +194,6 @@ _CLASSES = (
 )
 _SMALL = "D_v has few rows for a summary of so many: give more of them, or ask for fewer rows (p)."
 _FAIR = "A larger rho or epsilon brings it closer."
-_WEIGHTED = "Use weighted.npz or repeats.npz: the rows of summary.npz alike are farther from D_v."
 MOST_MOVED = 0.01
 """Share of a column's cells that `clip` may move before a grade is at most fair."""
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedkme.answers.answer import Answer
-from fedkme.answers.card import at_most_fair, rounded, rows_of, verdict_on
+from fedkme.answers.card import rounded, rows_of, verdict_on
 from fedkme.errors import MissingDependencyError
 from fedkme.exchange import Participation
 from fedkme.privacy.accountants import Bound, Sound
@@ -30,6 +30,7 @@ from fedkme.tables.columns import GAP, GAPS
 from fedkme.tables.schema import Category, Numeric, Schema, rows_of_person
 from fedkme.tables.table import Table
 from fedkme.tables.text import csv_text, harmless
+from fedkme.verdict import QualityVerdict, at_most_fair, lines_of
 
 Cell = str | int | float | None
 
@@ -101,7 +102,7 @@ class DataCard:
             "utility": {"measured_on": self.utility_rows, **dict(self.utility)},
             "notes": list(self.notes),
             "answers": [rounded(answer) for answer in self.answers],
-            "verdict": None if (verdict := verdict_on(self.answers)) is None else asdict(verdict),
+            "verdict": None if (verdict := self._verdict()) is None else asdict(verdict),
         }
 
     def to_markdown(self) -> str:
@@ -166,17 +167,16 @@ class DataCard:
             *lines,
             "",
             "noise, sampling: standard deviations; unseen: a bound, which the interval counts.",
-            *_verdict_lines(self.answers),
+            *(["", judged_text(asdict(verdict))] if (verdict := self._verdict()) else []),
         ]
 
-
-def _verdict_lines(answers: Sequence[Answer]) -> list[str]:
-    verdict = verdict_on(answers)
-    return [] if verdict is None else ["", _judged(asdict(verdict))]
+    def _verdict(self) -> QualityVerdict | None:
+        return verdict_on(self.answers, self.schema.label is not None)
 
 
-def _judged(verdict: Mapping[str, Any]) -> str:
-    return f"**{verdict['grade'].capitalize()}**: {verdict['sentence']}. {verdict['advice']}".rstrip()
+def judged_text(verdict: Mapping[str, Any]) -> str:
+    """The two lines of a verdict in a card for people."""
+    return "\n\n".join(lines_of(verdict))
 
 
 def with_lost_owners(files: Mapping[str, bytes], participation: Participation) -> dict[str, bytes]:
@@ -191,7 +191,7 @@ def with_lost_owners(files: Mapping[str, bytes], participation: Participation) -
         text = files[for_people].decode()
         if (before := card.get("verdict")) is not None:
             card["verdict"] = at_most_fair(before, participation.doubts)
-            text = text.replace(_judged(before), _judged(card["verdict"]))
+            text = text.replace(judged_text(before), judged_text(card["verdict"]))
         line = f"- Owners of the run: {participation.line}"
         changed[for_people] = text.replace("\n\n## ", f"\n{line}\n\n## ", 1).encode()
         changed[name] = json_bytes({**card, "participation": asdict(participation)})

@@ -6,17 +6,19 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from fedkme.answers.answer import Answer, ask
 from fedkme.answers.evidence import Evidence
 from fedkme.answers.functions import columns_of, names_of
+from fedkme.answers.grammar import parse
 from fedkme.answers.quantities import Unit
 from fedkme.tables.cells import date_of
 from fedkme.tables.schema import Schema
+from fedkme.verdict import CANNOT_TELL, USES, Grade, QualityVerdict, overall
 
 MOST = 10
 """Answers of a data card."""
@@ -28,29 +30,22 @@ FAIR = 0.1
 """Least share of the rows at which a release is fair."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseVerdict:
-    """Quality of the answers of a release, in words. No row is read for it.
-
-    Attributes:
-        grade: the verdict in one word.
-        sentence: reason for the grade.
-        advice: steps to a better release; empty for a good one.
-    """
-
-    grade: Literal["good", "fair", "poor"]
-    sentence: str
-    advice: str
-
-
-def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
+def verdict_on(answers: Sequence[Answer], labelled: bool = True) -> QualityVerdict | None:
     """Judge a release by the noise and the unseen part of its card's answers, compared with sampling.
 
     Let s be an answer's sampling variance, v the square of its noise and u the square of its unseen part. An
-    answer from N rows is then as precise as s / (s + v + u) N rows would be without noise. The grade follows
-    from the median of that share; an answer without an interval or with a sampling variance of 0 has the
-    share 0. Answers about the rows held are left out, as they have no sampling variance. So are answers after
-    the tenth, which the card has because some of the first ten have no interval.
+    answer from N rows is then as precise as s / (s + v + u) N rows would be without noise. The grade of
+    questions follows from the median of that share; an answer without an interval or with a sampling variance
+    of 0 has the share 0. Answers about the rows held are left out, as they have no sampling variance. So are
+    answers after the tenth, which the card has because some of the first ten have no interval.
+
+    Columns and pairs have the grade of the answers about one column and about several, except that imprecise
+    answers do not make them poor: rows are fitted to all that was released at once, and are at times much
+    closer to the owners' than each answer is. No answer sees what models see.
+
+    Args:
+        answers: of the card.
+        labelled: true where rows have a label, so that a model can be trained.
 
     Returns:
         The verdict; None if no answer is about the population.
@@ -59,22 +54,48 @@ def verdict_on(answers: Sequence[Answer]) -> ReleaseVerdict | None:
     if not graded:
         return None
     share = median(map(_effective_share, graded))
-    grade: Literal["good", "fair", "poor"] = "good" if share >= GOOD else "fair" if share >= FAIR else "poor"
-    sentence = f"answers from this release are as precise as from {100 * share:.3g} % of the owners' rows"
-    return ReleaseVerdict(grade, sentence, "" if grade == "good" else _ADVICE)
+    asked = _grade(share)
+    grades = {"columns": CANNOT_TELL, "pairs": CANNOT_TELL, "models": CANNOT_TELL, "questions": str(asked)}
+    reasons = {
+        "columns": "answers are imprecise, rows may be closer",
+        "pairs": "likewise",
+        "models": "nothing here has trained one" if labelled else "no column is a label",
+        "questions": f"answers are as precise as from {_percent(share)} of the owners' rows",
+    }
+    for use, several in (("columns", False), ("pairs", True)):
+        about = [_effective_share(each) for each in graded if _is_of_several(each.question) is several]
+        if about and (grade := _grade(median(about))) != "poor":
+            grades[use], reasons[use] = grade, f"answers as from {_percent(median(about))} of the rows"
+    return QualityVerdict(overall(grades), reasons["questions"], advice_on(grades), grades, reasons)
 
 
-def at_most_fair(verdict: Mapping[str, Any], doubts: Sequence[str]) -> dict[str, Any]:
-    """Lower a good verdict to fair where rows or owners are in doubt, and say why.
+def _percent(share: float) -> str:
+    """A share in percent with two digits: more would claim too much."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
 
-    Args:
-        verdict: `grade`, `sentence` and `advice`.
-        doubts: reasons; without any the verdict stays.
-    """
-    if not doubts:
-        return dict(verdict)
-    grade = "fair" if verdict["grade"] == "good" else verdict["grade"]
-    return {**verdict, "grade": grade, "sentence": f"{verdict['sentence']}; {'; '.join(doubts)}"}
+
+def _grade(share: float) -> Grade:
+    return "good" if share >= GOOD else "fair" if share >= FAIR else "poor"
+
+
+def _is_of_several(question: str) -> bool:
+    """Check for a question of the card about more than one column."""
+    (parsed,) = parse(question)
+    return len(parsed.columns) > 1 or parsed.where is not None
+
+
+def advice_on(grades: Mapping[str, str]) -> str:
+    """Say what to do with a release of these grades."""
+    usable = [use for use in USES if grades.get(use) in ("good", "fair")]
+    rows = [use for use in usable if use != "questions"]
+    steps = [f"use the rows for {', '.join(rows)}"] if rows else []
+    steps += ["ask with `fedkme ask`, which gives intervals"] if "questions" in usable else []
+    if poor := [use for use in USES if grades.get(use) == "poor"]:
+        steps.append(f"for {', '.join(poor)} take a larger epsilon, more rows, or another method")
+    if grades.get("models") == CANNOT_TELL:
+        steps.append("before you rely on a model, score it on rows of your own")
+    text = "; ".join(steps)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _effective_share(answer: Answer) -> float:
@@ -82,12 +103,6 @@ def _effective_share(answer: Answer) -> float:
     if math.isnan(answer.low) or answer.sampling == 0.0:
         return 0.0
     return answer.sampling**2 / (answer.sampling**2 + answer.noise**2 + answer.unseen**2)
-
-
-_ADVICE = (
-    "Take a larger epsilon, more rows, or a method that counts what you ask for (docs/answers.md). "
-    "'fedkme ask' gives the interval of each answer."
-)
 
 
 def usual_answers(

@@ -272,11 +272,13 @@ def notes(texts: Iterable[str]) -> Html:
     return joined(map(note, texts))
 
 
-def judged(grade: str, meaning: str, *why: str) -> Html:
-    """A verdict with a colour, a mark and a word, what the word means, and the reasons below it."""
+def judged(grade: str, lines: Sequence[str], *why: str) -> Html:
+    """A verdict's lines with the colour and the mark of a grade, and the reasons below them."""
+    first, *rest = lines
+    word, _, text = first.partition(" ")
     reasons = (tag("p", each, class_="why") for each in why if each)
-    word = tag("p", tag("strong", grade.capitalize()), f": {meaning}")
-    return tag("div", word, *reasons, class_=f"verdict graded {grade}")
+    shown = tag("p", tag("strong", word), f" {text}")
+    return tag("div", shown, *(tag("p", line) for line in rest), *reasons, class_=f"verdict graded {grade}")
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> Html:

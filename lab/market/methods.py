@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from fedkme.protocols import ALGORITHM3
 from lab.market import rivals
 from lab.market.pool import Chosen, PooledRows, SummaryQuestion
 from lab.market.product import product
@@ -27,8 +29,10 @@ class MethodFamily:
     private: bool
 
 
+CLOCK = "Algorithm 3, clock"
 FAMILIES = (
     MethodFamily("ours", product, paced=True, private=True),
+    MethodFamily(CLOCK, partial(product, protocol=ALGORITHM3, name=CLOCK), paced=False, private=True),
     MethodFamily("exact greedy", rivals.exact_greedy, paced=False, private=False),
     MethodFamily("uniform", rivals.uniform_rows, paced=True, private=False),
     MethodFamily("FedDP-KMeans cells", rivals.kmeans_cells, paced=True, private=True),
@@ -43,6 +47,7 @@ OURS, OURS_EQUAL, GREEDY, FREE = "ours + weights", "ours + prune", "exact greedy
 
 NEEDS: Mapping[str, str] = {
     "ours": "epsilon",
+    CLOCK: "epsilon",
     "exact greedy": "every row in one place",
     "uniform": "nothing",
     "FedDP-KMeans cells": "epsilon",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,12 +21,20 @@ from sim.engines.inprocess import KeptRecords, open_market, run_in_process
 from sim.scenarios.base import owner_names
 
 
-def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chosen]:
-    """Run owners, curator and consumer with the curator's defaults and the question's p, rho and epsilon."""
+def product(
+    market: PooledRows, question: SummaryQuestion, protocol: str = "cells", name: str = "ours"
+) -> Mapping[str, Chosen]:
+    """Run owners, curator and consumer with the curator's defaults and the question's p, rho and epsilon.
+
+    Args:
+        market: rows of all parties.
+        question: p, rho, epsilon and seed; only cells have a rho.
+        protocol: of the run.
+        name: first word of the methods' names.
+    """
     privacy = {"epsilon": question.epsilon, "delta": DELTA}
-    settings = SummarySettings.model_validate(
-        {"protocol": "cells", "privacy": privacy, "cells": {"rho": question.rho}}
-    )
+    paced = {} if math.isnan(question.rho) else {"cells": {"rho": question.rho}}
+    settings = SummarySettings.model_validate({"protocol": protocol, "privacy": privacy, **paced})
     draw = market.draw
     request = RequestSettings.model_validate(
         {"p": question.p, "privacy": privacy, "kernel": {"gamma": draw.gamma}}
@@ -50,8 +59,8 @@ def product(market: PooledRows, question: SummaryQuestion) -> Mapping[str, Chose
         return Chosen(rows, labels_of(table), weights, accessed, kendall)
 
     return {
-        "ours + prune": chosen(summary_rows, np.full(len(summary_rows), 1.0 / len(summary_rows))),
-        "ours + weights": chosen(forms.weighted, forms.fit.weights),
+        f"{name} + prune": chosen(summary_rows, np.full(len(summary_rows), 1.0 / len(summary_rows))),
+        f"{name} + weights": chosen(forms.weighted, forms.fit.weights),
     }
 
 

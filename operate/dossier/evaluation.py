@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from fedkme import __version__
 from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.verdict import lines_of
 from operate.dossier.facts import MISSING, Facts
 from operate.dossier.registry import composition_of, product_of, security_of
 
@@ -89,9 +90,9 @@ def _mechanisms(facts: Facts) -> Iterator[str]:
 
 
 def _utility(facts: Facts) -> Iterator[str]:
-    verdict = facts.metrics.get("verdict") or {}
-    if "grade" in verdict:
-        yield f"- Verdict of the run: {verdict['grade']}: {verdict['sentence']}."
+    verdict = facts.metrics.get("verdict")
+    if verdict:
+        yield f"- Verdict of the run: {' '.join(lines_of(verdict))} ({verdict['sentence']}.)"
     for name, value in (facts.metrics.get("mmd2") or {}).items():
         if name.startswith("summary") and isinstance(value, float):
             yield f"- MMD^2 of {name} to the validation set: {value:.3g}"

@@ -15,7 +15,6 @@ from consumer.releases.estimators import expectation
 from consumer.releases.released import Released, load_release
 from curator.releases.method import RELEASE
 from fedkme.answers.answer import Target
-from fedkme.answers.card import ReleaseVerdict
 from fedkme.answers.folder import AskedFolder
 from fedkme.config import validate
 from fedkme.errors import ConfigError, DataError
@@ -23,6 +22,7 @@ from fedkme.moments.discriminant import Discriminant, Shape, discriminant_of
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, table_from_arrays
+from fedkme.verdict import QualityVerdict
 from sim.api.frames import Rows, frame_of, table_of
 from sim.api.views import frame_of_statements, framed
 from sim.formatting import reading_lines
@@ -155,10 +155,10 @@ class ReleaseResult:
         return validate(Schema, read_object(self._card("json"))["schema"], str(self.folder))
 
     @property
-    def verdict(self) -> ReleaseVerdict | None:
-        """Grade, sentence and advice, by the card's answers; None if no data were made."""
+    def verdict(self) -> QualityVerdict | None:
+        """Grades of columns, pairs, models and questions, and what to do next; None if no data were made."""
         values = self.metrics.get("verdict")
-        return None if values is None else ReleaseVerdict(**values)
+        return None if values is None else QualityVerdict(**values)
 
     @property
     def reading(self) -> list[str]:

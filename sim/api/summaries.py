@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +14,11 @@ import pandas as pd
 
 from consumer.results import EVALUATION, SUMMARY
 from consumer.summary.forms import REPEATS, WEIGHTED
-from consumer.summary.verdict import SummaryVerdict
-from fedkme.errors import DataError
+from fedkme.errors import DataError, FedkmeWarning
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table, table_from_arrays
+from fedkme.verdict import QualityVerdict
 from sim.api.frames import frame_of
 from sim.api.views import frame_of_statements, framed
 from sim.engines.run_folder import SCHEMA
@@ -54,7 +55,17 @@ class SummaryResult:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """The p rows with equal weights: columns by name, categories and the label as categoricals."""
+        """The p rows with equal weights: columns by name, categories and the label as categoricals.
+
+        Warns where another form has a better grade: `verdict.grades` has the grade of each.
+        """
+        graded = self.verdict
+        if graded is not None and (alike := graded.grades.get("alike", graded.grade)) != graded.grade:
+            warnings.warn(
+                f"rows alike are {alike}, the verdict is {graded.grade} of another form. {graded.advice}",
+                FedkmeWarning,
+                stacklevel=2,
+            )
         return frame_of(self._table(SUMMARY), self.schema)
 
     @property
@@ -73,10 +84,10 @@ class SummaryResult:
         return frame_of(self._table(REPEATS), self.schema)
 
     @property
-    def verdict(self) -> SummaryVerdict | None:
-        """Grade, sentence and advice; None if there are no rows, or the rows were not judged."""
+    def verdict(self) -> QualityVerdict | None:
+        """Grades of each form, and what to do next; None if there are no rows, or they were not judged."""
         values = self.metrics.get("verdict")
-        return None if values is None else SummaryVerdict(**values)
+        return None if values is None else QualityVerdict(**values)
 
     @property
     def reading(self) -> list[str]:

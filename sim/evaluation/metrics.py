@@ -14,11 +14,11 @@ import numpy as np
 
 from consumer.summary.verdict import FormQuality, Yardstick, verdict_on
 from curator.summary.auctions.privauction import PrivAuctionSettings
-from fedkme.answers.card import at_most_fair
 from fedkme.privacy.accountants import Bound, Published, Sound
 from fedkme.privacy.accounting import PrivacyStatement
 from fedkme.privacy.events import Event
 from fedkme.privacy.settings import target_event
+from fedkme.verdict import at_most_fair
 from sim.config import Baseline, SimulationSettings, SummaryTable
 from sim.evaluation.baselines import BaselineResult
 from sim.families import words_of
@@ -161,14 +161,17 @@ def effective_sizes(evaluations: Mapping[str, Mapping[str, Any]]) -> dict[str, f
 
 def _verdict(
     evaluation: Mapping[str, Any], record: Mapping[str, Any], mmd2: Mapping[str, float]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """The consumer's verdict, with a baseline that only a simulation has: uniform rows with weights."""
-    alike, *others = (
-        FormQuality(of["mmd2"], of["effective"], of.get("classes", 0.0))
-        for of in forms_of(evaluation).values()
-    )
+    forms = {
+        name.removeprefix("summary_"): FormQuality(
+            of["mmd2"], of["effective"], of.get("classes", 0.0), of.get("halves")
+        )
+        for name, of in forms_of(evaluation).items()
+    }
+    forms["alike"] = forms.pop("summary")
     by = Yardstick(evaluation["spread"], record["p"], record["validation_rows"])
-    return asdict(verdict_on(alike, others, by, mmd2.get("uniform_weighted"), evaluation.get("halves")))
+    return asdict(verdict_on(forms, by, mmd2.get("uniform_weighted")))
 
 
 def present(evaluations: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, float]:

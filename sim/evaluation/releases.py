@@ -10,7 +10,7 @@ import importlib.util
 import math
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -48,22 +48,28 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
     Returns:
         `columns`: mean and largest distance of a column's distribution from the real distribution (total
         variation for categories, Kolmogorov's distance for numbers), and each column's distance `by_name`.
-        `real_halves`: the same distances between two halves of the real rows. `shares`: shares of rows by
-        value, for the label and the columns with the largest distances. With labels, `trained_on_synthetic`
-        and `trained_on_real`: of models trained on these rows, `roc` and `prc` by predicted classes, as in
-        the papers, and with two classes `auc` by scores.
+        `pairs`: total variation of the tables of two columns, in the same form, numbers in eight bins.
+        `real_halves` and `real_halves_pairs`: the same distances between two halves of the real rows.
+        `shares`: shares of rows by value, for the label and the columns with the largest distances. With
+        labels, `noise_of_auc`: deviation of an AUC at chance, by the number of test rows; and
+        `trained_on_synthetic` and `trained_on_real`: of models trained on these rows, `roc` and `prc` by
+        predicted classes, as in the papers, and with two classes `auc` by scores.
     """
     synthetic, real = _cut(synthetic), _as_seen(_cut(real), schema)
-    distances, halves = column_distances(synthetic, real, schema), _halves(real, schema)
+    first, second = _halved(real)
+    distances, halves = (column_distances(a, b, schema) for a, b in ((synthetic, real), (first, second)))
     results: dict[str, Any] = {
         "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
         | {"by_name": _by_name(schema, distances)},
         "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
+        "pairs": _summarised(pair_distances(synthetic, real, real, schema)),
+        "real_halves_pairs": _summarised(pair_distances(first, second, real, schema)),
         "shares": shares(synthetic, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
     }
     if len(test) and test.labels is not None and synthetic.labels is not None and can_train():
         from sim.evaluation import classifiers
 
+        results["noise_of_auc"] = _noise_of_auc(test.labels[:MOST_ROWS])
         for name, rows in (("synthetic", synthetic), ("real", real)):
             scores = classifiers.evaluate(rows, _cut(test), schema, CLASSIFIERS, seed)
             average = classifiers.mean(scores)
@@ -111,13 +117,63 @@ def _kolmogorov(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(np.abs(left - right).max())
 
 
-def _halves(table: Table, schema: Schema) -> NDArray[np.float64]:
-    """Distances between two halves of the real rows: a lower bound for good synthetic rows."""
+MOST_PAIRED = 30
+"""Columns whose pairs are compared, evenly spaced; the label is one more."""
+
+
+def pair_distances(left: Table, right: Table, real: Table, schema: Schema) -> dict[str, float]:
+    """Total variation between two tables' joint distributions of each two columns, by both names.
+
+    Args:
+        left: one table.
+        right: the other table.
+        real: rows whose quantiles are the edges of numbers' bins.
+        schema: of all three.
+    """
+    names = [(name, column) for column in schema.columns for name in column.names]
+    places = np.unique(np.linspace(0, len(names) - 1, MOST_PAIRED).round().astype(np.int64))
+    coded: list[tuple[str, int, NDArray[np.int64], NDArray[np.int64]]] = []
+    for place in places.tolist():
+        name, column = names[place]
+        a, b = left.values[:, place], right.values[:, place]
+        if isinstance(column, Category):
+            coded.append((name, len(column.categories), a.astype(np.int64), b.astype(np.int64)))
+        else:
+            edges = np.unique(np.quantile(real.values[:, place], np.arange(1, BINS) / BINS))
+            coded.append((name, len(edges) + 1, np.searchsorted(edges, a), np.searchsorted(edges, b)))
+    if schema.label is not None and left.labels is not None and right.labels is not None:
+        coded.append((schema.label.name, len(schema.label.classes), left.labels, right.labels))
+    return {
+        f"{name} x {other}": 0.5 * float(np.abs(_shares_of(a, c, cells) - _shares_of(b, d, cells)).sum())
+        for (name, one, a, b), (other, two, c, d) in combinations(coded, 2)
+        for cells in [(one, two)]
+    }
+
+
+def _shares_of(
+    first: NDArray[np.int64], second: NDArray[np.int64], cells: tuple[int, int]
+) -> NDArray[np.float64]:
+    return np.bincount(first * cells[1] + second, minlength=cells[0] * cells[1]) / len(first)
+
+
+def _summarised(by_name: dict[str, float]) -> dict[str, Any]:
+    values = list(by_name.values())
+    return {"mean": float(np.mean(values)), "largest": max(values), "by_name": by_name} if values else {}
+
+
+def _halved(table: Table) -> tuple[Table, Table]:
+    """Two halves of the real rows, whose distance is a lower bound for good synthetic rows."""
     order = np.random.default_rng(0).permutation(len(table))
     middle = len(order) // 2
-    if middle == 0:
-        return np.zeros(table.values.shape[1])
-    return column_distances(table.take(order[:middle]), table.take(order[middle:]), schema)
+    return (table.take(order[:middle]), table.take(order[middle:])) if middle else (table, table)
+
+
+def _noise_of_auc(labels: NDArray[np.int64]) -> float:
+    """Deviation of an AUC at chance: of the rarest class against the rest (Mann and Whitney)."""
+    counts = np.bincount(labels)
+    rarest = int(counts[counts > 0].min())
+    rest = len(labels) - rarest
+    return math.sqrt((len(labels) + 1) / (12 * rarest * rest)) if rest else 0.5
 
 
 def _by_name(schema: Schema, distances: NDArray[np.float64]) -> dict[str, float]:

@@ -13,7 +13,8 @@ from typing import Any
 from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.privacy.events import CONSUMER
-from sim.formatting import Metrics, columns_line, distance, reading_lines, reason, size, title
+from fedkme.verdict import lines_of
+from sim.formatting import Metrics, distance, reading_lines, size, title
 from sim.report import privacy
 
 MOST_COLUMNS = 40
@@ -23,12 +24,6 @@ LONG_NOTE = 300
 DISTANCE = "distance to the released embedding"
 NOISE = "length of the noise in it"
 """Figures of a card that read no row."""
-MEANINGS = {
-    "good": "its answers are nearly as exact as the owners' rows would give.",
-    "fair": "its answers can be used with their intervals, which the noise makes clearly wider.",
-    "poor": "it answers little by itself: read the intervals. Models trained on its rows may do better.",
-}
-"""Meanings of the grades, for a reader who has met none of the page's numbers."""
 SIMULATED = "Held against owners' rows, which a simulation alone can see."
 
 
@@ -96,11 +91,10 @@ def _head(run: ReleaseFolder) -> html.Html:
 
 
 def _verdict(m: Metrics, made: str) -> html.Html:
-    """Sentence of what was made; where it was graded a word with a colour and a mark, and why."""
-    reached, close = m.get("verdict") or {}, columns_line(m)
-    if (grade := reached.get("grade")) in MEANINGS:
-        return html.judged(grade, MEANINGS[grade], reason(reached), made, close)
-    why = [html.tag("p", line, class_="why") for line in (close, *m.get("lost", ())) if line]
+    """The verdict's two lines with a colour and a mark, and what was made; or what was made alone."""
+    if reached := m.get("verdict"):
+        return html.judged(reached["grade"], lines_of(reached), made)
+    why = [html.tag("p", line, class_="why") for line in m.get("lost", ())]
     return html.tag("div", html.tag("p", made), *why, class_="verdict")
 
 

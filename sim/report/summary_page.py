@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.pages.line_chart import Point, Series, lines
+from fedkme.verdict import lines_of
 from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
@@ -30,7 +31,6 @@ from sim.formatting import (
     percent,
     plan_lines,
     reading_lines,
-    reason,
     size,
     title,
     verdict,
@@ -41,12 +41,6 @@ MOST_OWNERS = 40
 MOST_IMAGES = 100
 TOGETHER = "MMD² to D_v of the rows and the public seed set."
 """Caption where nobody says by which family's protocol the rows were chosen."""
-MEANINGS = {
-    "good": "the rows stand for the consumer's about as well as fresh rows of the same kind would.",
-    "fair": "the rows can be used, but fresh rows of the consumer's kind would stand closer to its own.",
-    "poor": "the rows stand well away from the consumer's: others at this cost, or fresh rows, are closer.",
-}
-"""Meanings of the grades, for a reader who has met none of the page's numbers."""
 IMAGE_SIDES = {64: 8, 784: 28}
 """Width of a table -> side of the square image that its rows are."""
 
@@ -124,11 +118,10 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
 
 
 def _verdict(m: Metrics) -> html.Html:
-    """The outcome in a sentence, with a colour, a mark and a word where it was graded, and why below it."""
-    reached = m.get("verdict") or {}
-    if (grade := reached.get("grade")) not in MEANINGS:
+    """The verdict's two lines with a colour and a mark, and the reason below them; or what came out."""
+    if not (reached := m.get("verdict")):
         return html.tag("div", html.tag("p", verdict(m)), class_="verdict")
-    return html.judged(grade, MEANINGS[grade], reason(reached).replace("MMD^2", "MMD²"))
+    return html.judged(reached["grade"], lines_of(reached), reached["sentence"].replace("MMD^2", "MMD²"))
 
 
 def _head(run: SummaryFolder) -> html.Html:

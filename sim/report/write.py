@@ -19,13 +19,13 @@ from fedkme import __version__
 from fedkme.errors import ConfigError
 from fedkme.pages.html import number
 from fedkme.tables.files import read_arrays
+from fedkme.verdict import FORMS, lines_of
 from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
     accessed_by_twins,
     accuracies,
     distance,
-    graded,
     methods_of,
     model,
     percent,
@@ -36,7 +36,7 @@ from sim.formatting import (
 )
 from sim.report import privacy
 from sim.report.release_page import ReleaseFolder, render_release
-from sim.report.summary_page import MEANINGS, SummaryFolder, render
+from sim.report.summary_page import SummaryFolder, render
 
 REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K": int, "p": int}
 LISTS = ("privacy", "privacy_published", "faults")
@@ -183,11 +183,9 @@ def _read_lines(path: Path) -> list[dict[str, str | None]]:
 
 def print_outcome(metrics: Metrics, console: Console) -> None:
     """Print what came out of a run, how good it is, and who saw what: a line each, for a first reader."""
-    reached = metrics.get("verdict") or {}
-    judged = (
-        f"Good: {MEANINGS['good']} {reached['advice']}" if reached.get("grade") == "good" else graded(metrics)
-    )
-    lines = [_outcome(metrics), judged, _beside_random(metrics), *privacy.outcome(metrics.get("privacy", []))]
+    judged = lines_of(metrics.get("verdict"))
+    privately = privacy.outcome(metrics.get("privacy", []))
+    lines = [_outcome(metrics), *judged, _beside_random(metrics), *privately]
     for line in filter(None, [*lines, *reading_totals(metrics.get("reading", {}))]):
         print_line(line, console)
     if metrics.get("points_accessed", {}).get("owners_agree") is False:
@@ -195,20 +193,26 @@ def print_outcome(metrics: Metrics, console: Console) -> None:
 
 
 def _beside_random(m: Metrics) -> str:
-    """Accuracy of models trained on the rows, or their distance to D_v, beside that of random rows."""
-    ours, random = ((accuracies(m).get(name) or {}) for name in ("summary", "uniform"))
-    mmd2 = m.get("mmd2", {})
+    """Accuracy of models trained on the form judged, or its distance to D_v, beside that of random rows."""
+    reached = m.get("verdict") or {}
+    best = next(
+        (name for name in FORMS if reached.get("grades", {}).get(name, "") == reached.get("grade")), "alike"
+    )
+    form, rival = ("summary", "uniform") if best == "alike" else (f"summary_{best}", "uniform_weighted")
+    ours, random = ((accuracies(m).get(name) or {}) for name in (form, rival))
+    how, mmd2 = "" if best == "alike" else f" {FORMS[best]}", m.get("mmd2", {})
     if ours:
         kinds = sorted(ours)
         models = ", ".join(f"{model(kind)} {ours[kind]:.1%}" for kind in kinds)
-        text = f"Right on test rows when trained on these rows: {models}"
+        text = f"Right on test rows when trained on these rows{how}: {models}"
         others = ", ".join(f"{random[kind]:.1%}" for kind in kinds if kind in random)
-    elif "summary" in mmd2:
-        text = f"Squared distance to D_v (MMD^2): {distance(mmd2['summary'])}"
-        others = distance(mmd2["uniform"]) if "uniform" in mmd2 else ""
+    elif form in mmd2:
+        text = f"Squared distance to D_v{how} (MMD^2): {distance(mmd2[form])}"
+        others = distance(mmd2[rival]) if rival in mmd2 else ""
     else:
         return ""
-    return text + (f"; rows drawn at random: {others}." if others else ".")
+    weighed = "" if best == "alike" else ", with weights"
+    return text + (f"; as many rows drawn at random{weighed}: {others}." if others else ".")
 
 
 _DISAGREE = "  owners and curator disagree on the rows accessed: see the ledger"
@@ -219,7 +223,8 @@ def print_summary(metrics: Metrics, console: Console) -> None:
     words = words_of(metrics["protocol"])
     lines = [_outcome(metrics), *plan_lines(metrics), _table(metrics)]
     lines += [*_access(metrics, words), *_privacy(metrics)]
-    lines += [*_cost(metrics, words), *reading_lines(metrics.get("reading", {})), graded(metrics) or None]
+    lines += [*_cost(metrics, words), *reading_lines(metrics.get("reading", {}))]
+    lines += [f"Verdict: {reached['sentence']}."] if (reached := metrics.get("verdict")) else []
     for line in lines:
         if isinstance(line, str):
             print_line(line, console)

@@ -10,10 +10,10 @@ import pytest
 
 import fedkme as fk
 from consumer.summary.verdict import doubts_of
-from fedkme.answers.card import at_most_fair
 from fedkme.tables.files import load_table
 from fedkme.tables.schema import schema_from
 from fedkme.tables.table import Reading, Table
+from fedkme.verdict import at_most_fair
 from sim.api.releases import load_release_result
 from sim.releases import complete_release
 from sim.scenarios.base import LazyTables, Scenario
@@ -59,8 +59,10 @@ def test_a_release_says_what_was_left_out_moved_and_filled(release: fk.ReleaseRe
 
 def test_a_grade_is_at_most_fair_where_many_cells_were_moved(release: fk.ReleaseResult) -> None:
     assert release.verdict is not None
-    assert release.verdict.grade == "fair"
-    assert "9.5% of age at north was moved to the bounds" in release.verdict.sentence
+    assert "good" not in {release.verdict.grade, *release.verdict.grades.values()}
+    assert "fair" in release.verdict.grades.values()
+    first, _ = str(release.verdict).splitlines()
+    assert "At most fair, because 9.5% of age at north was moved to the bounds" in first
 
 
 def test_the_reading_survives_a_page_that_is_made_again(release: fk.ReleaseResult) -> None:
@@ -74,6 +76,10 @@ def test_a_good_verdict_without_doubts_stays() -> None:
     assert at_most_fair(verdict, []) == verdict
     assert at_most_fair(verdict, ["a reason"])["grade"] == "fair"
     assert at_most_fair({**verdict, "grade": "poor"}, ["a reason"])["grade"] == "poor"
+    grades = {"columns": "good", "pairs": "poor", "models": "cannot tell"}
+    lowered = at_most_fair({**verdict, "grade": "fair", "grades": grades}, ["a reason"])
+    assert lowered["grades"] == grades | {"columns": "fair"}
+    assert at_most_fair(lowered, ["a reason"])["doubts"] == ["a reason"]
 
 
 @pytest.mark.parametrize(("far", "doubtful"), [(0, False), (2, False), (3, True)])

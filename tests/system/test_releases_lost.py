@@ -251,7 +251,7 @@ async def test_the_card_and_the_page_of_a_release_name_the_owners_that_were_lost
     card = read_json(tmp_path / "consumer" / "synthetic.card.json")
     assert card["participation"] == {"expected": 3, "took_part": 2, "lost": [54]}
     assert card["verdict"]["grade"] == "fair"  # good but for the lost owner: the next test
-    assert card["verdict"]["sentence"].endswith(line)
+    assert card["verdict"]["doubts"] == [line]
     text = (tmp_path / "consumer" / "synthetic.card.md").read_text(encoding="utf-8")
     assert f"\n- Owners of the run: {line}\n\n## Privacy" in text
     assert "**Fair**: " in text

@@ -19,6 +19,7 @@ from fedkme.answers.quantities import parts_of
 from fedkme.releases.settings import release_settings
 from fedkme.tables.schema import Category, Numeric, Schema
 from fedkme.tables.table import Table
+from fedkme.verdict import lines_of
 from tests.fedkme.answers.people import people, schema
 
 
@@ -34,22 +35,51 @@ def test_the_usual_questions_of_every_schema_can_be_parsed() -> None:
 
 
 def answer(
-    noise: float, sampling: float = 1.0, low: float = 0.0, unseen: float = 0.0, target: Target = "population"
+    noise: float,
+    sampling: float = 1.0,
+    low: float = 0.0,
+    unseen: float = 0.0,
+    target: Target = "population",
+    question: str = "mean(x)",
 ) -> Answer:
-    return Answer("q", "", 0.5, low, 1.0, noise, sampling, unseen, target, "released counts", "number")
+    return Answer(question, "", 0.5, low, 1.0, noise, sampling, unseen, target, "released counts", "number")
 
 
 @pytest.mark.parametrize(
     ("noise", "grade", "share"),
-    [(0.0, "good", "100"), (1.0, "good", "50"), (1.1, "fair", "45.2"), (3.1, "poor", "9.43")],
+    [(0.0, "good", "100"), (1.0, "good", "50"), (1.1, "fair", "45"), (3.1, "poor", "9.4")],
 )
 def test_the_grade_follows_the_effective_share_of_the_rows(noise: float, grade: str, share: str) -> None:
     # A mean of n rows has the variance sampling^2 N / n, so n / N = sampling^2 / (sampling^2 + noise^2).
     verdict = verdict_on([answer(noise), answer(0.0), answer(9.0)])
     assert verdict is not None
-    assert verdict.grade == grade
+    assert verdict.grades["questions"] == grade
     assert f"as precise as from {share} % of the owners' rows" in verdict.sentence
-    assert bool(verdict.advice) == (grade != "good")
+    assert ("larger epsilon" in verdict.advice) == (grade == "poor")
+
+
+def test_columns_and_pairs_are_graded_by_their_answers_and_models_by_none() -> None:
+    # Issue 39: a label that is the XOR of two columns has classifiers at chance while the screen said "Good".
+    sharp = [answer(0.1), answer(0.1), answer(9.0, question="corr(x, y)")]
+    verdict = verdict_on(sharp)
+    assert verdict is not None
+    assert verdict.grades == {
+        "columns": "good",
+        "pairs": "cannot tell",  # imprecise answers do not say that rows are far
+        "models": "cannot tell",
+        "questions": "good",
+    }
+    assert verdict.grade == "good"
+    assert str(verdict).startswith(
+        "Good for columns (answers as from 99 % of the rows) and questions (answers"
+    )
+    assert "before you rely on a model, score it on rows of your own" in verdict.advice
+    pair = verdict_on([answer(0.1, question="mean(x) where y = 'a'")])
+    assert pair is not None
+    assert (pair.grades["columns"], pair.grades["pairs"]) == ("cannot tell", "good")
+    unlabelled = verdict_on(sharp, labelled=False)
+    assert unlabelled is not None
+    assert unlabelled.reasons["models"] == "no column is a label"
 
 
 def test_a_missing_interval_lowers_the_grade_and_answers_about_rows_do_not_count() -> None:
@@ -74,7 +104,7 @@ def test_a_card_has_ten_answers_with_their_intervals(settings: dict[str, object]
     assert share["question"] == "share(ill = 'yes')"
     assert share["low"] < share["estimate"] < share["high"]
     text = files["synthetic.card.md"].decode()
-    assert f"**{card['verdict']['grade'].capitalize()}**: {card['verdict']['sentence']}" in text
+    assert "\n\n".join(lines_of(card["verdict"])) in text
     assert "| share(ill = 'yes') |" in text
     assert "Measured on: none; the answers come from the release itself." in text
 

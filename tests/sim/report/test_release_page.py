@@ -18,9 +18,10 @@ from fedkme.errors import ConfigError, FedkmeError
 from fedkme.pages.html import Bar, bars, number, short
 from fedkme.tables.schema import Category, Label, Numeric, Schema, schema_from
 from fedkme.tables.table import Table
+from fedkme.verdict import lines_of
 from sim.cli import report_app
 from sim.evaluation.releases import evaluate_rows, shares
-from sim.formatting import columns_line, distance
+from sim.formatting import distance
 from sim.progress import Progress
 from sim.release_cli import print_release
 from sim.release_config import load_release
@@ -110,15 +111,28 @@ def page_of(directory: Path) -> str:
 
 
 def test_a_graded_release_says_so_first_on_page_and_terminal(tmp_path: Path) -> None:
-    # One sentence of verdict with colour and words, for releases as for summaries.
-    verdict = {"grade": "fair", "sentence": "as exact as <48%> of the rows", "advice": "Try more."}
+    # Issue 37: columns, pairs, models and questions are graded each, in the same two lines everywhere.
+    grades = {"columns": "good", "pairs": "poor", "models": "cannot tell", "questions": "poor"}
+    reasons = {"questions": "as exact as <3%> of the rows"}
+    verdict = {"grade": "fair", "sentence": "", "advice": "Try more.", "grades": grades, "reasons": reasons}
+    lines = [
+        "Good for columns. Poor for pairs and questions (as exact as <3%> of the rows). "
+        "Cannot tell for models.",
+        "Next: Try more.",
+    ]
+    assert lines_of(verdict) == lines
     metrics = sample_metrics(verdict=verdict)
     page = page_of(sample_release(tmp_path, metrics))
     assert 'class="verdict graded fair"' in page
-    assert "as exact as &lt;48%&gt; of the rows. Try more." in page
+    assert "<strong>Good</strong> for columns. Poor for pairs and questions (as exact as &lt;3%&gt;" in page
+    assert "<p>Next: Try more.</p>" in page
+    assert " ".join(lines) in " ".join(printed(metrics, tmp_path))
+
+
+def printed(metrics: dict[str, Any], folder: Path, details: bool = False) -> list[str]:
     stream = io.StringIO()
-    print_release(metrics, tmp_path, Console(file=stream, width=100))
-    assert "Fair: as exact as <48%> of the rows. Try more." in stream.getvalue()
+    print_release(metrics, folder, Console(file=stream, width=100), details)
+    return stream.getvalue().splitlines()
 
 
 @pytest.mark.parametrize("changes", [{}, POINTS, {"status": "failed", "reason": "quorum", "files": []}])
@@ -268,11 +282,21 @@ def test_a_real_run_that_fails_leaves_its_page_and_the_command_writes_it_again(t
     assert page.read_bytes() == written
 
 
-def test_the_page_is_the_last_line_of_a_terminal(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    print_release(sample_metrics(), tmp_path, Console(file=stream, width=100))
-    lines = stream.getvalue().splitlines()
-    assert lines[-1] == f"report: {tmp_path / 'report.html'}"
+def test_a_release_ends_with_a_few_lines_and_details_have_every_figure(tmp_path: Path) -> None:
+    # Issue 37: five plain last lines, the rest behind --details, as a summary has them.
+    verdict = {"grade": "poor", "sentence": "", "advice": "Try more.", "grades": {"questions": "poor"}}
+    metrics = sample_metrics(verdict=verdict, faults=[])
+    path = tmp_path / "report.html"
+    assert printed(metrics, tmp_path) == [
+        "merf complete: 10000 rows, of 43708 rows of 3 owners, with a trusted curator",
+        "Poor for questions.",
+        "Next: Try more.",
+        "Rows seen as they are: owners' rows by consumer 0, by curator 0.",
+        "Epsilon (inf: no bound): owners' rows to consumer 1.25, to curator inf.",
+        f"report: {path} (all figures here: --details)",
+    ]
+    lines = printed(metrics, tmp_path, details=True)
+    assert lines[-1] == f"report: {path}"
     # by name they are on the page alone
     assert "  distance of a column from the owners' (0 to 1): mean 0.0813, largest 0.229" in lines
 
@@ -355,22 +379,13 @@ def test_missing_values_are_compared_as_releases_see_them() -> None:
     assert all(entry["synthetic"] == entry["real"] for entry in found["shares"])
 
 
-def test_a_reader_is_warned_of_columns_that_are_far_off(tmp_path: Path) -> None:
-    # A sentence of verdict, date, version and the command that repeats it.
-    by_name = {"age": 0.02, "gain": 0.949, "loss": 0.3}
-    evaluation = {"columns": {"mean": 0.4, "largest": 0.949, "by_name": by_name}}
-    folder = sample_release(tmp_path, sample_metrics(evaluation=evaluation))
+def test_a_reader_gets_the_date_and_the_command_that_repeats_a_release(tmp_path: Path) -> None:
+    # Date, version and the command that repeats it.
+    folder = sample_release(tmp_path)
     (folder / "release.toml").write_text("seed = 1\n")
     page = without_links(write_report(folder).read_text())
-    assert "1 of 3 columns are within 0.1 of the owners" in page
-    assert "Do not rely on gain, loss: up to 0.949 away" in page
     assert "<code>fedkme release merf release.toml</code>" in page
     assert "<time" in page
-    near = columns_line({"evaluation": {"columns": {"by_name": {"age": 0.1}}}})
-    assert near.startswith("Every column is within 0.1")
-    poor = {"evaluation": {"columns": {"by_name": {"age": 0.1}}}, "verdict": {"grade": "poor"}}
-    assert "within" not in columns_line(poor)
-    assert columns_line({}) == ""
 
 
 def test_long_labels_of_bars_are_whole() -> None:

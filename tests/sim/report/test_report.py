@@ -25,7 +25,7 @@ from fedkme.pages.html import Bar, bars
 from fedkme.pages.line_chart import Point, Series, lines
 from fedkme.tables.files import save_table
 from fedkme.tables.table import Table
-from sim.report.summary_page import MEANINGS
+from fedkme.verdict import MEANINGS, at_most_fair
 from sim.report.write import print_outcome, print_summary, write_report
 from tests.pages import without_links
 
@@ -198,13 +198,14 @@ def test_two_methods_that_select_the_same_share_a_line_with_the_rows_that_each_a
     assert accessed.capitalize() in page
 
 
-def test_the_verdict_is_the_first_line_of_the_page_and_the_last_of_the_terminal(tmp_path: Path) -> None:
+def test_the_verdict_is_first_on_the_page_and_its_reason_the_last_of_the_details(tmp_path: Path) -> None:
     # In words, at the end of every run, with what to try.
-    said = {"grade": "poor", "sentence": "it is twice as far", "advice": "Try cells."}
+    reason = {"sentence": "it is twice as far", "advice": "Try cells."}
+    said = {"grade": "poor", "grades": {"alike": "poor"}, **reason}
     first = text_of(sample_run(tmp_path, sample_metrics(verdict=said))).split("</h1>")[1]
-    assert re.sub(r"<[^>]*>|\s+", " ", first).split()[0] == "Poor"
-    assert first.index("Poor") < first.index("it is twice as far") < first.index("Try cells.")
-    assert printed(sample_metrics(verdict=said), 100)[-1] == "Poor: it is twice as far. Try cells."
+    assert re.sub(r"<[^>]*>|\s+", " ", first).split()[:4] == ["Poor", "as", "rows", "alike:"]
+    assert first.index("Poor") < first.index("Next: Try cells.") < first.index("it is twice as far")
+    assert printed(sample_metrics(verdict=said), 100)[-1] == "Verdict: it is twice as far."
 
 
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -348,29 +349,39 @@ def test_a_run_ends_with_a_few_lines_for_a_first_reader() -> None:
         worse | {"epsilon": 9.0, "raw_points": 0, "accountant": "published"},
     ]
     change = {"what": "empty", "cells": 3, "column": "a", "party": "north", "extremes": []}
-    verdict = {"grade": "good", "sentence": "MMD^2 to D_v is 1", "advice": "Use weighted.npz."}
+    grades = {"weighted": "good", "repeats": "fair", "alike": "poor"}
+    verdict = {"grade": "good", "sentence": "MMD^2 is 1", "advice": "Train on weights.", "grades": grades}
     metrics = sample_metrics(
         privacy=privacy,
         verdict=verdict,
-        downstream={"linear_svm": 0.5},
-        downstream_baselines={"uniform": {"linear_svm": 0.25}},
+        downstream={"linear_svm": 0.125},
+        downstream_baselines={
+            "summary_weighted": {"linear_svm": 0.5},
+            "uniform": {"linear_svm": 0.125},
+            "uniform_weighted": {"linear_svm": 0.25},
+        },
         reading={"parties": 2, "left_out": {}, "changes": [change, change | {"party": "south"}]},
     )
     first, *rest = printed(metrics, 100, print_outcome)
     assert first.startswith("digits: complete, 20 rows from 3 owners")
     expected = [
-        f"Good: {MEANINGS['good']} Use weighted.npz.",
-        "Right on test rows when trained on these rows: linear SVM 50.0%; rows drawn at random: 25.0%.",
+        f"Good with weights: {MEANINGS['good']}. Fair with repeats. Poor as rows alike.",
+        "Next: Train on weights.",
+        "Right on test rows when trained on these rows with weights: linear SVM 50.0%; as many rows drawn at "
+        "random, with weights: 25.0%.",
         "Rows seen as they are: owners' rows by curator 7; D_v by owners 0.",
         "Epsilon (inf: no bound): owners' rows to curator inf; D_v to owners 0.5.",
-        "Cells read otherwise than they stand: 6 empty. Which: --details.",
+        "6 cells were changed while reading: empty. Which: --details.",
     ]
     assert " ".join(rest) == " ".join(expected)
-    doubted = metrics | {"verdict": verdict | {"grade": "fair", "sentence": "1 owner dropped out"}}
-    assert "Fair: 1 owner dropped out. Use weighted.npz." in printed(doubted, 100, print_outcome)
-    bare = metrics | {"downstream": {}, "mmd2": {"summary": 0.25, "uniform": 0.5}}
+    doubted = metrics | {"verdict": at_most_fair(verdict, ["1 owner dropped out"])}
+    text = " ".join(printed(doubted, 100, print_outcome))
+    assert "Fair with weights and with repeats: " in text
+    assert "Poor as rows alike. At most fair, because 1 owner dropped out. Next: " in text
+    old = {"grade": "fair", "sentence": "close", "advice": ""}  # of an earlier fedkme
+    bare = metrics | {"downstream": {}, "mmd2": {"summary": 0.25, "uniform": 0.5}, "verdict": old}
     text = " ".join(printed(bare, 100, print_outcome))
-    assert "Squared distance to D_v (MMD^2): 0.250; rows drawn at random: 0.500." in text
+    assert "Fair: close. Squared distance to D_v (MMD^2): 0.250; as many rows drawn at random: 0.500." in text
 
 
 def test_rows_seen_as_they_are_are_summed_on_the_terminal() -> None:

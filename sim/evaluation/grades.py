@@ -1,0 +1,88 @@
+"""Grades of a release by the owners' rows: columns, pairs and models, which a simulation alone can measure.
+
+They take the place of the grades that the data card has for these uses; questions keep the card's grade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+from typing import Any
+
+from fedkme.answers.card import advice_on
+from fedkme.pages.html import short
+from fedkme.verdict import CANNOT_TELL, Grade, at_most_fair, overall
+
+FAR = 0.1
+"""Distance of a distribution from which on it is far: a tenth of the rows are elsewhere."""
+FEW = 0.05
+"""Share of columns or pairs that may be far in a good release."""
+ABOUT = 1.25
+"""Mean distance, over FAR or that of two halves of the real rows, up to which a release is fair."""
+KEPT, USABLE = 0.9, 0.75
+"""Parts of what models learn of the owners' rows, above chance, from which on a release is good and fair."""
+CERTAIN = 4.0
+"""Standard deviations of an AUC at chance that models of the owners' rows must be above chance."""
+_NAMED = 3
+"""Columns that a reason names."""
+
+
+def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Put what was measured on owners' rows into a card's verdict; None if neither says anything.
+
+    Args:
+        verdict: plain values of the card's verdict, or None.
+        evaluation: of `sim.evaluation.releases.evaluate_rows`; empty if nobody looked.
+    """
+    if "columns" not in evaluation:
+        return None if verdict is None else dict(verdict)
+    before: dict[str, Any] = {"doubts": [], "grades": {}, "reasons": {}} | dict(verdict or {})
+    nothing = {"questions": (CANNOT_TELL, "no answer has an interval")} if verdict is None else {}
+    measured = nothing | dict(_measured(evaluation))
+    grades = before["grades"] | {use: grade for use, (grade, _) in measured.items()}
+    reasons = before["reasons"] | {use: why for use, (_, why) in measured.items()}
+    sentence = "; ".join(f"{use}: {why}" for use, why in reasons.items())
+    merged = before | {
+        "grade": overall(grades),
+        "sentence": sentence,
+        "advice": advice_on(grades),
+        "grades": grades,
+        "reasons": reasons,
+    }
+    return at_most_fair(merged, before["doubts"])
+
+
+def _measured(evaluation: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
+    for use, halves in (("columns", "real_halves"), ("pairs", "real_halves_pairs")):
+        if by_name := evaluation.get(use, {}).get("by_name", {}):
+            yield use, _of_distances(by_name, evaluation.get(halves, {}).get("by_name", {}))
+        elif use == "pairs":
+            yield use, (CANNOT_TELL, "there is one column")
+    yield "models", _of_models(evaluation)
+
+
+def _of_distances(by_name: Mapping[str, float], floor: Mapping[str, float]) -> tuple[str, str]:
+    """Grade distances of distributions: far is what is beyond FAR and beyond two halves of the real rows."""
+    far = [name for name, value in by_name.items() if value > max(FAR, floor.get(name, 0.0))]
+    far.sort(key=lambda name: -by_name[name])
+    near_on_average = fmean(by_name.values()) <= ABOUT * max(FAR, fmean(floor.values() or [0.0]))
+    grade: Grade = "good" if len(far) <= FEW * len(by_name) else "fair" if near_on_average else "poor"
+    where = f"{short(fmean(by_name.values()))} from the owners' on average, 0 the same, 1 nothing shared"
+    if not far:
+        return grade, where
+    more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+    return grade, f"{where}; {short(by_name[far[0]])} at most, by {', '.join(far[:_NAMED])}{more}"
+
+
+def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
+    """Grade models by what they learn of the release, over what they learn of the owners' rows."""
+    made, real = (evaluation.get(f"trained_on_{name}", {}) for name in ("synthetic", "real"))
+    name = next((key for key in ("auc", "roc") if key in made and key in real), "")
+    if not name:
+        return CANNOT_TELL, "none was trained"
+    skill, noise = real[name] - 0.5, evaluation.get("noise_of_auc", 0.0)
+    figures = f"AUC {made[name]:.2f}, of owners' rows {real[name]:.2f}"
+    if skill <= CERTAIN * noise:
+        return CANNOT_TELL, f"{figures}, too near chance on so few test rows"
+    kept = (made[name] - 0.5) / skill
+    return "good" if kept >= KEPT else "fair" if kept >= USABLE else "poor", figures

@@ -1,0 +1,81 @@
+"""sim.evaluation.grades: columns, pairs and models of a release by the owners' rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedkme.tables.schema import Category, Label, Numeric, Schema
+from fedkme.tables.table import Table
+from sim.evaluation.grades import by_rows
+from sim.evaluation.releases import evaluate_rows
+
+SCHEMA = Schema(
+    columns=(
+        Category(name="a", categories=("no", "yes")),
+        Category(name="b", categories=("no", "yes")),
+        Numeric(name="x", bounds=(0, 1)),
+    ),
+    label=Label(name="y", classes=("no", "yes")),
+)
+CARD = {
+    "grade": "good",
+    "sentence": "answers",
+    "advice": "",
+    "grades": {"columns": "good", "pairs": "good", "models": "cannot tell", "questions": "good"},
+    "reasons": {"questions": "answers"},
+}
+
+
+def rows(seed: int, keep: bool = True, shift: float = 0.0) -> Table:
+    """Rows whose label is the XOR of a and b, or with the same columns and pairs by chance."""
+    draw = np.random.default_rng(seed)
+    a, b = (draw.integers(0, 2, 4000) for _ in range(2))
+    label = a ^ b if keep else draw.integers(0, 2, 4000)
+    x = np.clip(draw.random(4000) + shift, 0, 1)
+    return Table(np.column_stack([a, b, x]).astype(np.float64), label.astype(np.int64))
+
+
+def graded(synthetic: Table) -> dict[str, Any]:
+    verdict = by_rows(CARD, evaluate_rows(synthetic, rows(0), rows(1), SCHEMA, 0))
+    assert verdict is not None
+    return verdict
+
+
+def test_a_dependence_of_three_columns_that_is_lost_makes_models_poor() -> None:
+    # Issue 39: "Good ... .97" where classifiers were at chance: columns and pairs cannot see it.
+    pytest.importorskip("sklearn")
+    lost, kept = graded(rows(2, keep=False)), graded(rows(2))
+    assert kept["grades"] == {"columns": "good", "pairs": "good", "models": "good", "questions": "good"}
+    assert kept["grade"] == "good"
+    assert lost["grades"] == kept["grades"] | {"models": "poor"}
+    assert lost["grade"] == "fair"
+    assert lost["reasons"]["models"].startswith("AUC 0.5")
+    assert "for models take" in lost["advice"]
+
+
+def test_far_columns_and_their_pairs_are_named() -> None:
+    verdict = graded(rows(2, shift=0.5))
+    assert verdict["grades"]["columns"] != "good"
+    assert "at most, by x" in verdict["reasons"]["columns"]
+    assert "a x x" in verdict["reasons"]["pairs"]
+    assert "columns: " in verdict["sentence"]
+
+
+def test_models_that_learn_nothing_of_the_owners_rows_say_nothing() -> None:
+    evaluation = {
+        "columns": {"by_name": {"x": 0.0}},
+        "trained_on_synthetic": {"auc": 0.5},
+        "trained_on_real": {"auc": 0.56},
+        "noise_of_auc": 0.02,
+    }
+    verdict = by_rows(None, evaluation)
+    assert verdict is not None
+    assert (verdict["grades"]["models"], verdict["grades"]["questions"]) == ("cannot tell", "cannot tell")
+    certain = by_rows(None, evaluation | {"noise_of_auc": 0.01})
+    assert certain is not None
+    assert certain["grades"]["models"] == "poor"
+    assert by_rows(None, {}) is None
+    assert by_rows(CARD, {}) == CARD
