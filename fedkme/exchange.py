@@ -99,7 +99,7 @@ class SummaryChoice:
         protocol: name of the protocol in settings; never `auto`.
         ratio: rows of owners for each row of the summary, where the protocol has such a number.
         relative_mmd2: MMD^2 to D_v of the best form of the summary, with weights if they help, over that of p
-            uniform rows in their best form: the middle and the ends of the likely range; empty: no estimate.
+            uniform rows of equal weight; empty: no forecast.
         accessed: number of owners' rows that the curator will see, or will have in sealed boxes.
         line: the choice in one line of words.
         disagrees: reason why the plan would have chosen another protocol than the named one; empty: it would

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from curator.planning.formulas import PublicFacts, run_facts
-from curator.planning.plan import Recommendation, make_plan
+from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
 from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.verbs import AsJson, Verbs, console, print_json
@@ -77,17 +77,17 @@ def show(advice: Recommendation, asks: str, console: Console) -> None:
     table = Table(
         box=None,
         pad_edge=False,
-        caption="MMD^2 to D_v with weights, relative to p weighted uniform rows; likely range in brackets",
+        caption=f"MMD^2 to D_v with weights over that of p random rows alike; {WITHIN} of the trials on "
+        f"other data were within {FACTOR} times",
     )
-    for column in ("protocol", "MMD^2", "", "rows accessed", "proven", "concern"):
+    for column in ("protocol", "MMD^2", "rows accessed", "proven", "concern"):
         number = column in ("MMD^2", "rows accessed")
         table.add_column(column, justify="right" if number else "left", no_wrap=column != "concern")
     for estimate in advice.estimates:
         mark = "bold" if estimate.name == advice.recommended else None
         table.add_row(
             estimate.name,
-            f"{estimate.mmd2:.2g}",
-            f"({estimate.low:.1g} to {estimate.high:.1g})",
+            "-" if estimate.mmd2 is None else f"{estimate.mmd2:.1g}",
             f"{estimate.accessed:,}",
             "yes" if estimate.sound else "no",
             estimate.concern,

@@ -354,9 +354,8 @@ def _metrics(
     steps: Derivation,
 ) -> dict[str, Any]:
     """Metrics for metrics.json, each figure in a step of its own; docs/metrics.md explains each figure."""
-    privacy = steps.step(
-        "statements on privacy", lambda: statements(read_ledgers([directory]), settings.release.delta)
-    )
+    delta = settings.release.delta
+    privacy = steps.step("statements on privacy", lambda: statements(read_ledgers([directory]), delta))
     card = next((name for name in record["files"] if name.endswith(".card.json")), None)
     verdict = None if card is None else steps.step("the verdict", lambda: read_object(directory / card))
     evaluation = None

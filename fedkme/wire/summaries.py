@@ -152,7 +152,7 @@ CHOICE = FieldCodec(
     SummaryChoice,
     pb.SummaryChoice,
     ratio=number(Numbers(0.0, codecs.MOST_RHO), "rows of owners for each of a summary"),
-    relative_mmd2=Field(tuple, lambda values: tuple(_RELATIVE.decode(values[:3]).tolist())),
+    relative_mmd2=Field(tuple, lambda values: tuple(_RELATIVE.decode(values[:1]).tolist())),
     line=Field(str, one_line),
     disagrees=Field(str, one_line),
 )

@@ -24,6 +24,7 @@ from fedkme.embeddings.kernels import domain_gamma
 from lab.experiments.cells_draw import Build, ExperimentDraw
 from lab.forecast.measured import FILE
 from lab.market.layouts import layouts
+from lab.market.methods import CLOCK
 from lab.market.run import Grid, Line, run
 from sim.progress import Progress
 
@@ -33,7 +34,7 @@ Part = tuple[Sequence[int], Mapping[str, Any]]
 DOMAIN = "@domain"
 """Suffix of a layout's name in RUNS under the default gamma."""
 GRIDS: Mapping[str, Sequence[Part]] = {
-    DOMAIN: (((0, 1), {"ratios": (1.0, 2.0)}),),
+    DOMAIN: (((0, 1), {"ratios": (1.0, 2.0)}), ((0, 1), {"families": (CLOCK,)})),
     "": (
         ((0,), {"ratios": (1.0, 2.0, 5.0)}),
         ((1,), {"ratios": (2.0,)}),
@@ -59,7 +60,7 @@ _USUAL: Mapping[str, Any] = {
 }
 _UNIT: Mapping[str, Any] = {"families": ("uniform",), "ratios": (1.0,), "epsilons": (1.0,)}
 """Rows by which MMD^2 is measured."""
-_METHODS = {"ours": "cells", "uniform": "uniform"}
+_METHODS = {"ours": "cells", "uniform": "uniform", CLOCK: "clock"}
 LEAST = 1e-6
 """MMD^2 below which there are no differences that anybody would see."""
 _SIZES = ("owners", "pool", "median", "m", "width")
@@ -103,7 +104,8 @@ def summarised(lines: Sequence[Line], draws: Mapping[str, ExperimentDraw]) -> It
         if (method := _METHODS.get(line.family)) is None:
             continue
         epsilon = 1.0 if math.isnan(line.epsilon) else line.epsilon
-        found = best[(*size, line.rho, epsilon, method)]
+        rho = 1.0 if math.isnan(line.rho) else line.rho
+        found = best[(*size, rho, epsilon, method)]
         found[line.seed] = min(line.mmd2, found.get(line.seed, math.inf))
     for (layout, m, p, rho, epsilon, method), by_seed in sorted(best.items()):
         ratios = [

@@ -1,9 +1,10 @@
 """Measurements beside forecasts: `python -m lab.forecast.measured` prints the table of docs/planning.md.
 
 measured.csv has a line for each layout, gamma, size and way to run: MMD^2 to D_v of the best form over that
-of p uniform rows alike, a geometric mean over seeds. `python -m lab.forecast.measure` makes it. gamma is the
-default, that of the domain, or the layout's own (the median heuristic on public rows). strangers.csv has
-layouts that set no constant but the width of ranges: docs/planning.md says which.
+of p uniform rows alike, a geometric mean over seeds. Algorithm 3 by the clock has lines, and no forecast.
+`python -m lab.forecast.measure` makes it. gamma is the default, that of the domain, or the layout's own (the
+median heuristic on public rows). strangers.csv has
+layouts that set no constant.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class MeasuredPoint:
     @property
     def factor(self) -> float:
         """Measured over forecast."""
-        return self.measured / self.forecast.mmd2
+        forecast = self.forecast.mmd2
+        assert forecast, "cells and uniform rows have a forecast"
+        return self.measured / forecast
 
 
 def points(file: Path = FILE) -> Sequence[MeasuredPoint]:

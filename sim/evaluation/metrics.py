@@ -85,7 +85,7 @@ def with_reading(metrics: Metrics, reading: Mapping[str, Any]) -> dict[str, Any]
     """Add what reading left out and changed; a grade is at most fair where that, or a lost owner, matters."""
     lost = sorted({fault["owner"] for fault in metrics["faults"]})
     doubts = list(reading.get("doubts", ()))
-    if lost:
+    if lost and not metrics.get("lost"):  # a release's card says so
         doubts.append(f"{len(lost)} of {metrics['K']} owners dropped out ({', '.join(lost[:5])})")
     verdict = metrics["verdict"]
     graded = None if verdict is None else at_most_fair(verdict, doubts)

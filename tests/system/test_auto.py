@@ -21,7 +21,7 @@ from tests.system.market import Ear, Market, market
 
 AUTO = SummarySettings(privacy=PrivacyTarget(epsilon=10.0), cells=CellsSettings(bits=2))
 """Large enough an epsilon for cells of 15 rows of D_v."""
-CHOSEN = "plan: cells, rho 2 (with weights about "
+CHOSEN = "plan: cells, rho 2, "
 
 
 async def asked(at: Market, **changes: Any) -> Ear:
@@ -131,6 +131,6 @@ def test_who_names_algorithm3_is_told_what_the_plan_would_take(tmp_path: Path) -
         tmp_path / "run", "engine=inprocess", "protocol=algorithm3", progress=progress
     )
     assert metrics["protocol"] == "clock"
-    told = [note for note in progress.notes if "it would take cells, rho 2" in note]
+    told = [note for note in progress.notes if "the plan would take cells, rho 2" in note]
     assert told == [metrics["plan"]["disagrees"]]
-    assert "no better than uniform" in (directory / "report.html").read_text(encoding="utf-8")
+    assert "no forecast" in (directory / "report.html").read_text(encoding="utf-8")

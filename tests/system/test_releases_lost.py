@@ -254,7 +254,7 @@ async def test_the_card_and_the_page_of_a_release_name_the_owners_that_were_lost
     assert card["verdict"]["doubts"] == [line]
     text = (tmp_path / "consumer" / "synthetic.card.md").read_text(encoding="utf-8")
     assert f"\n- Owners of the run: {line}\n\n## Privacy" in text
-    assert "**Fair**: " in text
+    assert "\nFair for columns" in text
     assert received_release(settings)["lost"] == line
     complete_release(settings.output, pytest.fail)
     assert line in (settings.output / "report.html").read_text(encoding="utf-8")
