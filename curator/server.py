@@ -18,6 +18,7 @@ from curator.consumers.admission import ConsumerAdmission
 from curator.consumers.release_service import ReleaseService
 from curator.consumers.summary_service import SummaryService
 from curator.health import add_health
+from curator.owners.connection import Exchanged
 from curator.owners.members import Members, next_epoch
 from curator.owners.owner_service import OwnerService
 from curator.peers import CertificateCheck, NameRegister
@@ -26,12 +27,14 @@ from curator.runs.lifecycle import Lifecycle
 from curator.runs.preparation import Preparation
 from curator.runs.queue import RunQueue, shortened
 from curator.settings import CuratorSettings
+from curator.traces import CuratorTraces
 from fedkme.directives import Hello
 from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, FedkmeError, StoreError, on_disk
 from fedkme.heads.files import ledger_text, write_heads
 from fedkme.ledgers.archiving import archive_finished
 from fedkme.ops.archiver import Archiver
+from fedkme.ops.collector import traced
 from fedkme.ops.spans import with_time_left
 from fedkme.ops.supervision import StatusReporter, while_stored
 from fedkme.pki.expiry import Expiry, expiries, told_daily
@@ -105,10 +108,12 @@ class CuratorParty:
         await self._agreement.suspend()
 
 
-def expected_members(settings: CuratorSettings, store: Store, say: Callable[..., None]) -> Members:
+def expected_members(
+    settings: CuratorSettings, store: Store, say: Callable[..., None], exchanged: Exchanged | None = None
+) -> Members:
     """Register of the owners that the settings expect; the store counts their processes."""
     times = settings.progress_s, settings.grace_s
-    return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s)
+    return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s, exchanged)
 
 
 GRACE_S = 2.0
@@ -144,11 +149,13 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
                 settings.metrics, settings.metrics_anywhere, store, reporter, say, open_now
             )
             open_now.enter_context(host_figures(counters.registry, str(_journal(settings))))
+        traces = CuratorTraces(open_now.enter_context(traced(settings, reporter.say)))
+        say = traces.heard(say)
         watch: CuratorWatch | None = None
         if settings.page is not None:
             say, watch = _with_watch(settings, measured_store, say)
         schema = load_schema(settings.schema_file)
-        members = expected_members(settings, measured_store, say)
+        members = expected_members(settings, measured_store, say, traces.exchanged if traces.on else None)
         identity = None if settings.identity is None else IdentityFile(settings.identity)
         context = RunContext(
             settings,
@@ -161,6 +168,7 @@ async def _serve(settings: CuratorSettings, store: Store, reporter: StatusReport
             RecordFolder(settings.directory),
             lambda: None if identity is None else identity.identity,
             counters,
+            round_done=traces.round_done,
         )
         admission = CertificateCheck(
             settings.revoked, b"" if identity is None else identity.identity.authority, say

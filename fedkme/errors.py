@@ -330,6 +330,7 @@ _EXTRAS = {
     "optax": "release",
     "starlette": "page",
     "uvicorn": "page",
+    "opentelemetry": "otel",
 }
 
 

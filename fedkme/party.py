@@ -68,6 +68,18 @@ def _checked_proxy(url: str) -> str:
     return url.rstrip("/")
 
 
+def _checked_collector(url: str) -> str:
+    parts = urlsplit(url)
+    try:
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port is not None
+    except ValueError:  # the port is no number
+        named = False
+    if not named or parts.username is not None or parts.path.strip("/") or parts.query:
+        raise ValueError("a collector is http://HOST:PORT or https://HOST:PORT")
+    return url.rstrip("/")
+
+
+CollectorUrl = Annotated[str, AfterValidator(_checked_collector)]
 OwnerName = Annotated[str, _checked("owner")]
 CuratorName = Annotated[str, _checked("curator")]
 ConsumerName = Annotated[str, _checked("consumer")]
@@ -89,6 +101,9 @@ class PartySettings(Settings):
     proxy: Annotated[str, AfterValidator(_checked_proxy)] | None = None
     """http://[USER:PASSWORD@]HOST:PORT that leads to the curator (CONNECT); none: directly, whatever the
     environment names. Loopback is always reached directly."""
+    traces: CollectorUrl | None = None
+    """http[s]://HOST:PORT of an OpenTelemetry collector in your own network that takes the spans of runs
+    (OTLP over gRPC; extra `otel`); none: no traces."""
     log: LogFormat = "text"
     """Format of log lines: `text`, or `json` with one object a line."""
     log_file: Path | None = None

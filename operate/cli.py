@@ -22,6 +22,7 @@ _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
     "release": ("sim.release_cli", "app", "simulate: synthetic data from the pooled rows of owners"),
     "ask": ("fedkme.answers.cli", "app", "answer questions from a release, with intervals"),
+    "data": ("sim.data.cli", "app", "list the public data sets of scenarios and papers, and bring them"),
     "plan": ("sim.plan_cli", "app", "estimate what each protocol will reach; recommend one"),
     "curator": ("curator.cli", "app", "run the curator, which owners join and consumers call"),
     "owner": ("owner.cli", "app", "run a data owner beside its private rows"),
@@ -46,7 +47,7 @@ _VERBS = {
     "report": ("sim.cli", "report_app", "write the HTML report of a run's folder"),
 }
 _LONG = {
-    *("release", "bench", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
+    *("release", "bench", "data", "plan", "doctor", "dossier", "sim run", "sim sweep", "sim reproduce"),
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }
 """Verbs that take longer than a person waits without a sign."""

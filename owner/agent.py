@@ -17,8 +17,10 @@ from fedkme.directives import Accepted, Answer, Directive, Dismiss, Refusal, Wor
 from fedkme.errors import ApprovalError, ConnectionFailedError, FedkmeError
 from fedkme.ledgers.data_files import DataFiles, units_of
 from fedkme.ops.archiver import Archiver
+from fedkme.ops.collector import traced
 from fedkme.ops.supervision import StatusReporter, to_the_end, while_stored
 from fedkme.ops.threads import AdaptiveThreads
+from fedkme.ops.traces import Public, Tracer
 from fedkme.pki.expiry import Expiry, expiries, told_daily
 from fedkme.pki.revocation import Revocation
 from fedkme.protocol import Invitation, SumTerms
@@ -120,11 +122,12 @@ class ReleaseLines:
 
 
 Stream = grpc.aio.StreamStreamCall[pb.OwnerMessage, pb.Directive]
-Answered = Callable[[Directive, Answer | None, int, int], None]
-"""Callback for each exchange: directive, answer, bytes received, bytes sent."""
+Answered = Callable[[Directive, Answer | None, int, int, int], None]
+"""Callback for each exchange, once the answer is sent: directive, answer, bytes received, bytes sent, and
+when the directive came (nanoseconds since 1970)."""
 
 
-def ignore_exchange(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
+def ignore_exchange(directive: Directive, answer: Answer | None, received: int, sent: int, came: int) -> None:
     """Count nothing; the default callback."""
 
 
@@ -185,14 +188,14 @@ async def _respond(
     answered: Answered,
 ) -> None:
     """Compute an answer, in a thread unless the answer is quick, and send it."""
-    began = time.perf_counter()
+    began, came = time.perf_counter(), time.time_ns()
     answer = await threads.compute(directive.question, answering, directive)
     replies = () if answer is None else answer_to_wire(answer, directive)
-    answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]))
     if wait_s := runs.wait_s(directive, time.perf_counter() - began):
         await asyncio.sleep(wait_s)
     for reply in replies:
         await stream.write(reply)
+    answered(directive, answer, received, sum([reply.ByteSize() for reply in replies]), came)
 
 
 async def join(
@@ -256,7 +259,8 @@ async def join(
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)
-            serving = _serve(settings, calls, runs, timed_store, reporter, metrics, new_journal)
+            traces = open_now.enter_context(traced(settings, reporter.say))
+            serving = _serve(settings, calls, runs, timed_store, reporter, metrics, traces, new_journal)
             await while_stored(store, settings.journal, serving)
         reporter.say("left", rows_sent=runs.rows_sent)
 
@@ -286,6 +290,7 @@ async def _serve(
     store: Store,
     reporter: StatusReporter,
     metrics: OwnerMetrics | None,
+    traces: Tracer,
     new_journal: bool,
 ) -> None:
     """Serve one stream after another, until the curator says farewell or refuses this process.
@@ -297,9 +302,14 @@ async def _serve(
     archiver = Archiver(partial(archive_runs, name, store), reporter.say)
     archiver.begin(store)
     instance = secrets.token_bytes(16)
+    dialled: int | None = time.time_ns()
 
     def welcomed(epoch: int) -> None:
+        nonlocal dialled
         calls.absence.over()
+        if dialled is not None:
+            traces.phase("join", dialled, Public(owner=name))
+            dialled = None
         reporter.say("joined", curator=calls.address, epoch=epoch)
         reporter.ready()
         if metrics is not None:
@@ -307,8 +317,10 @@ async def _serve(
 
     count = ignore_exchange if metrics is None else metrics.answered
 
-    def answered(directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
-        count(directive, answer, received, sent)
+    def answered(directive: Directive, answer: Answer | None, received: int, sent: int, came: int) -> None:
+        count(directive, answer, received, sent, came)
+        if directive.question != Dismiss.question:
+            traces.answered(came, name, directive, answer.code if isinstance(answer, Refusal) else 0)
         if isinstance(directive.body, Dismiss):
             archiver.go_on()
 

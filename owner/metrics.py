@@ -42,7 +42,9 @@ class OwnerMetrics:
         self.registry.register(_Rows(rows_sent))
         self.run_ended: Callable[[], None] = lambda: None
 
-    def answered(self, directive: Directive, answer: Answer | None, received: int, sent: int) -> None:
+    def answered(
+        self, directive: Directive, answer: Answer | None, received: int, sent: int, came: int
+    ) -> None:
         """Count one exchange, with its bytes received and sent."""
         self._directives.labels(directive.question or "none").inc()
         self._bytes.labels("received").inc(received)

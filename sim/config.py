@@ -13,7 +13,7 @@ from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings
 from fedkme.config import Settings, load_toml, override, validate
 from fedkme.exchange import SummaryChoice
-from fedkme.party import OwnerName
+from fedkme.party import CollectorUrl, OwnerName
 from owner.settings import PolicySettings
 from sim.arguments import ComparedWith
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
@@ -78,6 +78,9 @@ class LaunchSettings(Settings):
     """Mutual TLS between the processes, with an authority made for the run."""
     policies: dict[OwnerName | Literal["all"], PolicySettings] = Field({})
     """`[policy]` of owners by name; `all` is for owners that are not named."""
+    traces: CollectorUrl | None = None
+    """http[s]://HOST:PORT of an OpenTelemetry collector in your network that takes the spans of the parties
+    (engine `processes`; extra `otel`); none: no traces."""
     connect_s: float = Field(60.0, gt=0)
     """Time to wait for the parties to come up."""
     progress_s: float = Field(60.0, gt=0)

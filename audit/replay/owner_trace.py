@@ -106,7 +106,7 @@ class Tap(RunManager):
         replies = () if answer is None else answer_to_wire(answer, directive)
         sent = sum(reply.ByteSize() for reply in replies)
         metrics = self._exported.owners[self._name]
-        metrics.answered(directive, answer, directive_to_wire(directive).ByteSize(), sent)
+        metrics.answered(directive, answer, directive_to_wire(directive).ByteSize(), sent, 0)
 
     @override
     def wait_s(self, directive: Directive, taken_s: float) -> float:

@@ -20,8 +20,10 @@ from fedkme.config import Settings, load_toml, validate
 from fedkme.durable import PartialFile
 from fedkme.errors import ConfigError, ConnectionFailedError, ProtocolError
 from fedkme.exchange import ReleaseRequest
+from fedkme.ops.collector import traced
 from fedkme.ops.spans import StageTime
 from fedkme.ops.supervision import StatusReporter
+from fedkme.ops.traces import Phases, Tracer
 from fedkme.party import ConsumerName, PartySettings, resolve_paths
 from fedkme.privacy.events import CONSUMER
 from fedkme.releases.choice import AUTO, Task, method_for
@@ -176,7 +178,9 @@ async def _ask(
 ) -> None:
     settings.check_address(address)
     calls = curator_calls(settings, address, own_identity(settings.identity, reporter), reporter)
-    await ask(calls, message, settings.output, reporter, over)
+    with traced(settings, reporter.say) as traces, Phases(traces) as phases:
+        phases.begin("join")
+        await ask(calls, message, settings.output, reporter, over, phases)
 
 
 async def ask(
@@ -185,12 +189,13 @@ async def ask(
     output: Path,
     reporter: StatusReporter,
     over: Callable[[], None],
+    phases: Phases | None = None,
 ) -> None:
     """Send a request, again after broken connections, until the files are here; `over`: see `receive`."""
 
     async def call(channel: grpc.aio.Channel) -> None:
         stream = releases_pb2_grpc.ReleasesStub(channel).Release(message)
-        await receive(stream, output, reporter, calls.absence.over, over)
+        await receive(stream, output, reporter, calls.absence.over, over, phases)
 
     await calls.until_done(call)
 
@@ -201,6 +206,7 @@ async def receive(
     reporter: StatusReporter,
     heard: Callable[[], None] = lambda: None,
     over: Callable[[], None] = lambda: None,
+    phases: Phases | None = None,
 ) -> None:
     """Receive progress, files and the outcome; a file gets its name when it is complete.
 
@@ -210,6 +216,7 @@ async def receive(
         reporter: receives progress and the outcome.
         heard: called when the curator has named the run.
         over: called when the run has ended for good; not after a failure on this side, which loses nothing.
+        phases: of the run, for its trace.
 
     Raises:
         FedkmeError: the curator's refusal or failure, in its own words.
@@ -217,6 +224,8 @@ async def receive(
         ConnectionFailedError: the call ended before the outcome.
     """
     run_name, names, size, times = "", list[str](), 0, StageTime()
+    phases = phases or Phases(Tracer())
+    phases.begin("plan")
     with contextlib.ExitStack() as open_now:
         part: Incoming | None = None
         while isinstance(message := await stream.read(), pb.ReleaseMessage):
@@ -229,6 +238,8 @@ async def receive(
                 case "plan":
                     run_name = message.plan.run
                     heard()
+                    phases.named(run_name)
+                    phases.begin("rows")
                 case "progress":
                     progress = STAGE.from_wire(message.progress)
                     since = times.left(progress.stage, progress.fraction, time.monotonic())
@@ -242,6 +253,7 @@ async def receive(
                     )
                 case "file":
                     said_part = message.file
+                    phases.begin("files")
                     if part is None and said_part.name in names:
                         raise ProtocolError("a curator sends a file twice", "Look at its software.")
                     if part is None:

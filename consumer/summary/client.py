@@ -24,7 +24,9 @@ from fedkme.exchange import Plan
 from fedkme.heads.log import Head
 from fedkme.ledgers.data_files import units_of
 from fedkme.ops.archiver import report_lost
+from fedkme.ops.collector import traced
 from fedkme.ops.supervision import StatusReporter
+from fedkme.ops.traces import Phases, Tracer
 from fedkme.store import OPEN, Store, open_store
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.wire import codecs
@@ -48,6 +50,7 @@ async def summarize(
     request: KeptRequest,
     reporter: StatusReporter,
     heard: Callable[[], None] = lambda: None,
+    phases: Phases | None = None,
 ) -> Summary:
     """Request one summary over an open stream; a repeat sends the same request and the same bytes about D_v.
 
@@ -61,6 +64,8 @@ async def summarize(
         if is_final(error):
             request.end(ENDED)
 
+    phases = phases or Phases(Tracer())
+    phases.begin("plan")
     messages = _messages(stream, refused)
     await stream.write(pb.ConsumerMessage(request=request_to_wire(request.document.request)))
     with _reported_if_long(
@@ -68,6 +73,8 @@ async def summarize(
     ):
         plan = await _plan(messages, party.schema)
     heard()
+    phases.named(plan.run)
+    phases.begin("offer")
     if plan.choice is not None and not plan.offered:
         reporter.say("planned", run=plan.run, round=0, line=plan.choice.line)
     offer = list[pb.ConsumerMessage]()
@@ -76,6 +83,7 @@ async def summarize(
     elif request.document.offer is not None:
         party.offer(request, plan)  # refuses a plan other than the one that the offer was made for
     keep = partial(party.keep_head, plan.run)
+    phases.begin("rows")
     async with _sending(stream, offer):
         summary = await _receive(
             plan, messages, party.schema, reporter, keys_for(plan, request.document), keep
@@ -203,17 +211,21 @@ async def run(settings: ConsumerSettings, reporter: StatusReporter) -> None:
             simulation_seed=settings.simulation_seed,
         )
         request = _current_request(settings, party, reporter)
-        if request.status == OPEN:
-            summary = await ask(
-                curator_calls(settings, address, identity, reporter), party, request, reporter
-            )
-            keep_received(settings, schema, validation, summary, reporter, lambda: request.end(RECEIVED))
-        plan = request.document.plan
-        assert plan is not None, "received rows have a plan"
-        try:
-            judge_received(settings, schema, validation, plan, reporter, lambda: request.end(DONE))
-        finally:
-            _archive(requests, store, reporter)
+        with traced(settings, reporter.say) as traces, Phases(traces) as phases:
+            if request.status == OPEN:
+                phases.begin("join")
+                calls = curator_calls(settings, address, identity, reporter)
+                summary = await ask(calls, party, request, reporter, phases)
+                phases.begin("fit")
+                keep_received(settings, schema, validation, summary, reporter, lambda: request.end(RECEIVED))
+            plan = request.document.plan
+            assert plan is not None, "received rows have a plan"
+            phases.named(plan.run)
+            phases.begin("judge")
+            try:
+                judge_received(settings, schema, validation, plan, reporter, lambda: request.end(DONE))
+            finally:
+                _archive(requests, store, reporter)
 
 
 def _archive(requests: Requests, store: Store, reporter: StatusReporter) -> None:
@@ -248,7 +260,11 @@ def _current_request(
 
 
 async def ask(
-    calls: CuratorCalls, party: ConsumerParty, request: KeptRequest, reporter: StatusReporter
+    calls: CuratorCalls,
+    party: ConsumerParty,
+    request: KeptRequest,
+    reporter: StatusReporter,
+    phases: Phases | None = None,
 ) -> Summary:
     """Send the request, again after broken connections, until there is an outcome.
 
@@ -258,6 +274,6 @@ async def ask(
 
     async def call(channel: grpc.aio.Channel) -> Summary:
         stream = summaries_pb2_grpc.SummariesStub(channel).Summarize()
-        return await summarize(stream, party, request, reporter, calls.absence.over)
+        return await summarize(stream, party, request, reporter, calls.absence.over, phases)
 
     return await calls.until_done(call)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fedkme.directives import Answer, Directive, Limits, Refusal
 from fedkme.errors import (
     ConnectionFailedError,
+    FedkmeError,
     OwnerFaultError,
     OwnerLostError,
     ProtocolError,
@@ -128,6 +129,11 @@ class OpenApproval:
     due: float
 
 
+Exchanged = Callable[[str, Directive, Answer | FedkmeError, int], None]
+"""Hears of an exchange: the owner, the directive, its answer or failure, and when it began, in nanoseconds
+since 1970."""
+
+
 class Connection(Protocol):
     """Connection to an owner, on any transport: sessions of runs and the exchange of keys use it."""
 
@@ -159,7 +165,14 @@ class OwnerConnection:
 
     at_once = False
 
-    def __init__(self, name: str, progress_s: float, grace_s: float, approval_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        progress_s: float,
+        grace_s: float,
+        approval_s: float = 0.0,
+        exchanged: Exchanged | None = None,
+    ) -> None:
         """Begin without a stream.
 
         Args:
@@ -167,9 +180,11 @@ class OwnerConnection:
             progress_s: longest wait for an answer, or for its next part, while there is a stream.
             grace_s: longest wait for a stream.
             approval_s: how long an owner that approves runs by hand is asked again.
+            exchanged: hears how each exchange ended; None: nobody hears.
         """
         self.name = name
         self._approval_s = approval_s
+        self._exchanged = exchanged
         self._approvals: dict[str, OpenApproval] = {}
         self.traffic = Traffic()
         self._progress_s = progress_s
@@ -246,7 +261,21 @@ class OwnerConnection:
     def exchange(self, directive: Directive, limits: Limits, traffic: Traffic) -> Coroutine[Any, Any, Answer]:
         """Send a directive and wait for its answer; an invitation may also wait for an approval."""
         waits = self._approval_s > 0.0 and isinstance(directive.body, (Invitation, Consider))
-        return (self._exchange_until_approved if waits else self._exchange)(directive, limits, traffic)
+        way = self._exchange_until_approved if waits else self._exchange
+        exchange = way(directive, limits, traffic)
+        return exchange if self._exchanged is None else self._heard(directive, exchange, self._exchanged)
+
+    async def _heard(
+        self, directive: Directive, exchange: Coroutine[Any, Any, Answer], exchanged: Exchanged
+    ) -> Answer:
+        began = time.time_ns()
+        try:
+            answer = await exchange
+        except FedkmeError as error:
+            exchanged(self.name, directive, error, began)
+            raise
+        exchanged(self.name, directive, answer, began)
+        return answer
 
     async def _exchange_until_approved(
         self, directive: Directive, limits: Limits, traffic: Traffic

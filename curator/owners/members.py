@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from curator.owners.connection import Connection, OwnerConnection, Stream
+from curator.owners.connection import Connection, Exchanged, OwnerConnection, Stream
 from fedkme.directives import Hello
 from fedkme.errors import (
     ConnectionFailedError,
@@ -81,6 +81,7 @@ class Members:
         next_epoch: Callable[[str], int] | None = None,
         say: Callable[..., None] = lambda event, **fields: None,
         approval_s: float = 0.0,
+        exchanged: Exchanged | None = None,
     ) -> None:
         """Begin without any owner.
 
@@ -91,11 +92,13 @@ class Members:
             next_epoch: counts processes of an owner, also over restarts of the curator.
             say: reports fenced processes.
             approval_s: see `OwnerConnection`.
+            exchanged: see `OwnerConnection`.
         """
         self._expected = frozenset(expected)
         self._progress_s = progress_s
         self._grace_s = grace_s
         self._approval_s = approval_s
+        self._exchanged = exchanged
         self._next_epoch = next_epoch or self._count
         self._say = say
         self._connections: dict[str, OwnerConnection] = {}
@@ -111,8 +114,10 @@ class Members:
 
     def connection(self, name: str) -> OwnerConnection:
         """Connection to an owner, here or not."""
-        connection = OwnerConnection(name, self._progress_s, self._grace_s, self._approval_s)
-        return self._connections.setdefault(name, connection)
+        if (connection := self._connections.get(name)) is None:
+            times = self._progress_s, self._grace_s, self._approval_s
+            connection = self._connections[name] = OwnerConnection(name, *times, self._exchanged)
+        return connection
 
     def here(self) -> list[str]:
         """Names of owners with a stream, sorted; any thread may call this."""

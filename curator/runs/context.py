@@ -116,6 +116,8 @@ class RunContext:
     counters: RunCounters | None = None
     journaled: bool = True
     """False where no run outlives this process; a simulation in one process keeps no journal."""
+    round_done: Callable[[str, RoundRecord], None] = lambda run, record: None
+    """Hears of each round of each run, for its trace."""
 
     @cached_property
     def ledger(self) -> Ledger:

@@ -62,13 +62,13 @@ class RunProgress:
         self._run.tell(RoundProgress(record.round, record.round, record.accessed))
 
     def _count(self, record: RoundRecord) -> None:
-        counters = self._context.counters
-        if counters is None:
-            return
         accesses = self._record.accesses[self._counted :]
         self._counted += len(accesses)
-        if self._journal is None or not self._journal.replaying:
-            counters.round_done(record, accesses)
+        if self._journal is not None and self._journal.replaying:
+            return
+        self._context.round_done(self._run.name, record)
+        if self._context.counters is not None:
+            self._context.counters.round_done(record, accesses)
 
     def owner_left(self, fault: Fault) -> None:
         """Report an owner that left the run."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,8 @@ from fedkme.embeddings.simplex_fit import fit_simplex
 from fedkme.tables.files import read_arrays
 from lab.bench.result import BenchSettings, Cell, Result, timed
 from lab.market.published.prototypes import protodash
+from sim.data.folder import data_file
 from sim.evaluation.baselines import exact_kernel_greedy
-from sim.scenarios.base import place
 
 Rows = NDArray[np.float32]
 COLUMNS = 784
@@ -90,7 +89,7 @@ def measure(settings: BenchSettings) -> Result:
 def _rows(count: int) -> tuple[Rows, str]:
     """Rows of MNIST where it is; else clusters of its width, whose variances fall as those of images do."""
     random = np.random.Generator(np.random.Philox(np.random.SeedSequence(0)))
-    file = place(Path("$FEDKME_DATA") / "mnist.npz", None)
+    file = data_file("mnist.npz")
     if file.is_file():
         images = read_arrays(file, "bench")["x_train"].reshape(-1, COLUMNS)
         chosen = random.choice(len(images), min(count, len(images)), replace=False)

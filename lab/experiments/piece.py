@@ -13,8 +13,8 @@ from typing import Any
 from fedkme.config import Settings
 from fedkme.errors import DataError
 from lab.experiments.curves import CurveValue
+from sim.data.folder import data_file
 from sim.jobs.tasks import Task, key_of, named, task_of
-from sim.scenarios.base import place
 from sim.sweep.measure import Row, attempted
 
 
@@ -74,7 +74,7 @@ def values_of(rows: Iterable[Row]) -> list[CurveValue]:
 
 def data_folder() -> Path:
     """Folder of the papers' data, FEDKME_DATA."""
-    return place(Path("$FEDKME_DATA/adult_raw.parquet"), None).parent
+    return data_file("adult_raw.parquet").parent
 
 
 def require(files: Sequence[str]) -> None:

@@ -11,8 +11,8 @@ from lab.experiments.curves import CurveValue
 from lab.experiments.paper import PaperFigure, figure_of
 from lab.papers.measurements import of_access, of_privacy, of_summaries
 from lab.papers.reproduce import publish
+from sim.data.folder import data_file
 from sim.progress import TableStep
-from sim.scenarios.base import place
 from sim.sweep.grid import AxisValue, SweepSettings
 from sim.sweep.measure import Row
 from sim.sweep.run import sweep
@@ -162,7 +162,7 @@ def _data_of(request: Reproduction) -> tuple[str, ...]:
     if scenario == "states":
         request.say("Allstate's train.csv is given with --data; without it, areas of a survey stand in.")
     shipped = {"states": "acs_national2019_sdnist.parquet", "mnist": "mnist.npz"}
-    if scenario in shipped and not place(Path("$FEDKME_DATA") / shipped[scenario], None).is_file():
+    if scenario in shipped and not data_file(shipped[scenario]).is_file():
         raise DataError(f"there is no {shipped[scenario]} in $FEDKME_DATA", "Give a file with --data.")
     return ()
 

@@ -131,12 +131,12 @@ def check_packages(settings: PartySettings) -> Iterator[Finding]:
     Raises:
         FedkmeError: the schema cannot be read.
     """
-    for package, module, why in _here(settings):
+    for package, module, extra, why in _here(settings):
         if importlib.util.find_spec(module) is not None:
             yield Finding("ok", "packages", f"{package}, needed on this host {why}, is installed")
         else:
             line = f"{package}, needed on this host {why}, is not installed"
-            remedy = "Run `pip install 'fedkme[sim]'` here."
+            remedy = f"Run `pip install 'fedkme[{extra}]'` here."
             yield Finding("fail", "packages", line, remedy, MissingDependencyError.code)
     if isinstance(settings, ReleaseConsumerSettings) and (names := settings.release.packages):
         line = (
@@ -154,8 +154,10 @@ def check_packages(settings: PartySettings) -> Iterator[Finding]:
         )
 
 
-def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:
-    """Yield the packages for this host, with the imported module and the purpose."""
+def _here(settings: PartySettings) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the packages for this host, with the imported module, the extra and the purpose."""
+    if settings.traces is not None:
+        yield "opentelemetry-sdk", "opentelemetry", "otel", "to send spans (`traces`)"
     tables: list[Source | None] = []
     match settings:
         case OwnerSettings():
@@ -165,6 +167,6 @@ def _here(settings: PartySettings) -> Iterator[tuple[str, str, str]]:
         case ConsumerSettings():
             tables = [settings.validation, settings.test, settings.seeds]
             if settings.trains(load_schema(settings.schema_file)):
-                yield "scikit-learn", "sklearn", "to train models on the summary (`downstream`)"
+                yield "scikit-learn", "sklearn", "sim", "to train models on the summary (`downstream`)"
     if any(source is not None and path_of(source).suffix == ".parquet" for source in tables):
-        yield "pyarrow", "pyarrow", "to read .parquet files"
+        yield "pyarrow", "pyarrow", "sim", "to read .parquet files"

@@ -284,6 +284,7 @@ class Folders:
             "identity": None if self._authority is None else folder,
             "plaintext": self._authority is None,
             "simulation_seed": self._settings.noise_seed,
+            "traces": self._settings.traces,
             "connect_s": self._settings.connect_s,
             "away_s": 0.0,  # nobody starts a party of a simulation again
             "schema_file": self._schema_file,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -19,6 +18,8 @@ from fedkme.config import Settings
 from fedkme.errors import ConfigError
 from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
+from sim.data.catalogue import set_of
+from sim.data.folder import place
 
 Rows = NDArray[np.int64]
 """Indices of rows, (m,)."""
@@ -210,26 +211,6 @@ def random_rows(schema: Schema, count: int, rng: np.random.Generator) -> Table |
     return Table(schema.decode(rng.random((count, schema.encoded_width)))) if count else None
 
 
-DATA_FOLDERS = (Path("data"), Path("..", "shared", "data"))
-"""Folders that stand for $FEDKME_DATA if the environment does not set it."""
-
-
-def place(path: Path, base_dir: Path | None) -> Path:
-    """Absolute path of a path in a scenario; relative paths start at `base_dir`, the scenario's folder.
-
-    $NAME is a variable of the environment.
-    """
-    if str(path).startswith("$FEDKME_DATA") and "FEDKME_DATA" not in os.environ:
-        rest = path.relative_to("$FEDKME_DATA")
-        data = next((folder for folder in DATA_FOLDERS if (folder / rest).is_file()), None)
-        path = path if data is None else data / rest
-        base_dir = None
-    text = os.path.expandvars(path)
-    # A path from the environment was written at the prompt, so it starts at the current folder.
-    folder = base_dir if base_dir and text == str(path) else Path()
-    return (folder / Path(text).expanduser()).absolute()
-
-
 def locate(path: Path, key: str, base_dir: Path | None) -> Path:
     """Find the file that a scenario names.
 
@@ -239,15 +220,15 @@ def locate(path: Path, key: str, base_dir: Path | None) -> Path:
     file = place(path, base_dir)
     if not file.is_file():
         given = f"with --set scenario.{key}=FILE"
+        bring = f"`fedkme data {known[0]}` brings it; or name it {given}." if (known := set_of(file)) else ""
         if unset := re.search(r"\$\{?(\w+)", str(file)):
             raise ConfigError(
                 f"scenario.{key}: the variable of the environment {unset[1]} is not set",
-                f"Set it to the folder that has {file.name}, or name that file {given} (docs/start.md).",
+                bring
+                or f"Set it to the folder that has {file.name}, or name that file {given} (docs/start.md).",
             )
-        raise ConfigError(
-            f"scenario.{key}: there is no file {file}",
-            f"Correct scenario.{key}, in the scenario's file or {given}.",
-        )
+        cause = f"scenario.{key}: there is no file {file}"
+        raise ConfigError(cause, bring or f"Correct scenario.{key}, in the scenario's file or {given}.")
     return file
 
 

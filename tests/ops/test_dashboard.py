@@ -50,7 +50,7 @@ def figures() -> dict[str, set[str]]:
         curator.count(event, {"owner": "north", "code": 54})
     curator.round_done(RoundRecord(1, 0, 1, 1, 1, 0, 1, "", 0, 0.0, 0.0, 1.0), [(1, "north", 1)])
     owner = OwnerMetrics(lambda: 0)
-    owner.answered(Directive("run-1", 0, 0, Dismiss()), None, 1, 1)
+    owner.answered(Directive("run-1", 0, 0, Dismiss()), None, 1, 1, 0)
     spending = Spending(store, curator.registry, lambda error: None)
     with timed(store, curator.registry).transaction():
         pass

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -181,11 +180,11 @@ _TABLES: tuple[tuple[str, str, str, str, str], ...] = (
 def _real(rng: np.random.Generator, rows: int, epsilon: float) -> Population:
     import pandas as pd
 
-    from sim.scenarios.base import DATA_FOLDERS
+    from sim.data.folder import data_file
 
     file, *names = _TABLES[int(rng.integers(len(_TABLES)))]
-    path = next((p for folder in DATA_FOLDERS if (p := Path(folder, f"{file}.parquet")).is_file()), None)
-    if path is None:
+    path = data_file(f"{file}.parquet")
+    if not path.is_file():
         raise ConfigError(f"{file}.parquet is not there", "Leave --kinds 'real tables' out.")
     frame = pd.read_parquet(path, columns=names).dropna().sample(frac=1.0, random_state=int(rng.integers(99)))
     frame = frame[:POOL]
