@@ -18,6 +18,7 @@ from owner.settings import PolicySettings
 from sim.arguments import ComparedWith
 from sim.scenarios import SCENARIO_KEYS, ScenarioConfig, find_scenario
 from sim.scenarios.base import anchored
+from sim.scenarios.stand_ins import stand_in_line
 
 Engine = Literal["processes", "inprocess", "ray"]
 Baseline = Literal[
@@ -92,6 +93,16 @@ class LaunchSettings(Settings):
         return self.name or self.scenario.kind
 
     @property
+    def stand_in(self) -> str:
+        """Warning that the rows are invented; "" where they are not."""
+        return stand_in_line(self.scenario)
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Name of the scenario for metrics.json, and that its rows are invented where they are."""
+        return {"scenario": self.title, **({"stand_in": self.stand_in} if self.stand_in else {})}
+
+    @property
     def noise_seed(self) -> int | None:
         """Seed of every party's private randomness; None where the operating system gives it."""
         return None if self.noise == "secure" else self.seed
@@ -156,8 +167,10 @@ def placed(settings: LaunchSettings, path: Path, given: str) -> dict[str, Any]:
         given: the user's words for the scenario: its shipped name, or this path.
     """
     file = path.absolute()
-    name = settings.name or (file.parent.name if file.stem == "scenario" else file.stem)
-    return {"name": name, "scenario": anchored(settings.scenario, folder_of(path, given))}
+    name = file.parent.name if file.stem == "scenario" else file.stem
+    scenario = anchored(settings.scenario, folder_of(path, given))
+    invented = "-stand-in" if stand_in_line(scenario) else ""
+    return {"name": settings.name or f"{name}{invented}", "scenario": scenario}
 
 
 def folder_of(path: Path, given: str) -> Path | None:

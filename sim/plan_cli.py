@@ -41,6 +41,8 @@ def plan(
 ) -> None:
     """Estimate every protocol's MMD^2 and rows accessed from sizes and budgets, never from rows."""
     settings = load_simulation(scenario, assignments or [])
+    if settings.stand_in:
+        typer.echo(settings.stand_in, err=as_json)
     parties = build_scenario(settings.scenario, settings.seed)
     check_target(parties)
     facts = facts_of(parties, settings.summary)

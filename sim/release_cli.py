@@ -198,6 +198,7 @@ def print_release(
     trust = "under secure aggregation" if metrics["security"] else "with a trusted curator"
     reading = metrics.get("reading", {})
     lines = [
+        *filter(None, [metrics.get("stand_in")]),
         f"{metrics['method']} {metrics['status']}: {made}, of {metrics['N']} rows of {metrics['K']} owners, "
         f"{trust}",
         *lines_of(metrics.get("verdict")),

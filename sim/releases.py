@@ -91,7 +91,7 @@ def simulate_release(
     """
     with contextlib.ExitStack() as until, Interrupts() as interrupts:
         started = time.monotonic()
-        scenario = rows_of(settings, scenario, shown.note)
+        scenario = rows_of(settings, scenario, shown)
         if plan is not None:
             shown.note(plan.line)
         settings = _with_seed(settings)
@@ -367,7 +367,7 @@ def _metrics(
         "status": record["status"],
         "reason": record["reason"],
         "code": record["code"],
-        "scenario": settings.title,
+        **settings.named,
         "method": record["protocol"],
         "engine": settings.engine,
         "seed": settings.noise_seed,

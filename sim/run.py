@@ -88,7 +88,7 @@ def simulate(
     """
     with contextlib.ExitStack() as until, Interrupts() as interrupts:
         started = time.monotonic()
-        scenario = rows_of(settings, scenario, progress.note)
+        scenario = rows_of(settings, scenario, progress)
         if settings.downstream and scenario.test.labels is not None and len(scenario.test):
             require_models()
         warn_of_large(settings, progress.warn)
@@ -141,14 +141,16 @@ def _write(directory: Path, metrics: Metrics) -> None:
     write_report(directory)
 
 
-def rows_of(settings: LaunchSettings, scenario: Scenario | None, note: Callable[[str], None]) -> Scenario:
-    """Rows of every party: from a calling program, or read as the settings say.
+def rows_of(settings: LaunchSettings, scenario: Scenario | None, progress: Follower) -> Scenario:
+    """Rows of every party: from a calling program, or read as the settings say, with a warning of a stand-in.
 
     Raises:
         FedkmeError: the rows cannot be read, or an owner's name is not allowed.
     """
     if scenario is None:
-        note(f"reading the rows of every party: {settings.title}")
+        if settings.stand_in:
+            progress.warn(settings.stand_in)
+        progress.note(f"reading the rows of every party: {settings.title}")
         scenario = build_scenario(settings.scenario, settings.seed, at_once=settings.engine != "ray")
     check_names(scenario)
     if isinstance(settings, SimulationSettings):

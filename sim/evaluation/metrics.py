@@ -45,7 +45,7 @@ def assemble(
         "status": record["status"],
         "reason": record["reason"],
         "code": record["code"],
-        "scenario": settings.title,
+        **settings.named,
         "protocol": record["protocol"],
         "plan": record["plan"] or {},
         "engine": settings.engine,

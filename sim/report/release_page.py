@@ -73,6 +73,7 @@ def _head(run: ReleaseFolder) -> html.Html:
     where = f" · scenario {m['scenario']} · engine {m['engine']}" if "engine" in m else ""
     lines = [
         html.tag("h1", f"{m['method']}: a release of {m['scenario']}"),
+        *map(html.banner, filter(None, [m.get("stand_in")])),
         html.about(f"{title(m['method'])} · {m['status']}{where}{seed}"),
         html.written(run.ended, run.config, f"fedkme release {m['method']} release.toml"),
     ]

@@ -134,6 +134,7 @@ def _head(run: SummaryFolder) -> html.Html:
     )
     lines = [
         html.tag("h1", m["scenario"]),
+        *map(html.banner, filter(None, [m.get("stand_in")])),
         _verdict(m),
         html.about(words),
         html.written(run.ended, run.config, "fedkme sim run run.toml"),

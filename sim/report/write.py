@@ -185,7 +185,7 @@ def print_outcome(metrics: Metrics, console: Console) -> None:
     """Print what came out of a run, how good it is, and who saw what: a line each, for a first reader."""
     judged = lines_of(metrics.get("verdict"))
     privately = privacy.outcome(metrics.get("privacy", []))
-    lines = [_outcome(metrics), *judged, _beside_random(metrics), *privately]
+    lines = [metrics.get("stand_in"), _outcome(metrics), *judged, _beside_random(metrics), *privately]
     for line in filter(None, [*lines, *reading_totals(metrics.get("reading", {}))]):
         print_line(line, console)
     if metrics.get("points_accessed", {}).get("owners_agree") is False:

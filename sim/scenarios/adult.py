@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fedkme.config import Settings
 from fedkme.errors import ConfigError, DataError
-from fedkme.tables.files import load_table
+from fedkme.tables.files import load_table, table_from_columns
 from fedkme.tables.schema import Category, Schema
 from fedkme.tables.table import Table
 from sim.scenarios.base import (
@@ -23,6 +23,7 @@ from sim.scenarios.base import (
     owner_names,
     random_rows,
 )
+from sim.scenarios.stand_ins import STAND_IN, StandIn, invented_columns
 
 GAINS = ("capital-gain", "capital-loss")
 """Columns that are 0 for nine people in ten."""
@@ -32,8 +33,8 @@ class Adult(Settings):
     """Adult over a number of owners."""
 
     kind: Literal["adult"] = "adult"
-    path: Path
-    """adult_raw.parquet: 14 columns and `income`."""
+    path: StandIn | Path
+    """adult_raw.parquet: 14 columns and `income`; `stand-in`: invented rows."""
     owners: int = Field(5, ge=1)
     """Owners, who hold equal random parts."""
     target: str = Field("Masters")
@@ -62,7 +63,10 @@ def build_adult(config: Adult, seed: int, base_dir: Path | None) -> Scenario:
         DataError: the file does not fit the schema, or has too few rows of the target.
     """
     schema = public_schema()
-    table = load_table(locate(config.path, "path", base_dir), schema, "adult")
+    if config.path == STAND_IN:
+        table = table_from_columns(invented_columns(schema, {"": 12_000}), schema, "adult")
+    else:
+        table = load_table(locate(config.path, "path", base_dir), schema, "adult")
     if table.labels is None:
         raise DataError("adult: the file has no column 'income'", "Give a file with it.")
     order = generator(seed, "adult", "split").permutation(len(table))

@@ -20,6 +20,7 @@ from fedkme.tables.schema import Schema, load_schema
 from fedkme.tables.table import Table
 from sim.data.catalogue import set_of
 from sim.data.folder import place
+from sim.scenarios.stand_ins import with_stand_in
 
 Rows = NDArray[np.int64]
 """Indices of rows, (m,)."""
@@ -236,7 +237,11 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 def anchored(config: SettingsT, base_dir: Path | None) -> SettingsT:
-    """Make the paths of a scenario's files absolute, so that it runs from any folder."""
+    """Make the paths of a scenario's files absolute, so that it runs from any folder.
+
+    The stand-in takes the place of a shipped scenario's file that is not here.
+    """
+    config = with_stand_in(config)
 
     def fixed(value: Any) -> Any:
         if isinstance(value, Path):

@@ -13,6 +13,7 @@ from fedkme.errors import DataError
 from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.table import Table
 from sim.scenarios.base import Fraction, Scenario, cut, domain, generator, locate, random_rows
+from sim.scenarios.stand_ins import STAND_IN, StandIn, invented_columns
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 _SITE = "hospital"
@@ -22,8 +23,8 @@ class Hospitals(Settings):
     """Heart disease in four hospitals."""
 
     kind: Literal["hospitals"] = "hospitals"
-    path: Path
-    """A .parquet or .csv with the 13 usual columns, `num` and `hospital`."""
+    path: StandIn | Path
+    """A .parquet or .csv with the 13 usual columns, `num` and `hospital`; `stand-in`: invented rows."""
     target: Literal["cleveland", "hungarian", "switzerland", "va"] = "hungarian"
     """The hospital whose patients the consumer looks for."""
     validation_fraction: Fraction = 0.25
@@ -48,7 +49,10 @@ def build_hospitals(config: Hospitals, seed: int, base_dir: Path | None) -> Scen
         DataError: the file does not fit the schema.
     """
     schema = domain("hospitals")
-    columns = read_columns(locate(config.path, "path", base_dir), "hospitals")
+    if config.path == STAND_IN:
+        columns = invented_columns(schema, dict.fromkeys(HOSPITALS, 300), _SITE)
+    else:
+        columns = read_columns(locate(config.path, "path", base_dir), "hospitals")
     patients = table_from_columns(columns, schema, "hospitals")
     schema.check(patients, "hospitals")
     if patients.labels is None or _SITE not in columns:

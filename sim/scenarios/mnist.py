@@ -25,6 +25,7 @@ from sim.scenarios.base import (
     locate,
     sample_targets,
 )
+from sim.scenarios.stand_ins import STAND_IN, StandIn, invented_images
 
 CLASSES = tuple("0123456789")
 
@@ -33,8 +34,8 @@ class Mnist(DigitSplit):
     """Images of ten classes in an .npz with x_train, y_train, x_test and y_test."""
 
     kind: Literal["mnist"] = "mnist"
-    path: Path
-    """File of the images, .npz."""
+    path: StandIn | Path
+    """File of the images, .npz; `stand-in`: invented images."""
     rows: int | None = Field(default=None, ge=1)
     """Training rows to use, drawn at random; default all."""
 
@@ -46,7 +47,10 @@ def build_mnist(config: Mnist, seed: int, base_dir: Path | None) -> Scenario:
         ConfigError: no such file, or more seed or training rows than there are.
         DataError: the file does not have this layout.
     """
-    arrays = read_arrays(locate(config.path, "path", base_dir), "mnist")
+    if config.path == STAND_IN:
+        arrays = invented_images(8000, 3000)
+    else:
+        arrays = read_arrays(locate(config.path, "path", base_dir), "mnist")
     train, digits = _part(arrays, "train")
     test, test_digits = _part(arrays, "test")
     schema = Schema(

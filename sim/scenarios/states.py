@@ -23,6 +23,7 @@ from fedkme.tables.files import read_columns, table_from_columns
 from fedkme.tables.schema import Schema
 from fedkme.tables.table import Table, joined
 from sim.scenarios.base import Fraction, Rows, Scenario, cut, domain, draw, generator, locate, owner_names
+from sim.scenarios.stand_ins import STAND_IN, StandIn, invented_columns
 
 Regions = NDArray[np.str_]
 """Region of each row, (m,)."""
@@ -34,8 +35,8 @@ class States(Settings):
     kind: Literal["states"] = "states"
     data: Literal["acs", "allstate"] = "acs"
     """`acs`: the survey as NIST's SDNist has it; `allstate`: train.csv of the competition."""
-    path: Path
-    """File of the data."""
+    path: StandIn | Path
+    """File of the data; `stand-in`: invented rows of the three regions."""
     crowd: str
     """Region whose rows all owners share in even parts; the paper's FL."""
     target: str
@@ -65,8 +66,11 @@ def build_states(config: States, seed: int, base_dir: Path | None) -> Scenario:
         ConfigError: no such file, or more seed rows than the public region has.
         DataError: the file does not fit, or a region has no rows.
     """
-    read = read_acs if config.data == "acs" else read_allstate
-    table, regions, schema = read(locate(config.path, "path", base_dir))
+    if config.path == STAND_IN:
+        table, regions, schema = _invented(config)
+    else:
+        read = read_acs if config.data == "acs" else read_allstate
+        table, regions, schema = read(locate(config.path, "path", base_dir))
     labels = table.labels if table.labels is not None else np.zeros(len(table), np.int64)
     crowd, target, public = (_rows_of(name, regions) for name in (config.crowd, config.target, config.public))
     held, owned = cut(labels, target, config.held_back, generator(seed, "states", "held back"))
@@ -91,6 +95,11 @@ def _rows_of(region: str, regions: Regions) -> Rows:
         examples = ", ".join(sorted(set(regions.tolist()))[:8])
         raise DataError(f"states: no row is of region '{region}'", f"Regions of the file: {examples}, ...")
     return rows
+
+
+def _invented(config: States) -> tuple[Table, Regions, Schema]:
+    sizes = {config.crowd: 2400, config.target: 2000, config.public: 1000}
+    return _described(invented_columns(domain(config.data), sizes, "region"), config.data, "region")
 
 
 def read_acs(path: Path) -> tuple[Table, Regions, Schema]:

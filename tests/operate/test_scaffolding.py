@@ -20,6 +20,7 @@ from operate.cli import _load
 from operate.configuration import read_configuration, role_of
 from operate.doctor.cli import examine
 from sim.config import load_simulation
+from sim.progress import Follower
 from sim.release_config import load_planned
 from sim.run import rows_of
 from sim.scenarios import build_scenario
@@ -67,7 +68,7 @@ def test_a_scenario_for_a_release_wants_no_validation_set() -> None:
     assert sorted(parties.owners) == ["north", "south"]
     assert settings.name == "counts"
     with pytest.raises(ConfigError, match=r"scenario.validation is missing.* fedkme release auto"):
-        rows_of(load_simulation("counts/scenario.toml"), None, print)
+        rows_of(load_simulation("counts/scenario.toml"), None, Follower())
 
 
 @pytest.mark.parametrize(
