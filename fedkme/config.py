@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
@@ -137,7 +138,19 @@ def _explain(
         return ConfigError(cause, _did_you_mean(str(fault["input"]), listed))
     cause, _, remedy = message.partition(". ") if kind == "kind" else (message, "", "Correct the value.")
     cause = _PLAIN.get(kind, re.sub(r"^(Input|String|List|Tuple|Dictionary) ", "it ", cause))
+    bound = _bound(context)
+    if bound is not None:
+        cause = re.sub(r"[^ ]+$", f"{bound:g}", cause)
+    if bound is not None and path and path == [*fault["loc"][: len(path)]] != [*fault["loc"]]:
+        inner = ".".join(map(str, fault["loc"][len(path) :]))
+        cause = f"'{inner}', which follows from its keys, {cause.removeprefix('it ')}"
     return ConfigError(f"{source}: '{key}' is wrong: {cause.removeprefix('Value error, ')}", remedy)
+
+
+def _bound(context: Mapping[str, Any]) -> float | None:
+    """A limit that is no whole number, which the validator's sentence writes with all its digits."""
+    limits = [context[name] for name in ("gt", "ge", "lt", "le") if name in context]
+    return limits[0] if limits and isinstance(limits[0], float) else None
 
 
 def _written(values: Any, location: Sequence[int | str], missing: bool) -> list[str]:
@@ -177,10 +190,38 @@ def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -
     siblings = [path for path in paths if path.rpartition(".")[0] == table]
     for candidates, likeness in ((siblings, 0.6), (paths, 0.65)):
         last = sorted({path.rpartition(".")[2] for path in candidates})
+        if short := [path for path in candidates if _begins(path, written[-1])]:
+            depth = min(path.count(".") for path in short)
+            meant = [path for path in short if path.count(".") == depth]
+            return "Did you mean {}?".format(" or ".join(f"'{path}'" for path in meant))
         for close in difflib.get_close_matches(written[-1], last, n=1, cutoff=likeness):
             meant = [path for path in candidates if path.rpartition(".")[2] == close]
             return "Did you mean {}?".format(" or ".join(f"'{path}'" for path in meant))
     return f"Known keys: {', '.join(siblings)}."
+
+
+def _begins(path: str, word: str) -> bool:
+    """Check whether a word of three letters or more is the begin of a path's last key: `eps` of `epsilon`."""
+    return len(word) > 2 and path.rpartition(".")[2].startswith(word)
+
+
+@contextlib.contextmanager
+def in_words_of(assignments: Sequence[str], placed: Callable[[str], str]) -> Iterator[None]:
+    """Call keys in errors as assignments called them: `p`, where `placed` made `summary.p` of it."""
+    names = {placed(each).partition("=")[0].strip(): each.partition("=")[0].strip() for each in assignments}
+
+    def written(match: re.Match[str]) -> str:
+        key = match[1]
+        for full, short in names.items():
+            if full != short and (key == full or key.startswith(f"{full}.")):
+                return f"'{short}{key.removeprefix(full)}'"
+        return match[0]
+
+    try:
+        yield
+    except ConfigError as error:
+        cause = re.sub(r"'([\w.-]+)'", written, error.cause)
+        raise ConfigError(cause, error.remedy) from None
 
 
 def _kinds_at(model: type[Settings] | Registry[Any], path: Sequence[str]) -> set[str]:

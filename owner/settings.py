@@ -134,7 +134,8 @@ class OwnerSettings(ServicePartySettings):
     curator: str
     """host:port of the curator; '-' to be told by the launcher."""
     data: Source
-    """This owner's rows, .npz, .csv or .parquet: a path, or a table of a path and how to read the file."""
+    """This owner's rows (.csv, .tsv or .txt, plain or .gz; .parquet; .npz): a path, or a table of a path and
+    how to read the file."""
     schema_file: Path
     """The public schema that all parties share."""
     approvals: Path = Path("approvals")

@@ -181,7 +181,9 @@ def report(
     check_stated(directory)
     code = 0
     if directory.suffix == ".toml":
-        written = _of_consumer(directory)
+        from sim.report.received import report_of_consumer
+
+        written = report_of_consumer(directory)
     elif has_numbers(directory):
         written = directory / "report.html"
         losses = complete_release(directory, lambda line: typer.echo(line, err=True))["losses"]
@@ -193,12 +195,6 @@ def report(
     else:
         typer.echo(written)
     raise typer.Exit(code)
-
-
-def _of_consumer(config: Path) -> Path:
-    from sim.api.consumer import Consumer  # pandas, which no other verb needs
-
-    return Consumer(config).last().folder / "report.html"
 
 
 @runs_app.verb(

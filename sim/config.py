@@ -11,7 +11,7 @@ from pydantic import Field
 from consumer.settings import RequestSettings
 from curator.summary.settings import SummarySettings
 from curator.sums.settings import SecuritySettings
-from fedkme.config import Settings, load_toml, override, validate
+from fedkme.config import Settings, in_words_of, load_toml, override, validate
 from fedkme.exchange import SummaryChoice
 from fedkme.party import CollectorUrl, OwnerName
 from owner.settings import PolicySettings
@@ -185,7 +185,8 @@ def simulation_of(values: dict[str, Any], assignments: Sequence[str], source: st
         ConfigError: a key or value is wrong.
     """
     changed = override(values, [_placed(assignment) for assignment in assignments])
-    return validate(SimulationSettings, changed, source)
+    with in_words_of(assignments, _placed):
+        return validate(SimulationSettings, changed, source)
 
 
 def _placed(assignment: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from curator.planning.releases import ReleaseFacts, ReleasePlan, plan_release
 from curator.sums.settings import SumSettings
-from fedkme.config import load_toml, override, validate
+from fedkme.config import in_words_of, load_toml, override, validate
 from fedkme.errors import ConfigError
 from fedkme.releases.choice import Task
 from fedkme.releases.settings import AnyRelease, Balog1Settings, FilePoints, ReleaseSettings
@@ -66,7 +66,8 @@ def release_of(values: dict[str, Any], assignments: Sequence[str], source: str) 
         ConfigError: a key or value is wrong.
     """
     changed = override(values, [_placed(assignment) for assignment in assignments])
-    return validate(ReleaseSimulation, changed, source)
+    with in_words_of(assignments, _placed):
+        return validate(ReleaseSimulation, changed, source)
 
 
 def load_planned(

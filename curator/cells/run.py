@@ -142,7 +142,7 @@ async def run_cells(
     if available < task.rows:
         raise NotEnoughRowsError(
             f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
-            f"Ask for p <= {available}.",
+            f"Ask for at most {available} rows.",
         )
     gate.open()
     orders = await _fill(task, roster, record, observer, gate)

@@ -72,7 +72,7 @@ class PublicFacts:
         if self.rows > sum(self.owner_rows):
             raise NotEnoughRowsError(
                 f"{self.rows} rows are asked for and the {self.owners} owners have {self.pool}",
-                f"Ask for p <= {self.pool}.",
+                f"Ask for at most {self.pool} rows.",
             )
 
     @property

@@ -281,7 +281,8 @@ class Preparation:
             raise NotEnoughRowsError("the owners have no rows", "Check their files.")
         if rows > most:
             raise NotEnoughRowsError(
-                f"{rows} rows are asked for and the owners have at most {most}", f"Ask for p <= {most}."
+                f"{rows} rows are asked for and the owners have at most {most}",
+                f"Ask for at most {most} rows.",
             )
 
     def _keep_choice(self, run: Run, choice: SummaryChoice) -> None:

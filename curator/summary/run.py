@@ -148,7 +148,7 @@ async def run_summary(
     elif available < task.rows:
         raise NotEnoughRowsError(
             f"{task.rows} rows are asked for and the {len(roster)} owners have {available}",
-            f"Ask for p <= {available}.",
+            f"Ask for at most {available} rows.",
         )
     elif h2 is None:
         gate.open(None, task.target)  # the numbers of rows asked for follow from public sizes

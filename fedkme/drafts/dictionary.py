@@ -67,7 +67,7 @@ def draft_files(paths: Sequence[Path], label: str | None = None, *, gaps: bool =
     if first.suffix == ".json":
         return draft_of_table_schema(load_json(first), DataFile(path=first), label or "")
     file = detect_file(first)
-    if len(paths) == 1 and file.path.suffix == ".csv":
+    if len(paths) == 1 and file.carrier == "text":
         columns = {name: texts(cells) for name, cells in read_columns(file, first.name).items()}
         if keys_of(list(columns)):
             return draft_of_dictionary(columns, file, label or "")

@@ -179,7 +179,7 @@ def _draft_of(samples: Sequence[Sample], label: str, gaps: bool) -> Draft:
     if unnamed := [name for name in parts if not name.isprintable()]:
         source = next((sample.file.path for sample in samples if sample.file), "the rows")
         cause = f"the first line of {source} is not the names of columns: {unnamed[0][:40]!r}"
-        raise DataError(cause, "Give a .csv or .parquet file whose first line is names.")
+        raise DataError(cause, "Give a .csv, .tsv, .txt or .parquet file whose first line is names.")
     if not any(cells.rows for each in parts.values() for cells in each.values()):
         raise DataError("there are no rows to draft a schema from", "Give a public sample with some rows.")
     drafted = {name: _column(name, [*each.values()], name == label) for name, each in parts.items()}

@@ -24,6 +24,12 @@ _CARRIERS: Mapping[str, Literal["text", "parquet", "npz"]] = {
 }
 
 
+def stem_of(path: Path) -> str:
+    """Name of a file of rows without the end that says its kind: `north` of north.tsv.gz."""
+    ends = [end for end in _CARRIERS if path.name.lower().endswith(end)]
+    return path.name[: -len(max(ends, key=len))] if ends else path.stem
+
+
 def _known_encoding(name: str) -> str:
     try:
         "".encode(name)

@@ -17,7 +17,7 @@ from fedkme.drafts.checking import settings_seen
 from fedkme.durable import create
 from fedkme.errors import ConfigError
 from fedkme.party import Role, fault_of_name
-from fedkme.tables.data_file import DataFile
+from fedkme.tables.data_file import DataFile, stem_of
 from fedkme.tables.schema import load_schema
 from fedkme.tables.text import csv_text, dummy_columns
 from sim.scenarios.sites import owner_name_of
@@ -72,7 +72,7 @@ def scenario_of(
     for path in (*owners, *(each for each in (validation, test) if each)):
         if not path.is_file():
             raise ConfigError(f"there is no file {path}", "Check the path.")
-    named = [(owner_name_of(path.stem), path) for path in owners]
+    named = [(owner_name_of(stem_of(path)), path) for path in owners]
     if twice := {name for name, _ in named if sum(name == other for other, _ in named) > 1}:
         raise ConfigError(f"two files belong to an owner '{min(twice)}'", "Rename one of them.")
 

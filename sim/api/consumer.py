@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
 from consumer.releases.client import run as ask_release
-from consumer.requests import KeptRequest, Requests
-from consumer.results import EVALUATION, SUMMARY, lost_owners, write_result
 from consumer.settings import ConsumerSettings
 from consumer.summary.client import run as ask_summary
 from fedkme.config import assignments_of, load_toml, override, validate
-from fedkme.errors import ConfigError, IncompleteSummaryError, NotJudgedError
-from fedkme.heads.files import export
-from fedkme.ledgers.ledger_set import read_ledgers
-from fedkme.ledgers.statements import statements
+from fedkme.errors import IncompleteSummaryError, NotJudgedError
 from fedkme.ops.logs import unforeseen
 from fedkme.ops.supervision import StatusReporter
 from fedkme.party import resolve_paths
-from fedkme.privacy.accounting import PrivacyStatement
-from fedkme.store.reading import read_store
-from fedkme.tables.files import read_arrays
-from fedkme.tables.schema import load_schema
 from sim.api.progress import CallProgress, following
 from sim.api.releases import ReleaseResult
 from sim.api.summaries import SummaryResult
-from sim.evaluation.received import received_metrics, received_release
 from sim.interrupts import Interrupts
-from sim.report.summary_page import render_received
-from sim.report.write import modified, page_of_release, read_object
+from sim.report.received import report_release, report_summary
 
 
 class Consumer:
@@ -143,51 +130,9 @@ class CallReporter(StatusReporter):
 
 
 def _summary_of(settings: ConsumerSettings) -> SummaryResult:
-    """Read the summary in a consumer's folder, and write its page.
-
-    Raises:
-        ConfigError: the folder has no summary.
-    """
-    output, schema = settings.output, load_schema(settings.schema_file)
-    request = _last_request(settings) if (output / SUMMARY).exists() else None
-    if request is None or request.document.plan is None:
-        raise ConfigError(f"there is no summary in {output}", "Ask for one: .summary().")
-    plan, arrays = request.document.plan, read_arrays(output / SUMMARY, settings.name)
-    evaluation = read_object(output / EVALUATION) if (output / EVALUATION).exists() else None
-    rows, wanted = len(arrays["x"]), request.document.request.rows
-    privacy = _statements(settings, plan.run)
-    metrics = received_metrics(settings.name, plan, wanted, rows, evaluation, privacy)
-    page = render_received(metrics, arrays, modified(output / SUMMARY))
-    write_result(output / "report.html", page.encode("utf-8"))
-    return SummaryResult(output, output, schema, metrics)
-
-
-def _last_request(settings: ConsumerSettings) -> KeptRequest | None:
-    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
-        return Requests(settings.name, store).last(str(settings.output.resolve()))
-
-
-def _statements(settings: ConsumerSettings, run: str) -> list[PrivacyStatement]:
-    """Statements on the cost of a run to D_v, from the consumer's own ledger."""
-    with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
-        file = Path(scratch) / "ledger.jsonl"
-        export(settings.journal, settings.name, file)
-        ledgers = read_ledgers([file])
-    return statements(ledgers.of(run), settings.request.privacy.delta)
+    schema, metrics = report_summary(settings)
+    return SummaryResult(settings.output, settings.output, schema, metrics)
 
 
 def _release_of(settings: ReleaseConsumerSettings) -> ReleaseResult:
-    """Read the release in a consumer's folder, and write its page.
-
-    Raises:
-        ConfigError: the folder has no release.
-    """
-    cards = sorted(settings.output.glob("*.card.json"))
-    if not cards:
-        raise ConfigError(f"there is no release in {settings.output}", "Ask for one: .release().")
-    metrics = received_release(settings.name, settings.release.kind, read_object(cards[0]))
-    metrics["lost"] = lost_owners(settings.output)
-    metrics["files"] = [file.name for file in sorted(settings.output.glob("*.*")) if file.suffix != ".html"]
-    page = page_of_release(settings.output, metrics, {})
-    write_result(settings.output / "report.html", page.encode("utf-8"))
-    return ReleaseResult(settings.output, metrics)
+    return ReleaseResult(settings.output, report_release(settings))

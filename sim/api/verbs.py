@@ -292,8 +292,13 @@ def _in_words_of_calls() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        cause = re.sub(r"'([a-z.]+)'", lambda key: f"'{_ARGUMENTS.get(key[1], key[1])}'", error.cause)
-        raise ConfigError(cause, error.remedy.replace("another --out", "another out=")) from None
+        cause, remedy = (
+            re.sub(r"'([a-z.]+)'", lambda key: f"'{_ARGUMENTS.get(key[1], key[1])}'", text)
+            for text in (error.cause, error.remedy)
+        )
+        if meant := [f"'{name}'" for key, name in _ARGUMENTS.items() if f"'{key}'" in error.remedy]:
+            remedy = f"Did you mean {meant[0]}?"
+        raise ConfigError(cause, remedy.replace("another --out", "another out=")) from None
 
 
 def _tables(

@@ -66,7 +66,7 @@ class Csv(Settings):
     owners: Owners | None = None
     """name = path, or name = a table with the path and how to read the file; or a list of such tables."""
     table: Source | None = None
-    """File with the rows of all owners, .csv or .parquet, in place of `owners`."""
+    """File with the rows of all owners, .csv, .tsv, .txt or .parquet, in place of `owners`."""
     site_column: str | None = None
     """Column of `table` with the site of each row; each site is an owner."""
     least_rows: PositiveInt = 1
@@ -137,7 +137,7 @@ def tables_of_sites(file: DataFile, site_column: str, least_rows: int, schema: S
     """
     if file.path.suffix == ".npz":
         cause = f"scenario.table: {file.path} is an .npz, whose columns have no names"
-        raise ConfigError(cause, "Write it as .csv or .parquet.")
+        raise ConfigError(cause, "Write it as .csv, .tsv or .parquet.")
     return split_by_site(read_columns(file, "table"), site_column, schema, least_rows, file)
 
 

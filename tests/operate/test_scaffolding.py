@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import gzip
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fedkme.config import load_toml
 from fedkme.errors import ConfigError, DataError
 from operate.cli import _load
 from operate.configuration import read_configuration, role_of
@@ -57,6 +59,11 @@ def test_a_scenario_of_own_files_reads_each_as_it_is_written() -> None:
     scenario = build_scenario(load_simulation("study/scenario.toml").scenario, 0)
     assert sorted(scenario.owners) == ["koln", "north-site"]
     assert (len(scenario.validation), len(scenario.test)) == (60, 200)
+    rows = Path("trial/north.csv").read_text()
+    Path("north.2024.tsv.gz").write_bytes(gzip.compress(rows.replace(",", "\t").encode()))
+    Path("south.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    typed("new scenario packed north.2024.tsv.gz south.csv.gz --schema trial/schema.toml")
+    assert {"north-2024", "south"} == load_toml(Path("packed/scenario.toml"))["scenario"]["owners"].keys()
 
 
 def test_a_scenario_for_a_release_wants_no_validation_set() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from fedkme.tables.files import save_table
 from fedkme.wire import codecs
 from fedkme.wire.v1 import owners_pb2 as pb
 from sim.config import plain
-from tests.parties import write_config
+from tests.parties import WAIT_S, write_config
+from tests.places import ROOT, WITHOUT_SIM
 from tests.system.market import Market, market, rows
 from tests.system.release_market import OWNERS, ReleaseMarket, release_market
 from tests.system.test_wire_owners import hello
@@ -45,6 +48,16 @@ def readable(folder: Path) -> list[Path]:
     return [path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o077]
 
 
+def report_without_sim(config: Path, page: str) -> None:
+    """Make the report by the verb, on a host without the extra `sim`."""
+    report = config.parent / "out" / "report.html"
+    report.unlink()
+    words = ["fedkme", "report", str(config)]
+    code = f"{WITHOUT_SIM}\nfrom operate.cli import main\nsys.argv = {words!r}\nmain()"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=WAIT_S)
+    assert report.read_text(encoding="utf-8") == page
+
+
 @pytest.mark.usefixtures("notebook")
 async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> None:
     async with market(tmp_path, ["a", "b"]) as at:
@@ -61,6 +74,7 @@ async def test_a_summary_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
         assert set(run.privacy["protected"]) == {"D_v"}
         assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == run.report
         assert not readable(tmp_path / "out")
+        await asyncio.to_thread(report_without_sim, tmp_path / "lab.toml", run.report)
         with pytest.raises(fk.FedkmeError, match="not known whose rows"):
             run.plot_access()
         last = lab.last()
@@ -108,6 +122,7 @@ async def test_a_release_of_a_deployment_is_the_same_object(tmp_path: Path) -> N
         lab = fk.Consumer(write_config(tmp_path / "lab.toml", plain(at.caller("out"))))
         release = await asyncio.to_thread(lab.release, progress=False, rows=30)
         assert isinstance(release, fk.ReleaseResult)
+        await asyncio.to_thread(report_without_sim, tmp_path / "lab.toml", release.report)
         assert release.method == "balog1"
         assert len(release.rows) == 30
         assert release.ask(lambda found: found["x0"]).error is not None

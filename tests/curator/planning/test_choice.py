@@ -118,7 +118,7 @@ def test_owners_without_a_size_count_as_the_median_and_the_plan_says_so() -> Non
 
 def test_too_few_rows_are_refused_before_an_offer() -> None:
     with pytest.raises(
-        NotEnoughRowsError, match=r"11 rows are asked for and the 2 owners have 10\. Ask for p <= 10"
+        NotEnoughRowsError, match=r"11 rows are asked for and the 2 owners have 10\. Ask for at most 10"
     ):
         chosen(sizes={"a": 6, "b": 4}, p=11)
 

@@ -164,7 +164,7 @@ def test_more_rows_than_there_are_is_refused_before_round_1() -> None:
     # Issue 2, item 7: a clear error before round 1; nothing was broadcast.
     listeners = [Listener(bidder(name, rows)) for name, rows in owners(2, 0, 3).items()]
     record = SummaryRecord()
-    with pytest.raises(NotEnoughRowsError, match=r"6 rows .* 3 owners have 5\. Ask for p <= 5"):
+    with pytest.raises(NotEnoughRowsError, match=r"6 rows .* 3 owners have 5\. Ask for at most 5"):
         run(make_task(6), make_settings(), listeners, record=record)
     assert not any(listener.broadcasts for listener in listeners)
     assert not record.accesses

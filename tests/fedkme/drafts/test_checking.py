@@ -247,6 +247,8 @@ def test_a_data_dictionary_is_drafted_without_rows(folder: Path) -> None:
     assert schema.names == ("age", "weight", "sex", "seen")
     assert schema.ignore == ("notes",)
     assert schema.columns[2].model_dump()["categories"] == ("1", "2")
+    Path("dictionary.tsv").write_text("Variable\tType\tMin\tMax\nage\tinteger\t0\t120\n")
+    assert "FROM DATA" not in typed("draft", "dictionary.tsv")
 
 
 FIELDS: list[dict[str, Any]] = [

@@ -1,0 +1,92 @@
+"""Pages of what a deployed consumer received; they need no extra."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from consumer.releases.client import ReleaseConsumerSettings, release_settings_of
+from consumer.requests import KeptRequest, Requests
+from consumer.results import EVALUATION, SUMMARY, lost_owners, write_result
+from consumer.settings import ConsumerSettings
+from fedkme.config import load_toml
+from fedkme.errors import ConfigError
+from fedkme.heads.files import export
+from fedkme.ledgers.ledger_set import read_ledgers
+from fedkme.ledgers.statements import statements
+from fedkme.party import load_settings
+from fedkme.privacy.accounting import PrivacyStatement
+from fedkme.store.reading import read_store
+from fedkme.tables.files import read_arrays
+from fedkme.tables.schema import Schema, load_schema
+from sim.evaluation.received import received_metrics, received_release
+from sim.report.summary_page import render_received
+from sim.report.write import REPORT, modified, page_of_release, read_object
+
+
+def report_of_consumer(config: Path) -> Path:
+    """Write the page of the last result of a consumer's configuration; return its path.
+
+    Raises:
+        ConfigError: there is no such file, or its folder has no result.
+    """
+    if "release" in (values := load_toml(config)):
+        released = release_settings_of(values, config)
+        report_release(released)
+        return released.output / REPORT
+    settings = load_settings(ConsumerSettings, config)
+    report_summary(settings)
+    return settings.output / REPORT
+
+
+def report_summary(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
+    """Write the page of the summary in a consumer's folder; return its schema and its metrics.
+
+    Raises:
+        ConfigError: the folder has no summary.
+    """
+    output, schema = settings.output, load_schema(settings.schema_file)
+    request = _last_request(settings) if (output / SUMMARY).exists() else None
+    if request is None or request.document.plan is None:
+        raise ConfigError(f"there is no summary in {output}", "Ask for one: .summary().")
+    plan, arrays = request.document.plan, read_arrays(output / SUMMARY, settings.name)
+    evaluation = read_object(output / EVALUATION) if (output / EVALUATION).exists() else None
+    rows, wanted = len(arrays["x"]), request.document.request.rows
+    privacy = _statements(settings, plan.run)
+    metrics = received_metrics(settings.name, plan, wanted, rows, evaluation, privacy)
+    page = render_received(metrics, arrays, modified(output / SUMMARY))
+    write_result(output / REPORT, page.encode("utf-8"))
+    return schema, metrics
+
+
+def _last_request(settings: ConsumerSettings) -> KeptRequest | None:
+    with contextlib.closing(read_store(settings.journal, settings.name)) as store:
+        return Requests(settings.name, store).last(str(settings.output.resolve()))
+
+
+def _statements(settings: ConsumerSettings, run: str) -> list[PrivacyStatement]:
+    """Statements on the cost of a run to D_v, from the consumer's own ledger."""
+    with tempfile.TemporaryDirectory(prefix="fedkme-") as scratch:
+        file = Path(scratch) / "ledger.jsonl"
+        export(settings.journal, settings.name, file)
+        ledgers = read_ledgers([file])
+    return statements(ledgers.of(run), settings.request.privacy.delta)
+
+
+def report_release(settings: ReleaseConsumerSettings) -> dict[str, Any]:
+    """Write the page of the release in a consumer's folder; return its metrics.
+
+    Raises:
+        ConfigError: the folder has no release.
+    """
+    cards = sorted(settings.output.glob("*.card.json"))
+    if not cards:
+        raise ConfigError(f"there is no release in {settings.output}", "Ask for one: .release().")
+    metrics = received_release(settings.name, settings.release.kind, read_object(cards[0]))
+    metrics["lost"] = lost_owners(settings.output)
+    metrics["files"] = [file.name for file in sorted(settings.output.glob("*.*")) if file.suffix != ".html"]
+    page = page_of_release(settings.output, metrics, {})
+    write_result(settings.output / REPORT, page.encode("utf-8"))
+    return metrics
