@@ -66,15 +66,17 @@ def tutorial(path: Path, notebook: dict[str, Any]) -> Iterator[tuple[str, str | 
     for at, cell in enumerate(notebook["cells"]):
         text = cell["source"]
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
-        for output in cell.get("outputs", ()):
-            shown = output.get("data", {})
+        results = [output.get("data", {}) for output in cell.get("outputs", ())]
+        drawn = any("image/png" in shown for shown in results)
+        for shown in results:
             if "image/png" in shown:
                 name = f"{path.stem}-{at}.png"
                 yield f"tutorials/{name}", base64.b64decode(shown["image/png"])
                 parts.append(f"![What the cell draws]({name})")
             elif "<table" in (table := shown.get("text/html", "")):
-                parts.append(re.sub(r"<style.*?</style>|\n\s*", "", table, flags=re.DOTALL))
-            elif "text/plain" in shown:
+                plain = re.sub(r"<style.*?</style>|\n\s*", "", table, flags=re.DOTALL)
+                parts.append(plain.replace(' border="1" class="dataframe"', ""))
+            elif "text/plain" in shown and not drawn:
                 parts.append(f"```text\n{shown['text/plain']}\n```")
     yield f"tutorials/{path.stem}.md", "\n\n".join([*parts, ""])
 
