@@ -88,18 +88,7 @@ def check(
 
     The verb also counts cells that the schema's `missing` and `clip`, and names outside lists, swallow.
     """
-    values = plain_schema(schema_file)
-    named = [each for path in files for each in _subjects(path)]
-    checked = check_all(
-        [each.subject for each in named],
-        values,
-        schema_from(values, str(schema_file)),
-        asked=fix,
-        guess=confirm or not fix,
-        show_values=show_values,
-        keys=[(each.key, each.config.parent if each.config else None) for each in named],
-    )
-    written = list(_fix(checked, schema_file, values, named)) if fix else []
+    checked, named, written = _checked(schema_file, files, fix, confirm, show_values)
     if as_json:
         edit = {"schema": checked.changes, "files": checked.fitted.edit.files, "written": written}
         print_json({"files": checked.reports, "edit": edit})
@@ -121,6 +110,33 @@ def check(
         raise DataError(what, remedy)
     if not as_json:
         typer.echo(f"fit {schema_file.name}: {len(named)} of {len(named)} files")
+
+
+def checked_files(schema_file: Path, files: Sequence[Path], *, fix: bool) -> tuple[list[str], int]:
+    """Check files as the verb does; returns its lines, and the number of files that do not fit."""
+    checked, named, _ = _checked(schema_file, files, fix, confirm=False, show_values=False)
+    lines = [line for report in checked.reports for line in report_lines(report)]
+    if not fix:
+        return [*lines, *edit_lines(checked, schema_file.name)], checked.faulty
+    return lines, sum(_still_faulty(checked, each, place) for place, each in enumerate(named))
+
+
+def _checked(
+    schema_file: Path, files: Sequence[Path], fix: bool, confirm: bool, show_values: bool
+) -> tuple[Checked, list[_Named], list[Path]]:
+    """Check files, and write the edit if it is to be written; findings, files, and what was written."""
+    values = plain_schema(schema_file)
+    named = [each for path in files for each in _subjects(path)]
+    checked = check_all(
+        [each.subject for each in named],
+        values,
+        schema_from(values, str(schema_file)),
+        asked=fix,
+        guess=confirm or not fix,
+        show_values=show_values,
+        keys=[(each.key, each.config.parent if each.config else None) for each in named],
+    )
+    return checked, named, list(_fix(checked, schema_file, values, named)) if fix else []
 
 
 @dataclass(frozen=True, slots=True)

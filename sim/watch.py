@@ -78,6 +78,12 @@ class SimulationWatch:
         """The page of the finished run; empty before the end."""
         return self._report.read_text(encoding="utf-8") if self._report is not None else ""
 
+    def fail(self, words: str) -> None:
+        """Show why there is no run."""
+        with self._lock:
+            self._source = None
+            self._last = replace(self._last, at=time.time(), note=words, over=True)
+
     def finish(self, directory: Path, words: str = "", over: bool = False) -> None:
         """Show `words` and the status in the record of the run's folder; the report once all is over."""
         last, record = self.state(), read_record(directory)

@@ -1,6 +1,7 @@
 """Server of the page to watch, of its style and script, of changes as server-sent events, and of JSON.
 
-The server only reads. It runs in a thread of its own, so that neither the page nor a slow viewer delays runs.
+The server only reads, but for a form that a simulation may have. It runs in a thread of its own, so that
+neither the page nor a slow viewer delays runs.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import parse_qs
 
 from fedkme.errors import ConfigError, FedkmeError
 from fedkme.pages.html import FINISHED, POLICY, STYLE
@@ -25,11 +27,26 @@ from fedkme.watch.state import Viewer, Watched, seen_by
 
 Source = Callable[[], Watched]
 
+
+class Form(Protocol):
+    """Form of the page; whoever knows its path may submit it."""
+
+    @property
+    def place(self) -> str:
+        """Path of the form."""
+
+    def answer(self, fields: Mapping[str, Sequence[str]]) -> str:
+        """Answer a submission, or its absence, with a page; with an empty one to show what is watched."""
+
+
 TICK_S = 0.5
 """Time between two reads of the state."""
 _QUIET = 30
 """Reads without a change after which the server sends a comment, so that viewers see it is alive."""
 _MOST_VIEWERS = 64
+_MOST_FORM = 1 << 20
+"""Bytes of a submission, at most."""
+_MOST_FIELDS = 1000
 _COOKIE = "fedkme-page"
 _SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 _POLICY = "Content-Security-Policy"
@@ -43,7 +60,9 @@ _HEADERS = {
 
 
 @contextlib.contextmanager
-def shown(place: PageAddress, source: Source, report: Callable[[], str] = str) -> Iterator[str]:
+def shown(
+    place: PageAddress, source: Source, report: Callable[[], str] = str, form: Form | None = None
+) -> Iterator[str]:
     """Serve the page inside the context.
 
     Args:
@@ -51,6 +70,7 @@ def shown(place: PageAddress, source: Source, report: Callable[[], str] = str) -
         source: returns the current state; called in other threads.
         report: returns the page of the finished run, which the curator's viewer gets in place of the state;
             empty before the end.
+        form: form that the server answers at the form's own path.
 
     Yields:
         the page's address, with the port that the system chose for 0.
@@ -63,7 +83,7 @@ def shown(place: PageAddress, source: Source, report: Callable[[], str] = str) -
 
     place.check()
     stopping = threading.Event()
-    app = _application(place.access(), source, report, stopping)
+    app = _application(place.access(), source, report, stopping, form)
     listening = _listen(place)
     config = uvicorn.Config(
         app,
@@ -133,7 +153,9 @@ def _tls(place: PageAddress) -> dict[str, Any]:
     return {"ssl_certfile": place.identity}  # a bundle contains the key too
 
 
-def _application(access: Access, source: Source, report: Callable[[], str], stopping: threading.Event) -> Any:
+def _application(
+    access: Access, source: Source, report: Callable[[], str], stopping: threading.Event, form: Form | None
+) -> Any:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
@@ -186,6 +208,29 @@ def _application(access: Access, source: Source, report: Callable[[], str], stop
         events = _events(look, who, request.query_params, over, stopping)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
+    async def show_form(request: Request) -> Response:
+        assert form is not None
+        if viewer(request) is None:
+            return refusal()
+        fields: dict[str, list[str]] = {}
+        if request.method == "POST":
+            own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+            body = b""
+            async for piece in request.stream():
+                body += piece
+                if len(body) > _MOST_FORM:
+                    return refusal()
+            if request.headers.get("origin") != own:
+                return refusal()
+            with contextlib.suppress(ValueError):  # too many of them: a new form
+                fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS)
+        page = await asyncio.to_thread(form.answer, fields)
+        if not page:
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
+        # under no-referrer a browser would not say which page submits
+        rights = {_POLICY: f"{POLICY}; form-action 'self'", "Referrer-Policy": "same-origin"}
+        return Response(page, media_type="text/html", headers=_HEADERS | rights)
+
     def static(name: str, kind: str, text: str) -> Route:
         async def show(request: Request) -> Response:
             return answer(text, kind)
@@ -199,6 +244,7 @@ def _application(access: Access, source: Source, report: Callable[[], str], stop
             Route("/events", show_events),
             static("page.js", "text/javascript", _SCRIPT),
             static("page.css", "text/css", STYLE),
+            *([Route(form.place, show_form, methods=["GET", "POST"])] if form else []),
         ]
     )
 

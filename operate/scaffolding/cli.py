@@ -11,12 +11,14 @@ import typer
 from cryptography.hazmat.primitives import serialization
 
 from fedkme.durable import create
-from fedkme.errors import ConfigError
+from fedkme.errors import ConfigError, InterruptedRunError
 from fedkme.pki import requests
 from fedkme.pki.authority import new_key
 from fedkme.pki.certificates import fingerprint
 from fedkme.pki.files import PRIVATE, PUBLIC
 from fedkme.verbs import AsJson, Verbs, print_json
+from fedkme.watch.access import PageAddress
+from fedkme.watch.server import shown
 from operate.scaffolding.folders import (
     SCHEMA,
     SERVICE_USER,
@@ -67,6 +69,25 @@ def scenario(
     else:
         what = "own files need --schema and a file for each owner"
         raise ConfigError(what, "Give both, and --validation for a summary: fedkme new scenario --help.")
+
+
+@app.verb("fedkme new form")
+def form() -> None:
+    """Fill in a simulation of your own files on a page of this machine, and watch it there.
+
+    The page offers the files of the current folder. It makes a folder with schema and scenario, which can be
+    run again by command, and shows the report. Ctrl-C ends it.
+    """
+    from operate.scaffolding.form import SimulationForm, carry_out
+    from sim.engines.processes import ANY_PORT
+
+    filled = SimulationForm(Path.cwd())
+    place = PageAddress(ANY_PORT)
+    with shown(place, lambda: filled.watch.state(), lambda: filled.watch.report(), filled) as address:
+        typer.echo(f"fill it in at {address.rstrip('/')}{filled.place}", err=True)
+        while True:
+            if carry_out(filled.requests.get()) == InterruptedRunError.code:
+                raise typer.Exit(InterruptedRunError.code)
 
 
 @app.verb("fedkme new owner north --curator curator.example.org:7700")

@@ -55,7 +55,7 @@ def scenario_of(
     """Make a folder with a scenario of existing files, each with the settings to read it.
 
     Args:
-        folder: folder to make.
+        folder: folder to make; it may be there if the schema is in it.
         schema_file: public schema of all files.
         owners: a file of rows for each owner, named after the owner.
         validation: file of D_v; None: a scenario of releases.
@@ -99,7 +99,7 @@ def scenario_of(
     for line in _template(SCENARIO).splitlines():
         if not line.startswith("south"):
             text_lines.append(next((text for start, text in lines.items() if line.startswith(start)), line))
-    make(folder, {SCENARIO: "\n".join(text_lines) + "\n"})
+    make(folder, {SCENARIO: "\n".join(text_lines) + "\n"}, there=schema_file.parent == folder)
     return folder / SCENARIO
 
 
@@ -156,14 +156,14 @@ def _quoted(path: Path) -> str:
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
-def make(folder: Path, files: Mapping[str, str]) -> None:
-    """Make a folder with files; nothing is overwritten.
+def make(folder: Path, files: Mapping[str, str], there: bool = False) -> None:
+    """Make a folder, which must be new unless it may be `there`, with files; nothing is overwritten.
 
     Raises:
         ConfigError: the folder exists, or cannot be made.
     """
     try:
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=there)
         for name, text in files.items():
             create(folder / name, text.encode())
     except FileExistsError:
