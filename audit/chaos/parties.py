@@ -315,8 +315,9 @@ def _calls(network: SimulatedNetwork, process: Process, teller: Teller, first: f
 async def compute(work: Callable[[], Any]) -> Any:
     """Compute in place of a thread; slowly, if such a fault is due.
 
-    A coroutine that would have a loop of its own in its thread shares this loop. Files of a release are a
-    function of its bytes: they are made once for all schedules, without reports of progress.
+    A coroutine that would have a loop of its own in its thread shares this loop. Files of a release follow
+    from its bytes and from the owners that were lost: they are made once for all schedules, without reports
+    of progress.
     """
     process = current.get()
     slow = None if process is None else process.fate.take("slow")
@@ -324,9 +325,9 @@ async def compute(work: Callable[[], Any]) -> Any:
     if isinstance(work, partial) and work.func is asyncio.run:
         return await work.args[0]
     if isinstance(work, partial) and work.func is finished:
-        method, release, _ = work.args
-        key = type(method), repr(method.settings), release
+        method, release, _, owners = work.args
+        key = type(method), repr(method.settings), release, owners
         if key not in _FINISHED:
-            _FINISHED[key] = finished(method, release, lambda *progress: None)
+            _FINISHED[key] = finished(method, release, lambda *progress: None, owners)
         return _FINISHED[key]
     return work()
