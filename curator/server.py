@@ -33,6 +33,7 @@ from fedkme.durable import make_folder, replace
 from fedkme.errors import ConfigError, FedkmeError, StoreError, on_disk
 from fedkme.heads.files import ledger_text, write_heads
 from fedkme.ledgers.archiving import archive_finished
+from fedkme.ledgers.departures import departures_in
 from fedkme.ops.archiver import Archiver
 from fedkme.ops.collector import traced
 from fedkme.ops.spans import with_time_left
@@ -113,7 +114,8 @@ def expected_members(
 ) -> Members:
     """Register of the owners that the settings expect; the store counts their processes."""
     times = settings.progress_s, settings.grace_s
-    return Members(settings.owners, *times, partial(next_epoch, store), say, settings.approval_s, exchanged)
+    counted, left = partial(next_epoch, store), partial(departures_in, store)
+    return Members(settings.owners, *times, counted, say, settings.approval_s, exchanged, left)
 
 
 GRACE_S = 2.0

@@ -227,9 +227,10 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
-    """The owner may forget the run; it is not answered."""
+    """The owner may forget the run; it is not answered. `fault`: why the run went on without the owner."""
 
     question: ClassVar[str] = "dismiss"
+    fault: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)

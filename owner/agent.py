@@ -245,6 +245,14 @@ async def join(
                     export(settings, store, lambda: runs.rows_sent, reporter)
                 )
                 metrics.registry.register(Expiries(must_be_renewed))
+
+            def left_out(run: str, reason: FedkmeError) -> None:
+                if metrics is not None:
+                    metrics.left_out(reason.code)
+                reporter.say(
+                    "left_out", run=run, round=0, code=reason.code, cause=reason.cause, remedy=reason.remedy
+                )
+
             party = OwnerParty(
                 name=settings.name,
                 table=table,
@@ -256,6 +264,7 @@ async def join(
                 identity=lambda: None if own is None else own.current(),
                 revoked=None if revocation is None else revocation.check,
                 refused=refused,
+                left_out=left_out,
             )
             runs = party.open(address, make)
             calls = curator_calls(settings, address, own, reporter)

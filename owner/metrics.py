@@ -38,9 +38,16 @@ class OwnerMetrics:
             "fedkme_bytes", "Bytes of protocol messages in this process", ["direction"], **where
         )
         self._refusals = Counter("fedkme_refusals", "Refusals by number of docs/errors.md", ["code"], **where)
+        self._left_out = Counter(
+            "fedkme_runs_left", "Runs that went on without this owner, by number", ["code"], **where
+        )
         self._directives = Counter("fedkme_directives", "Directives answered", ["kind"], **where)
         self.registry.register(_Rows(rows_sent))
         self.run_ended: Callable[[], None] = lambda: None
+
+    def left_out(self, code: int) -> None:
+        """Count a run that went on without this owner, by the number of docs/errors.md."""
+        self._left_out.labels(str(code)).inc()
 
     def answered(
         self, directive: Directive, answer: Answer | None, received: int, sent: int, came: int

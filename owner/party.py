@@ -50,6 +50,7 @@ class OwnerParty:
         identity: returns its current certificate; None in plaintext, where names are taken at their word.
         revoked: refuses certificates (PEM) that were revoked.
         refused: receives each run that was refused or failed here, with the error.
+        left_out: receives each run that went on without this owner, with the curator's reason.
     """
 
     name: str
@@ -63,6 +64,7 @@ class OwnerParty:
     identity: Callable[[], Identity | None] = lambda: None
     revoked: Callable[[bytes], None] | None = None
     refused: Callable[[str, FedkmeError], None] | None = None
+    left_out: Callable[[str, FedkmeError], None] = lambda run, reason: None
 
     def open(self, curator: str = "", make: Callable[..., RunManager] = RunManager) -> RunManager:
         """Continue the runs in the store, for the curator at an address.
@@ -105,6 +107,7 @@ class OwnerParty:
             self.refused,
             consider,
             self.schema.digest(),
+            self.left_out,
         )
 
     def handler(self, invitation: Invitation, gate: OwnerGate, keys: KeyRing) -> RunHandler:

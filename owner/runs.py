@@ -19,6 +19,7 @@ from fedkme.documents import OwnerEntry
 from fedkme.errors import BudgetError, FedkmeError, OwnerFaultError, PolicyError, ProtocolError, StoreError
 from fedkme.heads.log import EXCHANGE, Head, HeadLog
 from fedkme.heads.notes import CURATORS
+from fedkme.ledgers.departures import keep_departure
 from fedkme.ledgers.windows import place_in
 from fedkme.party import fits_ledgers
 from fedkme.pki.certificates import Role
@@ -81,6 +82,7 @@ class RunManager:
         failed: Callable[[str, FedkmeError], None] | None = None,
         consider: Callable[[Consider], None] = lambda request: None,
         schema: str = "",
+        left_out: Callable[[str, FedkmeError], None] = lambda run, reason: None,
     ) -> None:
         """Continue the runs in the store.
 
@@ -99,6 +101,7 @@ class RunManager:
                 its operator must hear of a full disk.
             consider: raises for a summary that the owner would refuse, and logs the refusal.
             schema: digest of the public schema that the owner holds.
+            left_out: receives each run that went on without this owner, with the curator's reason, once.
         """
         self.rows = rows
         self.schema = schema
@@ -117,6 +120,7 @@ class RunManager:
         self._runs_at_once = runs_at_once
         self._failed = failed
         self._consider = consider
+        self._left_out = left_out
         self._handlers: dict[str, RunHandler] = {}
         # Refusals by run, for this stream: the disk refused to store the answer.
         self._unkept: dict[str, Refusal] = {}
@@ -128,9 +132,11 @@ class RunManager:
         run = directive.run
         try:
             match directive.body:
-                case Dismiss():
+                case Dismiss(reason):
                     self._check_name(run)
                     self._forget(run)
+                    if reason is not None and keep_departure(self._store, self._name, run, reason):
+                        self._left_out(run, reason.error())
                     return None
                 case OfferKeys(later):
                     self._check_name(run)

@@ -311,12 +311,12 @@ class OwnerConnection:
         except TimeoutError:
             if self._stream is None:
                 raise OwnerLostError(
-                    f"{where}: its connection ended", "Look at the owner's log; start it again."
+                    f"{where}: its connection ended", "Look at the owner's host and network; start it again."
                 ) from None
             self.cut()
             raise OwnerLostError(
                 f"{where}: no answer within {self._progress_s:g} s",
-                "Look at the owner's log, or raise 'progress_s'.",
+                "Look at the owner's host, or raise the curator's 'progress_s'.",
             ) from None
         finally:
             self._calls.pop(directive.run, None)

@@ -16,7 +16,9 @@ from fedkme.errors import (
     IdentityError,
     MissingOwnersError,
     ProtocolError,
+    StoreError,
 )
+from fedkme.ledgers.departures import Departure
 from fedkme.store import Store
 from fedkme.wire.directives import end_to_wire, welcome_to_wire
 
@@ -82,6 +84,7 @@ class Members:
         say: Callable[..., None] = lambda event, **fields: None,
         approval_s: float = 0.0,
         exchanged: Exchanged | None = None,
+        departures: Callable[[str], Sequence[Departure]] = lambda name: (),
     ) -> None:
         """Begin without any owner.
 
@@ -93,6 +96,7 @@ class Members:
             say: reports fenced processes.
             approval_s: see `OwnerConnection`.
             exchanged: see `OwnerConnection`.
+            departures: reads the last runs that went on without an owner.
         """
         self._expected = frozenset(expected)
         self._progress_s = progress_s
@@ -100,6 +104,7 @@ class Members:
         self._approval_s = approval_s
         self._exchanged = exchanged
         self._next_epoch = next_epoch or self._count
+        self._departures = departures
         self._say = say
         self._connections: dict[str, OwnerConnection] = {}
         self._instances: dict[str, bytes] = {}
@@ -211,6 +216,12 @@ class Members:
         async with self._changed:
             self._changed.notify_all()
         return connection
+
+    async def remind(self, connection: OwnerConnection) -> None:
+        """Tell an owner why runs went on without it: it may have been away when they ended."""
+        with contextlib.suppress(StoreError):  # it hears when it joins again
+            for departure in self._departures(connection.name):
+                await connection.tell(departure.directive)
 
     async def _fence(self, name: str, old: Stream) -> None:
         error = _fenced_error(name, self._epochs[name])

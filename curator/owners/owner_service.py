@@ -122,6 +122,7 @@ class OwnerService(owners_pb2_grpc.OwnersServicer):
             return
         self._say("owner_joined", owner=connection.name)
         try:
+            await self._members.remind(connection)
             await stream.attend(connection.deliver)
         finally:
             connection.detach(stream)

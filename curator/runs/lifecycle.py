@@ -7,6 +7,7 @@ journal. Summaries and releases differ in their `Body`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import replace
 from typing import TypeAlias
@@ -18,9 +19,11 @@ from curator.runs.release_run import ReleaseRun
 from curator.runs.summary_families import CellsFamily, Family, SummaryFamily
 from curator.runs.summary_run import SummaryRun
 from curator.sums.charges import charge_ended
+from fedkme.directives import Directive, Dismiss
 from fedkme.documents import RunDocument
 from fedkme.errors import CancelledRunError, FedkmeError, PartyFailedError, StoreError
 from fedkme.heads.log import HeadLog
+from fedkme.ledgers.departures import keep_departure
 from fedkme.pki.certificates import Role
 from fedkme.privacy.events import CURATOR
 from fedkme.wire.journals import run_document_to_bytes
@@ -67,6 +70,7 @@ class Lifecycle:
             body = self._body(run)
             status = await self._outcome(run, body)
             body.write()
+            left = self._keep_departures(run, body)
             await self._exchange_heads(run)
         except StoreError as error:
             self._suspend(run, body, error)
@@ -84,6 +88,8 @@ class Lifecycle:
             return None
         for session in body.sessions:
             await session.dismiss()
+        for owner, departure in left.items():
+            await self.context.members.connection(owner).tell(departure)
         record = body.record
         self.context.say("ended", run=run.name, round=body.rounds, status=record.status, reason=record.reason)
         return status
@@ -92,6 +98,18 @@ class Lifecycle:
         run.error = error
         where = {"run": run.name, "round": 0 if body is None else body.rounds}
         self.context.say("suspended", **where, code=error.code, cause=error.cause, remedy=error.remedy)
+
+    def _keep_departures(self, run: Run, body: Body) -> dict[str, Directive]:
+        """Keep why the run went on without some of its owners; return what tells each, by name.
+
+        Raises:
+            StoreError: the store fails.
+        """
+        reasons = {fault.owner: fault.reason for fault in body.record.faults}
+        with self.context.store.transaction() if reasons else contextlib.nullcontext():
+            for owner, reason in reasons.items():
+                keep_departure(self.context.store, owner, run.name, reason)
+        return {owner: Directive(run.name, 0, 0, Dismiss(reason)) for owner, reason in reasons.items()}
 
     async def _exchange_heads(self, run: Run) -> None:
         """Exchange heads with the run's owners that are here.

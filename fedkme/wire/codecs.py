@@ -356,6 +356,11 @@ def fault_from_wire(message: types_pb2.Fault) -> FedkmeError:
     return REFUSAL.from_wire(message).error()
 
 
+FAULT = Field(
+    lambda reason: None if reason is None else REFUSAL.to_wire(reason),
+    lambda message: Refusal.of(fault_from_wire(message)) if message.code else None,
+)
+"""Field of a reason in words of a peer, each a short line; None where there is none."""
 MOST_LOST = 64
 _PARTICIPATION = FieldCodec(
     Participation, types_pb2.Participation, lost=Field(list, lambda codes: tuple(codes[:MOST_LOST]))

@@ -80,6 +80,7 @@ _FIELDS: dict[type, dict[str, Field]] = {
         "expected": Field(str, said.one_line),
     },
     said.KeepHead: {"head": Field(HEAD.to_wire, HEAD.from_wire)},
+    said.Dismiss: {"fault": codecs.FAULT},
     Bid: {"value": number(COORDINATES, "a bid")},
     said.PriceCounts: {"at_least": Field(np.ndarray.tolist, codecs.counts_from_wire)},
     said.NoisyHistogram: {"cells": Field(np.ndarray.tolist, codecs.cells_from_wire)},

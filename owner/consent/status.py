@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from fedkme.ledgers.departures import Departure, departures_in
 from fedkme.ledgers.windows import begin_of
 from fedkme.privacy.accountants import Bound, Sound
 from fedkme.privacy.events import OWNERS, Event
@@ -84,6 +85,8 @@ class Status:
     """Rows offered to runs, over all files."""
     asked: list[Asked]
     approvals: list[tuple[Approval, int]]
+    left_out: list[Departure]
+    """Last runs that went on without this owner, the oldest first."""
 
     @property
     def open(self) -> int:
@@ -137,6 +140,7 @@ class Status:
                 {name: getattr(approval, name) for name in Approval.__slots__} | {"runs_left": runs_left}
                 for approval, runs_left in self.approvals
             ],
+            "left_out": [{"run": each.run, "at": each.at, **asdict(each.reason)} for each in self.left_out],
         }
 
 
@@ -169,6 +173,7 @@ def read_status(settings: OwnerSettings, store: Store, now: float | None = None)
             history.rows_of_no_pool + sum(offered_rows(store).values()),
             [request for request in asked_in(store) if not any(a.covers(request) for a, _ in approvals)],
             approvals,
+            departures_in(store, settings.name),
         )
 
 
@@ -195,7 +200,9 @@ def show(status: Status, console: Console, config: str = "OWNER.toml") -> None:
     lines = [f"no finite epsilon: {reason}" for reason in dict.fromkeys(reasons) if reason]
     for line in lines:
         console.print(line, markup=False)
-    lines = ["waiting for approval:"] if status.asked else []
+    lines = ["went on without this owner, as the curator says:"] if status.left_out else []
+    lines += [f"  {_time(each.at)}, {each.run}: {each.reason.error()}" for each in status.left_out]
+    lines += ["waiting for approval:"] if status.asked else []
     for request in status.asked:
         expected = f", {request.expected}" if request.expected else ""
         lines.append(f"  {_time(request.at)}, {request.run}{expected}:\n  {request.command(config)}")

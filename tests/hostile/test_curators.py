@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -9,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from fedkme.errors import FedkmeError, OwnerFaultError, PolicyError, ProtocolError
+from fedkme.ledgers.departures import MOST, departures_in
+from fedkme.ops.logs import Log
 from fedkme.privacy.events import CURATOR, OWNERS, RawRows
 from fedkme.privacy.ledger import check_chain, disclosures_in
 from fedkme.wire import codecs
@@ -18,6 +22,7 @@ from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
 from fedkme.wire.v1 import types_pb2
 from owner.consent.gate import MOST_SILENT
+from owner.consent.status import read_status, show
 from owner.runs import MOST_REFUSED
 from tests.hostile.fuzz import GROWTH, at_rest, fuzzed, resident
 from tests.owner.consent.host import NAME, PRICES, TARGET, Host, host, invitation
@@ -74,7 +79,9 @@ def scripts() -> list[pb.Directive]:
         directive(4, close=pb.Close()),
         pb.Directive(at=pb.Position(run="run-1"), dismiss=pb.Dismiss()),
         pb.Directive(at=pb.Position(run="run-2"), dismiss=pb.Dismiss()),
-        pb.Directive(at=pb.Position(run="run-3"), dismiss=pb.Dismiss()),
+        pb.Directive(
+            at=pb.Position(run="run-3"), dismiss=pb.Dismiss(fault=types_pb2.Fault(code=23, cause="c"))
+        ),
         directive(1, welcome=pb.Welcome(version=codecs.VERSIONS.newest, epoch=1, runs=["run-1"])),
         directive(1, farewell=pb.Farewell()),
         directive(1, fault=types_pb2.Fault(code=34, cause="c", remedy="r")),
@@ -347,6 +354,49 @@ def test_names_that_no_run_has(at: Host, run: str) -> None:
     assert len(fault.cause) < 300
     at.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
     at.wired.welcome([run])
+    assert at.store.runs() == []
+
+
+ODD_REASONS = {
+    "lines": {"cause": "late\nnorth: joined curator=evil:1", "remedy": "a\r\nb"},
+    "terminal": {"cause": "\x1b[2J\x1b]0;owned\x07late\x9b31m", "remedy": "\u202eevil\u2028x"},
+    "markup": {"cause": "[red]late[/red] [link=http://evil]x[/link]", "remedy": "<script>alert(1)</script>"},
+    "long": {"cause": "x" * 2**20, "remedy": "y" * 2**20},
+    "unknown": {"code": 2**31, "cause": "late", "remedy": ""},
+}
+
+
+@pytest.mark.parametrize("words", ODD_REASONS.values(), ids=ODD_REASONS)
+def test_reasons_that_are_no_line_of_a_log_or_terminal(
+    at: Host, capsys: pytest.CaptureFixture[str], words: dict[str, Any]
+) -> None:
+    # A curator says why a run went on without this owner: in its log, and on its operator's terminal.
+    at.forget("run-1", **{"code": 23, **words})
+    ((run, reason),) = at.left_out
+    assert run == "run-1"
+    assert max(len(reason.cause), len(reason.remedy)) <= 500
+    Log(NAME).write("left_out", {"run": run, "cause": reason.cause, "remedy": reason.remedy})
+    Log(NAME, "json").write("left_out", {"run": run, "cause": reason.cause, "remedy": reason.remedy})
+    status, screen = read_status(at.settings, at.store), io.StringIO()
+    show(status, Console(file=screen, width=100, force_terminal=True, color_system=None))
+    plain, coded, *rest = capsys.readouterr().err.splitlines()
+    assert not rest
+    (shown,) = (line for line in screen.getvalue().split("\n") if "run-1" in line)
+    for line in (plain, coded, shown):
+        assert line.isprintable()
+    assert f"{reason.cause}. {reason.remedy}".rstrip() in shown
+    assert json.loads(coded)["cause"] == status.left_out[0].reason.cause == reason.cause
+
+
+def test_reasons_without_end(at: Host) -> None:
+    # The last are kept, each is said once, and one about a run that never was opens none.
+    for number in range(3 * MOST):
+        for _ in range(2):
+            at.forget(f"run-{number}", code=23, cause="late", remedy="r")
+    assert [run for run, _ in at.left_out] == [f"run-{number}" for number in range(3 * MOST)]
+    assert [each.run for each in departures_in(at.store, NAME)] == [
+        f"run-{number}" for number in range(2 * MOST, 3 * MOST)
+    ]
     assert at.store.runs() == []
 
 

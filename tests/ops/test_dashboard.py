@@ -51,6 +51,7 @@ def figures() -> dict[str, set[str]]:
     curator.round_done(RoundRecord(1, 0, 1, 1, 1, 0, 1, "", 0, 0.0, 0.0, 1.0), [(1, "north", 1)])
     owner = OwnerMetrics(lambda: 0)
     owner.answered(Directive("run-1", 0, 0, Dismiss()), None, 1, 1, 0)
+    owner.left_out(54)
     spending = Spending(store, curator.registry, lambda error: None)
     with timed(store, curator.registry).transaction():
         pass

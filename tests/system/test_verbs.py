@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,16 @@ class Deployment:
     """A folder with a configuration for each party, and the processes started from it."""
 
     def __init__(
-        self, begin: Start, folder: Path, sizes: dict[str, int], *, tls: bool, settings: str
+        self,
+        begin: Start,
+        folder: Path,
+        sizes: Mapping[str, int],
+        *,
+        tls: bool,
+        settings: str,
+        own: Mapping[str, Values] | None = None,
     ) -> None:
+        """Start everybody but the consumer; `own` has further settings of some owners."""
         self.folder = folder
         self._begin = begin
         self.processes: dict[str, Process] = {}
@@ -42,9 +51,14 @@ class Deployment:
         self._start("curator", "curator", "serve", config, settings)
         line = line_with(self.processes["curator"], "curator: listening address=")
         self.address = line.strip().partition("address=")[2]
+        self._changes = own or {}
         for name in sizes:
-            config = owner_values(HERE, name, self.address, **self._own(name), connect_s=60, away_s=5)
-            self._start(name, "owner", "join", config)
+            self.join(name)
+
+    def join(self, name: str) -> Process:
+        """Let an owner join."""
+        changes = {"connect_s": 60, "away_s": 5, **self._own(name), **self._changes.get(name, {})}
+        return self._start(name, "owner", "join", owner_values(HERE, name, self.address, **changes))
 
     def _own(self, party: str) -> dict[str, Any]:
         return {"identity": f"identities/{party}"} if self._tls else {}

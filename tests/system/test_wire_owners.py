@@ -297,6 +297,33 @@ async def test_a_consumer_hears_how_many_owners_were_lost_and_why(tmp_path: Path
     assert record["participation"] == {"expected": 3, "took_part": 2, "lost": [54]}
 
 
+async def test_an_owner_that_was_away_hears_once_why_a_run_went_on_without_it(tmp_path: Path) -> None:
+    # Also from a curator that was started again meanwhile; whenever the owner joins, it is told again.
+    summary = SummarySettings(quorum=1, features=FeatureSettings(dimension=8), broadcast=ExactSettings())
+    async with market(tmp_path, ["a", "b"], connect_s=0.3, summary=summary) as at:
+        at.owner("a")
+        await at.ear.heard("owner_joined")
+        await at.consumer()
+        await at.ear.heard("ended")
+        await at.stop()
+        assert await at.start()
+        ear = Ear()
+        first = at.owner("b", ear=ear)
+        left = await ear.heard("left_out")
+        assert (left["run"], left["code"]) == ("run-1", MissingOwnersError.code)
+        assert left["cause"] == "b has not joined; the run begins without it"
+        first.cancel()
+        await asyncio.wait([first])
+        again = Ear()
+        at.owner("b", ear=again)
+        await again.heard("joined")
+        await at.consumer(output=tmp_path / "second")
+        await at.ear.heard("ended")
+        record = read_json(tmp_path / "runs" / "run-2" / "record.json")
+        assert "b" in record["owner_rows"]  # asked after it was told again, on the same stream
+        assert "left_out" not in [event for event, _ in again.said]
+
+
 async def test_a_summary_of_all_owners_says_so_and_keeps_its_grade(tmp_path: Path) -> None:
     ear = Ear()
     async with market(tmp_path, ["a"]) as at:

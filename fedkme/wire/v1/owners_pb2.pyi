@@ -309,8 +309,10 @@ class Close(_message.Message):
     def __init__(self) -> None: ...
 
 class Dismiss(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("fault",)
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    fault: _types_pb2.Fault
+    def __init__(self, fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class Farewell(_message.Message):
     __slots__ = ()

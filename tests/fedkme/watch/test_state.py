@@ -105,6 +105,12 @@ def test_an_owner_s_view_does_not_depend_on_other_owners(
     assert shown(world, NORTH) == shown(state(RUN), NORTH)
 
 
+def test_an_owner_is_shown_why_a_run_went_on_without_it() -> None:
+    late = replace(OWN, state="lost", why="north, round 3: no answer within 60 s")
+    for status in ("running", "complete"):
+        assert late.why in text_of(shown(state(replace(RUN, status=status, lanes=(late,))), NORTH))
+
+
 @pytest.mark.parametrize("status", ["complete", "stopped", "cancelled", "failed"])
 def test_an_owner_is_not_shown_how_a_run_ended(status: str) -> None:
     over = replace(RUN, status=status, reason="south left")

@@ -22,6 +22,7 @@ from fedkme.tables.table import Table
 from fedkme.wire import codecs
 from fedkme.wire.directives import invitation_to_wire
 from fedkme.wire.v1 import owners_pb2 as pb
+from fedkme.wire.v1 import types_pb2
 from owner.consent.gate import OwnerGate
 from owner.handler import RunHandler
 from owner.keyring import KeyRing
@@ -85,6 +86,7 @@ class Host:
 
     Attributes:
         refusals: refusals in the owner's log, as (run, error).
+        left_out: runs that went on without the owner, as (run, reason).
         loaded: runs for which features were computed.
     """
 
@@ -93,8 +95,9 @@ class Host:
         self.settings = settings
         self.clock = clock
         self.refusals: list[tuple[str, FedkmeError]] = []
+        self.left_out: list[tuple[str, FedkmeError]] = []
         self.loaded: list[str] = []
-        loaded, refusals = self.loaded, self.refusals
+        loaded, refusals, left_out = self.loaded, self.refusals, self.left_out
 
         class Watched(Bidder):
             def _load(self, invitation: Invitation) -> None:
@@ -118,6 +121,7 @@ class Host:
             approvals=settings.approvals,
             clock=clock,
             refused=lambda run, error: refusals.append((run, error)),
+            left_out=lambda run, reason: left_out.append((run, reason)),
         )
         self.wired = OverWire(party.open("curator:7700"))
         self._seq: dict[str, int] = {}
@@ -152,9 +156,10 @@ class Host:
         """End a run; the fixture of test_budgets.py archives it, too."""
         self.forget(run)
 
-    def forget(self, run: str) -> None:
-        """Dismiss a run, as its curator does."""
-        self.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss()))
+    def forget(self, run: str, **fault: Any) -> None:
+        """Dismiss a run, as its curator does; with a fault, the run goes on without this owner."""
+        reason = types_pb2.Fault(**fault) if fault else None
+        self.wired.answer(pb.Directive(at=pb.Position(run=run), dismiss=pb.Dismiss(fault=reason)))
 
     @property
     def lines(self) -> int:
