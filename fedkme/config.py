@@ -181,7 +181,7 @@ def _did_you_mean(word: str, words: Sequence[str]) -> str:
 
 def _suggestion(model: type[Settings] | Registry[Any], written: Sequence[str]) -> str:
     """Suggest the key that was probably meant: a key of the same table, else of another, with its path."""
-    paths = sorted(set(_key_paths(model, "")))
+    paths = sorted(set(key_paths(model, "")))
     names = {path.rpartition(".")[2] for path in paths}
     tables = [part for part in written[:-1] if part in names]  # a key's path has no names of elements
     if ".".join([*tables, written[-1]]) in paths:
@@ -247,13 +247,13 @@ def models_in(annotation: Any) -> Iterator[type[Settings]]:
             yield from models_in(part)
 
 
-def _key_paths(annotation: Any, prefix: str) -> Iterator[str]:
+def key_paths(annotation: Any, prefix: str) -> Iterator[str]:
     """Dotted paths of all keys of a model and of the models inside it."""
     for model in models_in(annotation):
         for name, field in model.model_fields.items():
             key = field.alias or name
             yield prefix + key
-            yield from _key_paths(field, f"{prefix}{key}.")
+            yield from key_paths(field, f"{prefix}{key}.")
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:

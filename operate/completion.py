@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
+_NO_SPACE = "[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null"
 Verbs = Mapping[str, str]
 """Verbs, with one line of description each."""
 
@@ -23,6 +24,8 @@ def script(shell: str, variable: str) -> str:
     """
     of_typer: Any = importlib.import_module("typer.completion")
     text: str = of_typer.get_completion_script(prog_name="fedkme", complete_var=variable, shell=shell)
+    if shell == "bash":  # a key of --set ends with =, behind which its value follows at once
+        text = text.replace("    return 0", f"    {_NO_SPACE}\n    return 0", 1)
     return f"{text}\n"
 
 

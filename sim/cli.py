@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +15,11 @@ from consumer.results import CSV
 from fedkme.errors import ConfigError, NotMadeError
 from fedkme.ops.derivation import Derivation
 from fedkme.verbs import AsJson, Verbs, console, print_json
-from sim.arguments import ComparedWith, JobsText, ScenarioName
+from sim.arguments import ComparedWith, JobsText, ScenarioKeys, ScenarioName
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sim.sweep.run import SweepResult
 
 app = Verbs("Simulate: real parties on this machine.", place="sim")
@@ -41,9 +44,7 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run; default runs/NAME-N.")] = None,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
-    ] = None,
+    assignments: ScenarioKeys = None,
     baselines: Annotated[
         ComparedWith | None,
         typer.Option(
@@ -112,9 +113,7 @@ def sweep_command(
     seeds: Annotated[str, typer.Option(help="0:5 for 0 to 4, or 0,3,7.")] = "0",
     jobs: JobsText = "1",
     out: Annotated[Path, typer.Option(help="Folder of the table and the page.")] = Path("runs/sweep"),
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key for all runs.")
-    ] = None,
+    assignments: ScenarioKeys = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario once for each combination of settings: a table, and a page with curves.
@@ -144,8 +143,24 @@ def sweep_command(
     if as_json:
         print_json({"table": result.table, "page": result.page, "runs": result.rows})
     else:
+        print_combinations([*settings.grid], result.rows, console())
         typer.echo("\n".join(closing_lines(result)))
     raise typer.Exit(result.failures[0]["code"] if result.failures else 0)
+
+
+def print_combinations(axes: Sequence[str], rows: Sequence[Mapping[str, Any]], screen: Console) -> None:
+    """Print the table of a sweep: a line for each combination of settings."""
+    from rich.table import Table
+
+    from sim.sweep.page import combinations
+
+    header, cells = combinations(axes, rows)
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    for place, name in enumerate(header):
+        table.add_column(name, justify="left" if place < len(axes) else "right", overflow="fold")
+    for line in cells:
+        table.add_row(*line)
+    screen.print(table)
 
 
 def closing_lines(result: SweepResult) -> list[str]:

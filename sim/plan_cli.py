@@ -13,7 +13,7 @@ from curator.planning.plan import FACTOR, WITHIN, Recommendation, make_plan
 from fedkme.cells.repeated_requests import deviation_of_asks, words_of_asks
 from fedkme.embeddings.kernels import domain_gamma
 from fedkme.verbs import AsJson, Verbs, console, print_json
-from sim.arguments import ScenarioName
+from sim.arguments import ScenarioKeys, ScenarioName
 from sim.config import SummaryTable, load_simulation
 from sim.scenarios import build_scenario, check_target
 from sim.scenarios.base import Scenario
@@ -28,9 +28,7 @@ app = Verbs()
 )
 def plan(
     scenario: ScenarioName,
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the scenario.")
-    ] = None,
+    assignments: ScenarioKeys = None,
     most: Annotated[
         float | None, typer.Option("--max-access", min=1, help="Rows accessed over p, at most.")
     ] = None,

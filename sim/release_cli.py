@@ -21,7 +21,7 @@ from fedkme.protocols import AUTO, PROTOCOLS
 from fedkme.releases.settings import METHODS
 from fedkme.verbs import AsJson, Verbs, console, epilog, print_json
 from fedkme.verdict import lines_of
-from sim.arguments import ScenarioName
+from sim.arguments import MethodKeys, ScenarioName
 
 app = Verbs("Release synthetic data that many owners' rows stand behind, simulated on this machine.")
 
@@ -50,9 +50,6 @@ Details = Annotated[
     bool, typer.Option("--details", help="Print every figure: distances, models, privacy by observer.")
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show the run on a page, on this machine.")]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the method.")
-]
 
 
 class MethodCommand(TyperCommand):
@@ -91,7 +88,7 @@ def _add(method: str, text: str) -> None:
         dropouts: Dropouts = 0,
         colluders: Colluders = None,
         out: Out = None,
-        assignments: Set = None,
+        assignments: MethodKeys = None,
         device: Device = None,
         details: Details = False,
         watch: WatchOption = False,

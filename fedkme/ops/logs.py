@@ -151,7 +151,7 @@ class _JsonLines(logging.Formatter):
         now = datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
         stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
         line = {"time": stamp, "party": self._party, "event": event, **fields}
-        return json.dumps(line, default=str)
+        return json.dumps(rounded(line), default=str)
 
 
 class _TextLines(logging.Formatter):
@@ -165,6 +165,19 @@ class _TextLines(logging.Formatter):
             f"{key}={text_of(value)}" for key, value in fields.items() if value not in (None, "")
         )
         return f"{self._party}: {event} {details}".rstrip()
+
+
+def rounded(value: Any) -> Any:
+    """Round numbers of a line in JSON to six digits; `at`, the seconds of a clock, to a microsecond."""
+    match value:
+        case float():
+            return float(f"{value:.6g}")
+        case Mapping():
+            parts = value.items()
+            return {key: round(each, 6) if key == "at" else rounded(each) for key, each in parts}
+        case list() | tuple():
+            return [rounded(each) for each in value]
+    return value
 
 
 def text_of(value: Any) -> str:

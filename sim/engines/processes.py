@@ -30,6 +30,7 @@ from fedkme.errors import (
     MissingOwnersError,
     NotMadeError,
 )
+from fedkme.ops.logs import rounded
 from fedkme.pki.authority import Authority
 from fedkme.pki.certificates import LOOPBACK
 from fedkme.tables.files import save_table
@@ -204,7 +205,7 @@ class Launch(ABC, Generic[SettingsT]):
 
     def _hear(self, event: Event) -> None:
         self._heard += 1
-        self._log.write(json.dumps(event) + "\n")
+        self._log.write(json.dumps(rounded(event)) + "\n")
         match event["event"]:
             case "imported":
                 self.clock.imported = max(self.clock.imported, event["at"])

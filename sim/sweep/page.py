@@ -79,13 +79,18 @@ def _words(columns: Sequence[str], values: Sequence[object]) -> str:
 
 
 def _table(axes: Sequence[str], rows: Sequence[Row]) -> html.Html:
+    header, cells = combinations(axes, rows)
+    marked = [*header[: len(axes)], *(f">{name}" for name in header[len(axes) :])]
+    return html.table("Mean and standard error over seeds.", marked, cells)
+
+
+def combinations(axes: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Names of columns, and for each combination of settings its runs, with means and standard errors."""
     columns = {column: name for column, name in LISTED.items() if any(column in row for row in rows)}
-    header = [*axes, ">runs", *(f">{name}" for name in columns.values())]
-    cells = [
+    return [*axes, "runs", *columns.values()], [
         [*map(str, chosen), str(len(members)), *(_cell(mean_of(members, column)) for column in columns)]
         for chosen, members in grouped(rows, [AXIS + axis for axis in axes]).items()
     ]
-    return html.table("Mean and standard error over seeds.", header, cells)
 
 
 def _cell(value: SeedMean | None) -> str:

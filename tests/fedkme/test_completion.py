@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,11 @@ def test_the_tab_key_completes_verbs_options_and_scenarios(shell: str, tmp_path:
         return output(*ask)
 
     assert "doctor" in words("fedkme d")
+    assert {"protocol=", "progress_s="} <= set(
+        re.findall(r"[\w.]+=", words("fedkme sim run digits --set pro"))
+    )
+    assert "kernel.gamma=" in words("fedkme plan digits --set kernel.g")
+    assert "copies=" in words("fedkme release marginals adult --set cop")
     assert "--set" in words("fedkme sim run --s")
     candidates = words("fedkme sim run di")
     assert "digits" in candidates

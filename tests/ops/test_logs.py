@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fedkme.ops.logs import Log, text_of, unforeseen
+from fedkme.ops.logs import Log, rounded, text_of, unforeseen
 from fedkme.pki.certificates import Role
 from tests.ops.parties import Party, Site
 from tests.parties import HERE, caller_values, write_config
@@ -116,6 +116,16 @@ def test_an_owners_log_has_a_releases_consumer_sums_and_cost(site: Site) -> None
     assert (why["event"], why["code"]) == ("refused", 54)
     assert refused | {"consumer": "consumer", "answer": "refused", "rows": None} == refused
     assert not [line for line in (*north.lines, *south.lines) if ROW in line]
+
+
+def test_numbers_of_json_lines_have_six_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    # "milliseconds": 0.5310970000209636 says no more than 0.531097
+    record = {"round": 1, "milliseconds": 0.5310970000209636, "accessed": 1234567}
+    Log("curator", "json").write("round", {"record": record, "left": [1 / 3, "x"], "epsilon": math.inf})
+    line = json.loads(capsys.readouterr().err)
+    assert (line["milliseconds"], line["accessed"]) == (0.531097, 1234567)
+    assert (line["left"], line["epsilon"]) == ([0.333333, "x"], math.inf)
+    assert rounded({"at": 259200.1234567}) == {"at": 259200.123457}
 
 
 def test_a_missing_jax_device_is_an_error_that_names_the_curators_host(site: Site) -> None:

@@ -211,6 +211,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "run 2/2: p=4 protocol=" in result.output
     assert f"table: {tmp_path / 'new' / FILE} (2 runs)" in result.output
+    assert re.search(r"\bp +protocol +runs +MMD² to D_v +points accessed", result.output), result.output
+    assert re.search(r"^ *4 +uniform +1 +[\d.e-]+ +4\b", result.output, re.MULTILINE), result.output
+    assert re.search(r"^ *4 +cells +1 +[\d.e-]+ +\d+\b", result.output, re.MULTILINE), result.output
     with local_worker():
         few = ["--out", str(tmp_path / "few")]
         failing = CliRunner().invoke(app, [*words[:3], f"p={TOO_MANY}", *few, *fixed])
