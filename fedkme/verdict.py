@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from fedkme.pages.html import judged
+
 Grade = Literal["good", "fair", "poor"]
 GRADES: tuple[Grade, ...] = ("good", "fair", "poor")
 CANNOT_TELL = "cannot tell"
@@ -51,6 +53,9 @@ class QualityVerdict:
     def __str__(self) -> str:
         """Two lines: what the result is good for, and what to do next."""
         return "\n".join(lines_of(asdict(self)))
+
+    def _repr_html_(self) -> str:
+        return judged(self.grade, lines_of(asdict(self)), self.sentence)
 
 
 def overall(grades: Mapping[str, str]) -> Grade:

@@ -60,12 +60,12 @@ def verdict_on(answers: Sequence[Answer], labelled: bool = True) -> QualityVerdi
         "columns": "answers are imprecise, rows may be closer",
         "pairs": "likewise",
         "models": "nothing here has trained one" if labelled else "no column is a label",
-        "questions": f"answers are as precise as from {_percent(share)} of the owners' rows",
+        "questions": f"answers are as precise as from {_percent(share)} of the rows",
     }
     for use, several in (("columns", False), ("pairs", True)):
         about = [_effective_share(each) for each in graded if _is_of_several(each.question) is several]
         if about and (grade := _grade(median(about))) != "poor":
-            grades[use], reasons[use] = grade, f"answers as from {_percent(median(about))} of the rows"
+            grades[use], reasons[use] = grade, f"as precise as from {_percent(median(about))} of the rows"
     return QualityVerdict(overall(grades), reasons["questions"], advice_on(grades), grades, reasons)
 
 

@@ -61,11 +61,8 @@ class SummaryResult:
         """
         graded = self.verdict
         if graded is not None and (alike := graded.grades.get("alike", graded.grade)) != graded.grade:
-            warnings.warn(
-                f"rows alike are {alike}, the verdict is {graded.grade} of another form. {graded.advice}",
-                FedkmeWarning,
-                stacklevel=2,
-            )
+            better = "weighted with weights" if graded.grades.get("weighted") == graded.grade else "repeats"
+            warnings.warn(f"rows alike are {alike}; .{better} is {graded.grade}", FedkmeWarning, stacklevel=2)
         return frame_of(self._table(SUMMARY), self.schema)
 
     @property

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any
 
 from fedkme.answers.card import advice_on
-from fedkme.pages.html import short
 from fedkme.verdict import CANNOT_TELL, Grade, at_most_fair, overall
 
 FAR = 0.1
@@ -23,8 +22,6 @@ KEPT, USABLE = 0.9, 0.75
 """Parts of what models learn of the owners' rows, above chance, from which on a release is good and fair."""
 CERTAIN = 4.0
 """Standard deviations of an AUC at chance that models of the owners' rows must be above chance."""
-_NAMED = 3
-"""Columns that a reason names."""
 
 
 def by_rows(verdict: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -67,11 +64,8 @@ def _of_distances(by_name: Mapping[str, float], floor: Mapping[str, float]) -> t
     far.sort(key=lambda name: -by_name[name])
     near_on_average = fmean(by_name.values()) <= ABOUT * max(FAR, fmean(floor.values() or [0.0]))
     grade: Grade = "good" if len(far) <= FEW * len(by_name) else "fair" if near_on_average else "poor"
-    where = f"{short(fmean(by_name.values()))} from the owners' on average, 0 the same, 1 nothing shared"
-    if not far:
-        return grade, where
-    more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
-    return grade, f"{where}; {short(by_name[far[0]])} at most, by {', '.join(far[:_NAMED])}{more}"
+    where = f"off by {fmean(by_name.values()):.2g} on average"
+    return grade, f"{where}, {far[0]} by {by_name[far[0]]:.2g}" if far else where
 
 
 def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
@@ -83,6 +77,6 @@ def _of_models(evaluation: Mapping[str, Any]) -> tuple[str, str]:
     skill, noise = real[name] - 0.5, evaluation.get("noise_of_auc", 0.0)
     figures = f"AUC {made[name]:.2f}, of owners' rows {real[name]:.2f}"
     if skill <= CERTAIN * noise:
-        return CANNOT_TELL, f"{figures}, too near chance on so few test rows"
+        return CANNOT_TELL, f"{figures}, too little to compare"
     kept = (made[name] - 0.5) / skill
     return "good" if kept >= KEPT else "fair" if kept >= USABLE else "poor", figures

@@ -62,7 +62,7 @@ def test_every_method_runs_trusted_and_secure_and_engines_make_the_same(
         made[more], metrics = release(here, method, "inprocess", tmp_path / f"{len(more)}", *more)
         check_complete(made[more])
         terminal = io.StringIO()
-        print_release(metrics, made[more], Console(file=terminal, width=100))
+        print_release(metrics, made[more], Console(file=terminal, width=100), details=True)
         assert_one_truth(made[more], metrics, terminal.getvalue())
         (proven,) = [
             each["epsilon"]

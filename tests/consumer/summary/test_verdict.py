@@ -117,6 +117,7 @@ def test_each_form_has_its_grade_and_two_lines_say_which_to_train_on() -> None:
         f"Good with weights: {MEANINGS['good']}. Poor as rows alike.",
         "Next: Train on summary.csv, sample_weight = weight.",
     ]
+    assert "<strong>Good</strong> with weights" in verdict._repr_html_()
     both = judged(0.006, 0.005)
     assert str(both).startswith("Good in every form: ")
     assert "alike = 1 do as well without weights" in both.advice

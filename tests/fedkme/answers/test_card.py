@@ -54,7 +54,7 @@ def test_the_grade_follows_the_effective_share_of_the_rows(noise: float, grade: 
     verdict = verdict_on([answer(noise), answer(0.0), answer(9.0)])
     assert verdict is not None
     assert verdict.grades["questions"] == grade
-    assert f"as precise as from {share} % of the owners' rows" in verdict.sentence
+    assert f"as precise as from {share} % of the rows" in verdict.sentence
     assert ("larger epsilon" in verdict.advice) == (grade == "poor")
 
 
@@ -71,7 +71,7 @@ def test_columns_and_pairs_are_graded_by_their_answers_and_models_by_none() -> N
     }
     assert verdict.grade == "good"
     assert str(verdict).startswith(
-        "Good for columns (answers as from 99 % of the rows) and questions (answers"
+        "Good for columns (as precise as from 99 % of the rows) and questions (answers"
     )
     assert "before you rely on a model, score it on rows of your own" in verdict.advice
     pair = verdict_on([answer(0.1, question="mean(x) where y = 'a'")])

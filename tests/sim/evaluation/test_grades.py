@@ -59,8 +59,8 @@ def test_a_dependence_of_three_columns_that_is_lost_makes_models_poor() -> None:
 def test_far_columns_and_their_pairs_are_named() -> None:
     verdict = graded(rows(2, shift=0.5))
     assert verdict["grades"]["columns"] != "good"
-    assert "at most, by x" in verdict["reasons"]["columns"]
-    assert "a x x" in verdict["reasons"]["pairs"]
+    assert ", x by 0.5" in verdict["reasons"]["columns"]
+    assert " x x by 0." in verdict["reasons"]["pairs"]
     assert "columns: " in verdict["sentence"]
 
 
