@@ -12,7 +12,7 @@ from sim.shipped import shipped
 
 
 def completed_keys(settings: str, table: str, incomplete: str) -> list[str]:
-    """Keys that `--set` takes, as a shell completes them: `module:Class` of settings, and the default table."""
+    """Keys that `--set` takes, as a shell completes them: `module:Class` of settings, the default table."""
     from fedkme.config import key_paths  # the tab key alone needs settings
 
     module, _, name = settings.partition(":")

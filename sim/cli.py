@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,7 +148,7 @@ def sweep_command(
     raise typer.Exit(result.failures[0]["code"] if result.failures else 0)
 
 
-def print_combinations(axes: Sequence[str], rows: Sequence[Mapping[str, Any]], screen: Console) -> None:
+def print_combinations(axes: Sequence[str], rows: Sequence[dict[str, Any]], screen: Console) -> None:
     """Print the table of a sweep: a line for each combination of settings."""
     from rich.table import Table
 

@@ -173,11 +173,14 @@ def rounded(value: Any) -> Any:
         case float():
             return float(f"{value:.6g}")
         case Mapping():
-            parts = value.items()
-            return {key: round(each, 6) if key == "at" else rounded(each) for key, each in parts}
+            return {key: rounded(each) if key != "at" else _microseconds(each) for key, each in value.items()}
         case list() | tuple():
             return [rounded(each) for each in value]
     return value
+
+
+def _microseconds(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else rounded(value)
 
 
 def text_of(value: Any) -> str:

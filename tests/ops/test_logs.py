@@ -126,6 +126,7 @@ def test_numbers_of_json_lines_have_six_digits(capsys: pytest.CaptureFixture[str
     assert (line["milliseconds"], line["accessed"]) == (0.531097, 1234567)
     assert (line["left"], line["epsilon"]) == ([0.333333, "x"], math.inf)
     assert rounded({"at": 259200.1234567}) == {"at": 259200.123457}
+    assert rounded({"at": ["bidder.py:7 bid"]}) == {"at": ["bidder.py:7 bid"]}
 
 
 def test_a_missing_jax_device_is_an_error_that_names_the_curators_host(site: Site) -> None:
