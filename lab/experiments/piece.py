@@ -13,6 +13,7 @@ from typing import Any
 from fedkme.config import Settings
 from fedkme.errors import DataError
 from lab.experiments.curves import CurveValue
+from sim.data.catalogue import set_of
 from sim.data.folder import data_file
 from sim.jobs.tasks import Task, key_of, named, task_of
 from sim.sweep.measure import Row, attempted
@@ -83,8 +84,8 @@ def require(files: Sequence[str]) -> None:
     Raises:
         DataError: one is not in the folder of the data.
     """
-    absent = dict.fromkeys(Path(file).name for file in files if not (data_folder() / file).exists())
+    absent = [file for file in dict.fromkeys(files) if not data_file(file).is_file()]
     if absent:
-        raise DataError(
-            f"there is no {', no '.join(absent)} in the folder of the data", "Set FEDKME_DATA to that folder."
-        )
+        names = " ".join(known[0] for file in absent if (known := set_of(Path(file))))
+        cause = f"there is no {', no '.join(Path(file).name for file in absent)} in the folder of the data"
+        raise DataError(cause, f"Run: fedkme data {names}; or set FEDKME_DATA to the folder that has it.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from fedkme.config import Settings
+from fedkme.config import Settings, override, validate
 from lab.experiments import balog, codes, images, scores
 from lab.experiments.datasets import SOURCES
 from lab.experiments.synthesis import Method
@@ -16,8 +16,9 @@ from sim.evaluation import classifiers
 
 Size = Literal["quick", "usual", "full"]
 EffortT = TypeVar("EffortT", bound=Settings)
-Make = Callable[[Size, int | None, Path | None], PaperExperiment]
-"""Makes an experiment of a size, a number of seeds (none: that of the size) and a file of points z."""
+Make = Callable[[Size, int | None, Path | None, Sequence[str]], PaperExperiment]
+"""Makes an experiment of a size, a number of seeds (none: that of the size), a file of points z, and changes
+of the size, KEY=VALUE."""
 
 TABLES = ("adult", *SOURCES)
 METHODS: Mapping[str, tuple[Method, ...]] = {"merf": ("merf",), "hermite": ("hermite", "hermite-sum")}
@@ -25,42 +26,56 @@ METHODS: Mapping[str, tuple[Method, ...]] = {"merf": ("merf",), "hermite": ("her
 BOTH: tuple[Method, ...] = ("merf", "hermite", "hermite-sum")
 
 
-def _effort(quick: EffortT, usual: EffortT, full: EffortT, size: Size, seeds: int | None) -> EffortT:
-    """Size of the pieces, with the given number of seeds and the installed classifiers."""
+def _effort(
+    quick: EffortT, usual: EffortT, full: EffortT, size: Size, seeds: int | None, sets: Sequence[str]
+) -> EffortT:
+    """Size of the pieces, with the given number of seeds, the installed classifiers and changes KEY=VALUE.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
     effort = {"quick": quick, "usual": usual, "full": full}[size]
     changes: dict[str, object] = {} if seeds is None else {"seeds": seeds}
     if isinstance(effort, scores.ScoreEffort | images.ImageEffort):
         changes["names"] = classifiers.installed(effort.names)
     if isinstance(effort, balog.BalogEffort) and seeds is not None:
         changes = {"draws": seeds}
-    return effort.model_copy(update=changes)
+    effort = effort.model_copy(update=changes)
+    return validate(type(effort), override(effort.model_dump(), sets), "--set") if sets else effort
 
 
-def _balog(figure: balog.Scenario, size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
-    effort = _effort(balog.QUICK, balog.BalogEffort(), balog.FULL, size, seeds)
+def _balog(
+    figure: balog.Scenario, size: Size, seeds: int | None, z: Path | None, sets: Sequence[str]
+) -> PaperExperiment:
+    effort = _effort(balog.QUICK, balog.BalogEffort(), balog.FULL, size, seeds, sets)
     pieces = tuple(balog.pieces(figure, effort, z))
     return PaperExperiment(f"balog-{figure}", pieces, balog.FILES, effort, balog.FULL)
 
 
 def _scores(
-    names: Iterable[str], methods: tuple[Method, ...], size: Size, seeds: int | None, z: Path | None
+    names: Iterable[str],
+    methods: tuple[Method, ...],
+    size: Size,
+    seeds: int | None,
+    z: Path | None,
+    sets: Sequence[str],
 ) -> PaperExperiment:
-    effort = _effort(scores.QUICK, scores.ScoreEffort(), scores.FULL, size, seeds)
+    effort = _effort(scores.QUICK, scores.ScoreEffort(), scores.FULL, size, seeds, sets)
     pieces = tuple(piece for name in names for piece in scores.pieces(name, methods, effort))
     files = tuple(map(scores.file_of, names))
     return PaperExperiment("scores", pieces, files, effort, scores.FULL, scores.notes)
 
 
 def _images(
-    name: str, methods: tuple[Method, ...], size: Size, seeds: int | None, z: Path | None
+    name: str, methods: tuple[Method, ...], size: Size, seeds: int | None, z: Path | None, sets: Sequence[str]
 ) -> PaperExperiment:
-    effort = _effort(images.QUICK, images.ImageEffort(), images.FULL, size, seeds)
+    effort = _effort(images.QUICK, images.ImageEffort(), images.FULL, size, seeds, sets)
     pieces = tuple(images.pieces(name, methods, effort))
     return PaperExperiment(f"images-{name}", pieces, (images.FILES[name],), effort, images.FULL)
 
 
-def _codes(size: Size, seeds: int | None, z: Path | None) -> PaperExperiment:
-    effort = _effort(codes.QUICK, codes.CodesEffort(), codes.CodesEffort(), size, seeds)
+def _codes(size: Size, seeds: int | None, z: Path | None, sets: Sequence[str]) -> PaperExperiment:
+    effort = _effort(codes.QUICK, codes.CodesEffort(), codes.CodesEffort(), size, seeds, sets)
     return PaperExperiment(
         "marginals", tuple(codes.pieces(effort)), (codes.FILE,), effort, codes.CodesEffort()
     )

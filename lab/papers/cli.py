@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedkme.errors import ConfigError, DataError, on_disk
+from fedkme.errors import ConfigError, FedkmeError, on_disk
 from fedkme.tables.files import read_arrays
 from fedkme.verbs import AsJson, print_json
-from lab.experiments.piece import values_of
+from lab.experiments.piece import require, values_of
 from lab.papers import summaries
 from lab.papers.catalogue import EXPERIMENTS, Size
-from lab.papers.reproduce import PaperExperiment, reproduce
+from lab.papers.reproduce import Hear, PaperExperiment, Say, reproduce
 from sim.arguments import JobsText
 from sim.jobs.choice import parse_jobs
 from sim.progress import Progress
@@ -43,6 +43,7 @@ class ReproduceOptions:
     seeds: int | None
     only: dict[str, str]
     jobs: int | str
+    assignments: tuple[str, ...] = ()
 
 
 def reproduce_command(
@@ -55,6 +56,14 @@ def reproduce_command(
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Compute pieces with this value alone, such as method=merf."),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key: of the scenario for sarpatwar-*, of the size (steps, rows, ...) for others.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder, with one of its own for each name.")] = Path("runs"),
     data: Annotated[
@@ -71,8 +80,9 @@ def reproduce_command(
 
     OUT/NAME gets measurements.csv, one line a value; verdict.md with the paper's numbers, ours, the
     differences, the seeds and remarks; and curves.svg and .png if the paper has a drawing. --jobs pieces are
-    computed at a time and kept in a table: the same command again computes the missing pieces. An experiment
-    without its data is skipped with a message, and the exit status is then not 0.
+    computed at a time and kept in a table: the same command again computes the missing pieces. What cannot
+    run, such as an experiment without its data, is refused before the first run; `all` names and skips it,
+    and the exit status is then not 0.
     """
     if quick and full:
         raise ConfigError("--quick and --full contradict each other", "Give one of them or neither.")
@@ -83,7 +93,9 @@ def reproduce_command(
     with on_disk(f"{out} cannot be made", "Choose another --out."):
         out.mkdir(parents=True, exist_ok=True)
     size: Size = "quick" if quick else "full" if full else "usual"
-    request = ReproduceOptions(size, out, data, seeds, _fields(only or []), parse_jobs(jobs))
+    request = ReproduceOptions(
+        size, out, data, seeds, _fields(only or []), parse_jobs(jobs), tuple(assignments or ())
+    )
     names = NAMES if name == "all" else (name,)
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         code = _each(request) if name == "all" else _one(name, request)
@@ -110,13 +122,27 @@ def _fields(assignments: list[str]) -> dict[str, str]:
 
 
 def _each(request: ReproduceOptions) -> int:
-    """Compute every experiment with data; returns the code of the last that failed, or 0."""
-    code = 0
+    """Compute every experiment with data; returns the code of the last that failed, or 0.
+
+    What cannot run is named before the first run.
+    """
+    code, able = 0, []
     for name in NAMES:
         try:
+            experiment = _experiment(name, request, lambda line: None, lambda step: None)
+            if isinstance(experiment, summaries.Reproduction):
+                summaries.check_sarpatwar(experiment)
+            else:
+                require(experiment.files)
+            able.append(name)
+        except FedkmeError as error:
+            typer.echo(f"{name}: skipped: {error}")
+            code = error.code
+    for name in able:
+        try:
             code = _one(name, request) or code
-        except (ConfigError, DataError) as error:
-            typer.echo(f"{name}: skipped, or cut short: {error}")
+        except FedkmeError as error:
+            typer.echo(f"{name}: cut short: {error}")
             code = error.code
     return code
 
@@ -126,16 +152,30 @@ def _one(name: str, request: ReproduceOptions) -> int:
     typer.echo(f"{name}:")
     progress = Progress(sys.stderr)
     with contextlib.closing(progress):
-        if name in summaries.NAMES:
-            size = (summaries.QUICK if request.size == "quick" else summaries.FULL)[name]
-            reproduction = summaries.Reproduction(
-                name, request.out / name, size, request.data, request.jobs, typer.echo, progress.hear
-            )
-            return summaries.reproduce_sarpatwar(reproduction)
-        experiment = EXPERIMENTS[name](request.size, request.seeds, request.data)
-        _check(experiment, request)
-        where = request.out / name
-        return reproduce(experiment, where, request.jobs, request.only, typer.echo, progress.hear)
+        experiment = _experiment(name, request, typer.echo, progress.hear)
+        if isinstance(experiment, summaries.Reproduction):
+            return summaries.reproduce_sarpatwar(experiment)
+        return reproduce(
+            experiment, request.out / name, request.jobs, request.only, typer.echo, progress.hear
+        )
+
+
+def _experiment(
+    name: str, request: ReproduceOptions, say: Say, hear: Hear
+) -> summaries.Reproduction | PaperExperiment:
+    """Experiment of a name with the options' changes.
+
+    Raises:
+        ConfigError: an option is wrong.
+        DataError: the file of --data cannot be read.
+    """
+    if name in summaries.NAMES:
+        size = (summaries.QUICK if request.size == "quick" else summaries.FULL)[name]
+        size = replace(size, assignments=(*size.assignments, *request.assignments))
+        return summaries.Reproduction(name, request.out / name, size, request.data, request.jobs, say, hear)
+    experiment = EXPERIMENTS[name](request.size, request.seeds, request.data, request.assignments)
+    _check(experiment, request)
+    return experiment
 
 
 def _check(experiment: PaperExperiment, request: ReproduceOptions) -> None:

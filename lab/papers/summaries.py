@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkme.errors import ConfigError, DataError
+from fedkme.errors import ConfigError
 from lab.experiments.curves import CurveValue
 from lab.experiments.paper import PaperFigure, figure_of
+from lab.experiments.piece import require
 from lab.papers.measurements import of_access, of_privacy, of_summaries
 from lab.papers.reproduce import publish
-from sim.data.folder import data_file
+from sim.data.catalogue import catalogue
 from sim.progress import TableStep
-from sim.sweep.grid import AxisValue, SweepSettings
+from sim.scenarios import build_scenario
+from sim.sweep.grid import AxisValue, SweepSettings, runs_of
 from sim.sweep.measure import Row
 from sim.sweep.run import sweep
 
@@ -95,7 +97,7 @@ def reproduce_sarpatwar(request: Reproduction) -> int:
         ConfigError: the named file does not exist, or the folder cannot be written.
         DataError: no file was named, and the scenario's own file does not exist.
     """
-    files = _data_of(request)
+    files = check_sarpatwar(request)
     figure = figure_of(request.name)
     sweeps = _sweeps(request.name, request.size)
     rows = [row for name in sweeps for row in _swept(request, name, *sweeps[name], files)]
@@ -125,15 +127,26 @@ def _sweeps(name: str, size: ExperimentSize) -> dict[str, tuple[Grid, tuple[str,
 def _swept(
     request: Reproduction, folder: str, grid: Grid, fixed: Sequence[str], files: Sequence[str]
 ) -> Sequence[Row]:
-    settings = SweepSettings(
+    return sweep(_sweep_of(request, folder, grid, fixed, files), request.hear).rows
+
+
+def _sweep_of(
+    request: Reproduction, folder: str, grid: Grid, fixed: Sequence[str], files: Sequence[str]
+) -> SweepSettings:
+    """Settings of a sweep; an assignment of the size replaces an axis or a fixed key of the same name."""
+    own = dict(each.partition("=")[::2] for each in request.size.assignments)
+    values: Grid = {key: (own[key],) for key in own.keys() & grid.keys()}
+    return SweepSettings(
         scenario=request.size.scenario,
         out=request.out / folder,
-        grid=grid,
+        grid=grid | values,
         seeds=tuple(range(request.size.seeds)),
-        assignments=(*request.size.assignments, *files, *fixed),
+        assignments=(
+            *(f"{key}={text}" for key, text in own.items() if key not in grid),
+            *(each for each in (*files, *fixed) if each.partition("=")[0] not in own),
+        ),
         jobs=request.jobs,
     )
-    return sweep(settings, request.hear).rows
 
 
 def _measured(request: Reproduction, figure: PaperFigure, rows: Sequence[Row]) -> list[CurveValue]:
@@ -146,11 +159,29 @@ def _measured(request: Reproduction, figure: PaperFigure, rows: Sequence[Row]) -
             return of_summaries(figure, rows)
 
 
+def check_sarpatwar(request: Reproduction) -> tuple[str, ...]:
+    """Refuse what cannot run before the first run: the rows are read once, and settings are checked.
+
+    Returns:
+        Assignments that name the data.
+
+    Raises:
+        ConfigError: the file of --data is not there, or a key or value of --set is wrong.
+        DataError: the data are not here, or do not fit.
+    """
+    files = _data_of(request)
+    for grid, fixed in _sweeps(request.name, request.size).values():
+        first = runs_of(_sweep_of(request, "", grid, fixed, files))[0].settings
+        build_scenario(first.scenario, first.seed)
+    return files
+
+
 def _data_of(request: Reproduction) -> tuple[str, ...]:
     """Assignments that name the data.
 
     Raises:
-        DataError: they are not here.
+        ConfigError: the file of --data is not there, or a key or value of --set is wrong.
+        DataError: the data are not here, or do not fit.
     """
     scenario = request.size.scenario
     if request.data is not None:
@@ -161,9 +192,8 @@ def _data_of(request: Reproduction) -> tuple[str, ...]:
         return (f"path={request.data.absolute()}", *(ALLSTATE if scenario == "states" else ()))
     if scenario == "states":
         request.say("Allstate's train.csv is given with --data; without it, areas of a survey stand in.")
-    shipped = {"states": "acs_national2019_sdnist.parquet", "mnist": "mnist.npz"}
-    if scenario in shipped and not data_file(shipped[scenario]).is_file():
-        raise DataError(f"there is no {shipped[scenario]} in $FEDKME_DATA", "Give a file with --data.")
+    if scenario in catalogue():
+        require((catalogue()[scenario].file,))
     return ()
 
 

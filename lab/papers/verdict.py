@@ -48,7 +48,7 @@ def verdict(
         lines += ["", "## The paper's numbers", "", *beside]
     if notes:
         lines += ["", *(f"- {note}" for note in notes)]
-    if figure.reasons and not all(_kept(figure, measurements)):
+    if figure.reasons and _differs(figure, measurements):
         lines += ["", "## What differs", "", *(f"- {reason}" for reason in figure.reasons)]
     lines += ["", "## All of ours", "", "Mean over seeds ± standard error."]
     for panel in figure.panels:
@@ -57,16 +57,34 @@ def verdict(
     return "\n".join(lines) + "\n"
 
 
-def _kept(figure: PaperFigure, measurements: Sequence[CurveValue]) -> list[bool]:
-    """Check whether each claim holds; of a figure without claims there is none that does."""
-    return [holds(claim, claimed_curve(measurements, claim)) for claim in figure.claims] or [False]
+def _curves(figure: PaperFigure, measurements: Sequence[CurveValue]) -> list[tuple[PaperClaim, Curve]]:
+    """Each claim with what was measured of it, which may be nothing."""
+    return [(claim, claimed_curve(measurements, claim)) for claim in figure.claims]
+
+
+def _differs(figure: PaperFigure, measurements: Sequence[CurveValue]) -> bool:
+    """Check whether something measured is not as a claim says; a figure without claims has only numbers."""
+    curves = _curves(figure, measurements)
+    return bool(measurements) and (
+        not curves or any(curve and not holds(claim, curve) for claim, curve in curves)
+    )
 
 
 def _headline(figure: PaperFigure, measurements: Sequence[CurveValue], printed: Printed) -> Iterator[str]:
     """Count claims that hold, and numbers of the paper that are reached."""
-    if figure.claims:
-        remaining = _kept(figure, measurements)
-        yield f"{sum(remaining)} of {len(remaining)} claims hold in our hands (the paper's {figure.source})."
+    if not measurements:
+        yield f"**Not measured**: no run gave a number (the paper's {figure.source})."
+        yield ""
+    elif figure.claims:
+        measured = [holds(claim, curve) for claim, curve in _curves(figure, measurements) if curve]
+        rest = len(figure.claims) - len(measured)
+        left = f" {rest} of {len(figure.claims)} claims: not measured." if rest else ""
+        hold = (
+            f"{sum(measured)} of {len(measured)} claims hold in our hands"
+            if measured
+            else "No claim was measured"
+        )
+        yield f"{hold} (the paper's {figure.source}).{left}"
         yield ""
     sides = [
         (ours.mean / theirs - 1.0) * (1 if panel.best == "high" else -1)
@@ -110,7 +128,8 @@ def _claim_row(figure: PaperFigure, claim: PaperClaim, curve: Curve) -> str:
     points = "; ".join(f"{at(x, place)}: {_number(point)}" for place, point in curve.items())
     ours = f"{overall(curve):.3g} ({points})" if curve else "not measured"
     near = "no, within two standard errors" if holds(claim, curve, errors=2) else "**no**"
-    return f"| {claim.text} | {wanted} | {ours} | {'yes' if holds(claim, curve) else near} |"
+    held = "yes" if holds(claim, curve) else near if curve else "not measured"
+    return f"| {claim.text} | {wanted} | {ours} | {held} |"
 
 
 def _range(claim: PaperClaim) -> str:

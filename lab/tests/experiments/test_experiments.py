@@ -177,7 +177,7 @@ def test_hard_labels_bound_average_precision() -> None:
 @pytest.mark.parametrize("name", ["merf-mnist", "hermite-adult", "dphp-table2"])
 def test_dp_hp_stands_beside_its_sum_kernel(name: str) -> None:
     # "the product kernel runs wherever a table says 'DP-HP'".
-    methods = {dict(piece)["method"] for piece in EXPERIMENTS[name]("usual", None, None).pieces}
+    methods = {dict(piece)["method"] for piece in EXPERIMENTS[name]("usual", None, None, ()).pieces}
     assert ("hermite" in methods) is ("hermite-sum" in methods) is (name != "merf-mnist")
     for each in scores.CHOICES.values():
         assert each.hermite is None or each.hermite.get("epochs", 1) > 0
