@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -37,6 +38,7 @@ def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) ->
     violations += _once(outcome, undisturbed, world)
     violations += _refused(outcome, world)
     violations += _again(outcome)
+    violations += _named(outcome, undisturbed, world)
     gentle = all(_leaves_bits(fault, world) for fault in outcome.happened)
     if (
         world.repeatable
@@ -188,6 +190,40 @@ def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]
                 one, other = (re.sub(r"\brun-\d+\b", "", text) for text in (one, other))
             if one != other:
                 yield f"same: {what} of {name} differ: {_difference(mine.get(name), theirs.get(name))}"
+
+
+def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
+    """Check that a result of other owners' rows has a record that names who was lost, and why.
+
+    Who is named as lost had a fault, where all others are honest.
+    """
+    leaving = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
+    records = [dict(line.split(": ", 1) for line in record) for record in outcome.records.values()]
+    lost = {
+        json.loads(record["consumer"]): [fault for fault in json.loads(record["faults"]) if fault["line"]]
+        for record in records
+    }
+    usual = {
+        fault["owner"]
+        for record in undisturbed.records.values()
+        for line in record
+        if line.startswith("faults: ")
+        for fault in json.loads(line.removeprefix("faults: "))
+    }
+    if {*world.owners} >= {fault.party for fault in outcome.happened if fault.kind not in GENTLE}:
+        for fault in (fault for faults in lost.values() for fault in faults):
+            if fault["owner"] not in leaving | usual:
+                yield f"named: {fault['owner']} was lost, and had no fault: {fault['line']}"
+    if not world.repeatable or outcome.schedule.fresh or _distrusted(outcome):
+        return
+    for name in world.consumers:
+        mine, theirs = outcome.results.get(name), undisturbed.results.get(name)
+        if mine != theirs and not _is_error(mine) and not lost.get(name):
+            yield f"named: {name} has another result, and nobody is named as lost"
+
+
+def _is_error(result: object) -> bool:
+    return isinstance(result, tuple) and isinstance(result[0], int)
 
 
 def _difference(one: object, other: object) -> str:

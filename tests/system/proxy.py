@@ -1,12 +1,21 @@
-"""A proxy of TCP between parties and the curator: it keeps what goes by, and breaks connections."""
+"""Proxies of TCP between parties and the curator: what goes by is kept, changed or broken."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator
+from typing import Literal, get_args
 
 from typing_extensions import override
+
+Behaviour = Literal["pass", "close", "reset", "wait", "cut", "garble", "http"]
+FAULTS: tuple[Behaviour, ...] = get_args(Behaviour)[1:]
+HTTP_503 = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+_WHOLE = 61
+"""Bytes of a handshake's answer that a cut lets pass; the last of them is garbled."""
 
 
 class Proxy:
@@ -26,9 +35,13 @@ class Proxy:
         with contextlib.suppress(ConnectionError):
             while chunk := await reader.read(2**16):
                 self.seen += chunk
-                writer.write(chunk)
+                writer.write(await self._changed(chunk))
                 await writer.drain()
         writer.close()
+
+    async def _changed(self, chunk: bytes) -> bytes:
+        """What leaves of a chunk that came."""
+        return chunk
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._join(reader, writer, self._there)
@@ -82,3 +95,50 @@ class ConnectProxy(Proxy):
         self.requests.append(request.split(b"\r\n")[0])
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await self._join(reader, writer, self._there or request.split()[1].decode())
+
+
+class Forwarder(Proxy):
+    """A TCP forwarder before the curator, as docker-proxy, ssh -L or a load balancer is.
+
+    Attributes:
+        behaviour: what it does with connections from now on.
+        connections: released at each of them.
+    """
+
+    def __init__(self, there: str, behaviour: Behaviour = "pass") -> None:
+        super().__init__(there)
+        self.behaviour = behaviour
+        self.connections = asyncio.Semaphore(0)
+        self._near: set[asyncio.StreamWriter] = set()
+
+    @override
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.release()
+        self._near.add(writer)
+        self._writers.add(writer)
+        match self.behaviour:
+            case "close":
+                writer.close()
+            case "reset":
+                at_once = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+                writer.transport.abort()
+            case "wait":
+                pass  # until it is cut
+            case "http":
+                await reader.read(1)
+                writer.write(HTTP_503)
+                writer.close()
+            case "pass" | "cut" | "garble":
+                await super()._accept(reader, writer)
+
+    @override
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behaviour = self.behaviour if writer in self._near else "pass"
+        if behaviour in ("cut", "garble"):
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                start = await reader.readexactly(_WHOLE)
+                writer.write(start if behaviour == "cut" else start[:-1] + bytes([start[-1] ^ 1]))
+        if behaviour != "cut":
+            await super()._pass(reader, writer)
+        writer.close()

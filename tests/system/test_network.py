@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import struct
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from typing_extensions import override
 
 from fedkme.errors import ConfigError, ConnectionFailedError, FedkmeError
 from fedkme.party import canonical, is_loopback
@@ -20,61 +16,9 @@ from fedkme.pki.identity import Identity
 from fedkme.wire.dial import PROXY_VARIABLES, dial
 from tests.parties import WAIT_S
 from tests.system.market import Ear, market
-from tests.system.proxy import ConnectProxy, Proxy
+from tests.system.proxy import FAULTS, Behaviour, ConnectProxy, Forwarder
 
-Behaviour = Literal["pass", "close", "reset", "wait", "cut", "garble", "http"]
-FAULTS: tuple[Behaviour, ...] = ("close", "reset", "wait", "cut", "garble", "http")
 OURS = Authority()
-_WHOLE = 61
-"""Bytes of a handshake's answer that a cut lets pass; the last of them is garbled."""
-HTTP_503 = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
-
-
-class Forwarder(Proxy):
-    """A TCP forwarder before the curator, as docker-proxy, ssh -L or a load balancer is.
-
-    Attributes:
-        behaviour: what it does with connections from now on.
-        connections: released at each of them.
-    """
-
-    def __init__(self, there: str, behaviour: Behaviour = "pass") -> None:
-        super().__init__(there)
-        self.behaviour = behaviour
-        self.connections = asyncio.Semaphore(0)
-        self._near: set[asyncio.StreamWriter] = set()
-
-    @override
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections.release()
-        self._near.add(writer)
-        self._writers.add(writer)
-        match self.behaviour:
-            case "close":
-                writer.close()
-            case "reset":
-                at_once = struct.pack("ii", 1, 0)
-                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
-                writer.transport.abort()
-            case "wait":
-                pass  # until it is cut
-            case "http":
-                await reader.read(1)
-                writer.write(HTTP_503)
-                writer.close()
-            case "pass" | "cut" | "garble":
-                await super()._accept(reader, writer)
-
-    @override
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behaviour = self.behaviour if writer in self._near else "pass"
-        if behaviour in ("cut", "garble"):
-            with contextlib.suppress(ConnectionError):
-                start = await reader.readexactly(_WHOLE)
-                writer.write(start if behaviour == "cut" else start[:-1] + bytes([start[-1] ^ 1]))
-        if behaviour != "cut":
-            await super()._pass(reader, writer)
-        writer.close()
 
 
 @pytest.fixture(scope="module")

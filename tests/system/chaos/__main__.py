@@ -2,12 +2,14 @@
 
 `make chaos N=50` plays so many. Who ended is started again, as a service manager would. What is left is
 held, by the oracles of audit/chaos, to what the simulated world leaves in which nothing fails. With
-`--releases` lives are of the last release and of this one in turns.
+`--releases` lives are of the last release and of this one in turns. With `--between` parties talk through a
+forwarder that breaks, and some store in a PostgreSQL that restarts.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -15,10 +17,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.fedkme.store.server import Server, find_binaries, running
 from tests.system.chaos.playing import PlayedProcesses
 from tests.system.chaos.releases import last_release
 from tests.system.chaos.remains import play_processes
-from tests.system.chaos.schedules import drawn
+from tests.system.chaos.schedules import drawn, drawn_between
 
 _MEMORY = Path("/dev/shm")
 
@@ -29,22 +32,34 @@ def main() -> None:
     parser.add_argument("schedules", type=int, help="how many")
     parser.add_argument("--seed", type=int, default=0, help="the first")
     parser.add_argument("--releases", action="store_true", help="lives are of the last release, too")
+    parser.add_argument("--between", action="store_true", help="a forwarder and a PostgreSQL are between")
     parser.add_argument("--story", action="store_true", help="tell all stories")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fedkme-release-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="fedkme-release-") as folder,
+        running(_binaries()) if asked.between else contextlib.nullcontext() as server,
+    ):
         release = str(last_release(Path(folder))) if asked.releases else ""
-        failed = _play_all(range(asked.seed, asked.seed + asked.schedules), release, asked.story)
+        seeds = range(asked.seed, asked.seed + asked.schedules)
+        failed = _play_all(seeds, release, server, asked.story)
     sys.exit(1 if failed else 0)
 
 
-def _play_all(seeds: range, release: str, tells: bool) -> list[int]:
+def _binaries() -> Path:
+    if (binaries := find_binaries()) is None:
+        sys.exit("no PostgreSQL server is installed: apt-get install postgresql")
+    return binaries
+
+
+def _play_all(seeds: range, release: str, server: Server | None, tells: bool) -> list[int]:
     kinds, failed, began = Counter[str](), list[int](), time.monotonic()
     for seed in seeds:
-        played = _play(seed, release)
+        played = _play(seed, release, server)
         kinds.update(played.kinds)
         failed += [seed] if played.found else []
         if played.found or tells:
             _tell(seed, played)
+            sys.stdout.flush()
     counts = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
     took = time.monotonic() - began
     print(
@@ -53,10 +68,11 @@ def _play_all(seeds: range, release: str, tells: bool) -> list[int]:
     return failed
 
 
-def _play(seed: int, release: str) -> PlayedProcesses:
+def _play(seed: int, release: str, server: Server | None) -> PlayedProcesses:
     where = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fedkme-chaos-", dir=where) as folder:
-        return play_processes(drawn(seed, bool(release)), Path(folder), release)
+        schedule = drawn(seed, bool(release)) if server is None else drawn_between(seed)
+        return play_processes(schedule, Path(folder), release, server)
 
 
 def _tell(seed: int, played: PlayedProcesses) -> None:

@@ -16,6 +16,7 @@ from fedkme.pki.certificates import LOOPBACK
 from fedkme.tables.files import save_table
 from fedkme.tables.schema import Schema
 from sim.engines.loopback import policy_of
+from tests.fedkme.store.server import Server
 from tests.parties import Values, write_config
 from tests.system.chaos.party import Party
 from tests.system.chaos.schedules import ProcessSchedule
@@ -33,18 +34,23 @@ class Deployment:
         schedule: that will be played.
         folder: of all.
         releases: whether lives are of an earlier release, too.
+        server: of the data base, where the schedule has one.
         parties: by name, none of them started.
     """
 
     schedule: ProcessSchedule
     folder: Path
     releases: bool = False
+    server: Server | None = None
     parties: dict[str, Party] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Write what each party has."""
         self.chance = random.Random(f"releases {self.schedule.seed}")
-        self._address = f"127.0.0.1:{next(PORTS)}"
+        self.address = self.near = f"127.0.0.1:{next(PORTS)}"
+        if self.schedule.between is not None:
+            self.near = f"127.0.0.1:{next(PORTS)}"  # the forwarder's
+        self._url = self.server.new_database() if self.server is not None else ""
         (self.folder / "schema.toml").write_text(self.schema.to_toml(), encoding="utf-8")
         authority, world = Authority(), self.world
         verb = "release" if world.case.summary is None else "summary"
@@ -68,10 +74,12 @@ class Deployment:
         home = self._home(name)
         authority.issue(name, LOOPBACK if name == "curator" else ()).save(home)
         common = {"schema_file": "../schema.toml", "identity": ".", "log": "json", "connect_s": PATIENCE_S}
-        write_config(home / "config.toml", {**common, "simulation_seed": SEED, **values})
+        stored = {"journal": self._url} if name in self.schedule.stored else {}
+        write_config(home / "config.toml", {**common, "simulation_seed": SEED, **stored, **values})
         faults = list(self.schedule.faults.get(name, ()))
         earlier = self.releases and self.chance.random() < 0.5
-        self.parties[name] = Party(name, home, verb, faults, earlier=earlier)
+        journal = stored.get("journal", home / "journal.db")
+        self.parties[name] = Party(name, home, verb, faults, journal, earlier=earlier)
 
     def _curator(self) -> Values:
         case, home = self.world.case, self._home("curator")
@@ -79,7 +87,7 @@ class Deployment:
             save_table(home / "seeds.npz", self.world.seeds)
         asked = {} if case.summary is None else {"summary": _plain(case.summary)}
         return {
-            "listen": self._address,
+            "listen": self.address,
             "directory": ".",
             "owners": [*self.world.owners],
             "grace_s": PATIENCE_S,
@@ -91,10 +99,10 @@ class Deployment:
     def _owner(self, name: str) -> Values:
         save_table(self._home(name) / "rows.npz", self.world.owners[name])
         policy = _plain(policy_of(self.world.case.policies, name))
-        return {"name": name, "curator": self._address, "data": "rows.npz", "policy": policy}
+        return {"name": name, "curator": self.near, "data": "rows.npz", "policy": policy}
 
     def _consumer(self, name: str) -> Values:
-        case, common = self.world.case, {"name": name, "curator": self._address, "output": "out"}
+        case, common = self.world.case, {"name": name, "curator": self.near, "output": "out"}
         if case.summary is None:
             return {**common, "release": case.release}
         save_table(self._home(name) / "rows.npz", self.world.validation)

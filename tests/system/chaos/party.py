@@ -27,19 +27,23 @@ class Party:
         home: folder of all that it has.
         verb: that its processes do.
         faults: of lives that are still to come.
+        journal: place of its store.
         fault: of the present life.
         earlier: whether the present life is of the earlier release.
         done: whether nothing is left for it to do.
+        told: whether somebody ended the present life.
     """
 
     name: str
     home: Path
     verb: Sequence[str]
     faults: list[DiskFault]
+    journal: str | Path
     fault: DiskFault | None = None
     lives: int = 0
     earlier: bool = False
     done: bool = False
+    told: bool = False
     process: Any = None
     thaws: float = 0.0
 
@@ -50,6 +54,7 @@ class Party:
     def start(self, preloaded: str, release: str) -> None:
         """Begin a life, of this release or of an earlier one that lies in a folder."""
         self.lives += 1
+        self.told = False
         self.fault = self.faults.pop(0) if self.faults else None
         told = failing_disk.variables(self.fault, self.home)
         command = [*self.verb, str(self.home / "config.toml")]

@@ -12,12 +12,14 @@ from audit.chaos.faults import InjectedFault, Kind
 from consumer.releases.client import OPEN
 from fedkme.tables.files import load_table
 from tests.system import failing_disk
+from tests.system.chaos.between import Between, BetweenFault
 from tests.system.chaos.deployment import PATIENCE_S, Deployment
 from tests.system.chaos.party import Party
 from tests.system.chaos.schedules import role
 
-_LIVES = 20
+_LIVES = 40
 _AGAIN = (35, 53, 55, 57)  # errors after which the same command goes on
+_ABSENT = (33, 34)  # errors of the network
 _SIMULATED: Mapping[failing_disk.Kind, Kind] = {
     "kill": "kill",
     "torn": "kill",
@@ -56,10 +58,13 @@ class PlayedProcesses:
         self._deployment = deployment
         self._release = release
         self._preloaded = str(failing_disk.library())
+        self._between = self._forwarder()
         self._began = time.monotonic()
 
     def play(self) -> None:
         """Play it to its end."""
+        if self._between is not None:
+            self._between.start(self._deployment.near)
         try:
             for party in self.parties.values():
                 self._start(party)
@@ -72,6 +77,37 @@ class PlayedProcesses:
         finally:
             for party in self.parties.values():
                 party.kill()
+            if self._between is not None:
+                self._between.stop()
+                self._count(self._between.begun)
+
+    def _forwarder(self) -> Between | None:
+        """What stands between the parties, where the schedule has that."""
+        schedule, server = self._deployment.schedule, self._deployment.server
+        if schedule.between is None:
+            return None
+        assert server is not None, "it has a data base, too"
+        return Between(self._deployment.address, schedule.between, server, self._befall)
+
+    def _befall(self, fault: BetweenFault) -> None:
+        """Note a fault of the network, the data base or a party, and end the party."""
+        self._say(fault.party or "between", str(fault))
+        if fault.party:
+            party = self.parties[fault.party]
+            party.told = True
+            party.process.send_signal(signal.SIGKILL if fault.kind == "kill" else signal.SIGTERM)
+
+    def _count(self, begun: Sequence[BetweenFault]) -> None:
+        """Note faults as audit/chaos calls them."""
+        self.kinds.update(fault.kind for fault in begun)
+        for fault in begun:
+            parties = (
+                self._deployment.schedule.stored if fault.kind == "restart" else [fault.party or "curator"]
+            )
+            kind: Kind = "doubt" if fault.kind == "restart" else "cut"
+            if fault.kind in ("kill", "stop"):
+                kind = "kill" if fault.kind == "kill" else "stop"
+            self.happened += [InjectedFault(name, fault.at, kind) for name in parties]
 
     def _say(self, party: str, line: str) -> None:
         self.story.append(
@@ -120,13 +156,22 @@ class PlayedProcesses:
         failed = [line for line in words if '"failed"' in line or line.startswith("error ")]
         said = f": {failed[-1]}" if failed and status > 0 else ""
         self._say(party.name, f"ends with {status}{said}")
-        expected = status == 0 or (fault is not None and -status in (signal.SIGKILL, signal.SIGTERM))
+        befallen = fault is not None or party.told
+        expected = status == 0 or (befallen and -status in (signal.SIGKILL, signal.SIGTERM))
         expected |= status == -signal.SIGTERM and not words  # told to stop as its interpreter began
         if not expected and not (status > 9 and failed):
             self.found += [f"unforeseen: {party.name} ended with {status}: {' | '.join(words[-12:])}"]
+        if status in _ABSENT and any('"joined"' in line for line in words):
+            self.found += [f"absence: {party.name} had joined, and ended with {status}: {words[-1]}"]
 
     def _is_served(self, party: Party, status: int) -> bool:
-        if status > 0 and status not in _AGAIN and party.fault is None and not self._release:
+        if (
+            status > 0
+            and status not in _AGAIN
+            and party.fault is None
+            and not party.told
+            and not self._release
+        ):
             self.results[party.name] = (status,)
             return True
         if status:

@@ -13,15 +13,18 @@ from audit.chaos.worlds import menu
 from fedkme.errors import FedkmeError
 from fedkme.privacy.ledger import stored_ledger
 from fedkme.store import open_store
+from tests.fedkme.store.server import Server
 from tests.system.chaos.deployment import Deployment
 from tests.system.chaos.party import Party
 from tests.system.chaos.playing import PlayedProcesses
 from tests.system.chaos.schedules import ProcessSchedule
 
 
-def play_processes(schedule: ProcessSchedule, folder: Path, release: str = "") -> PlayedProcesses:
+def play_processes(
+    schedule: ProcessSchedule, folder: Path, release: str = "", server: Server | None = None
+) -> PlayedProcesses:
     """Play a schedule by real processes in a folder, and find what must not be."""
-    played = PlayedProcesses(Deployment(schedule, folder, bool(release)), release)
+    played = PlayedProcesses(Deployment(schedule, folder, bool(release), server), release)
     played.play()
     outcome = _outcome(schedule, folder, played)
     undisturbed = quiet(schedule.world)
@@ -52,7 +55,8 @@ def _outcome(schedule: ProcessSchedule, folder: Path, played: PlayedProcesses) -
 
 
 def _ledger(party: Party, statuses: dict[str, str], found: list[str]) -> list[str]:
-    if not (journal := party.home / "journal.db").exists():
+    journal = party.journal
+    if isinstance(journal, Path) and not journal.exists():
         return []  # a consumer of a release keeps none
     try:
         with contextlib.closing(open_store(journal, party.name)) as store:
