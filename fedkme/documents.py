@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +17,24 @@ from fedkme.exchange import Coalition, Offer, Plan, ReleaseRequest, SummaryReque
 from fedkme.privacy.events import Disclosure
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.offers import PartyKeys
+
+_PREFIX = re.compile(r"error \d+ \([^)]*\): ")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Departure of an owner from a run, and its reason."""
+
+    round: int
+    owner: str
+    code: int
+    line: str
+
+    @property
+    def reason(self) -> Refusal:
+        """The reason as its owner hears it; the line is of that owner alone."""
+        cause, _, remedy = _PREFIX.sub("", self.line).partition(". ")
+        return Refusal(self.code, cause, remedy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +50,7 @@ class RunDocument:
         missing: names of expected owners without which it began.
         coalitions: owners that counted together for this run, in place of histograms.
         fault: why a summary failed before it was offered anything, for a consumer that did not hear it.
+        left: owners that left while the cells were made; the record names them, too.
     """
 
     request: SummaryRequest | ReleaseRequest
@@ -40,6 +60,7 @@ class RunDocument:
     missing: tuple[str, ...] = ()
     coalitions: tuple[Coalition, ...] = ()
     fault: FedkmeError | None = None
+    left: tuple[Fault, ...] = ()
 
     @property
     def consumer(self) -> str:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from audit.streams import over_grpc
 from curator.owners.session import OwnerSession
-from curator.run.roster import Fault
 from curator.run.summary_record import RoundRecord
+from fedkme.documents import Fault
 from fedkme.protocol import Invitation
 from fedkme.store.memory import MemoryStore
 from owner.cells.handler import CellHandler

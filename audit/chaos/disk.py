@@ -16,6 +16,7 @@ from audit.chaos.file_order import FileOrder
 from audit.chaos.process import Killed, Process
 from curator.releases.method import RELEASE
 from curator.runs.context import RecordFolder
+from curator.runs.release_run import RELEASED
 from fedkme.errors import StoreError
 from fedkme.store.memory import MemoryStore
 
@@ -108,6 +109,11 @@ class MortalStore:
                 self._disk.doubt()
             raise StoreError("the disk is full, or fails", "Make room.")
 
+    def _check_released(self, run: str) -> None:
+        """Note a run that releases numbers a second time."""
+        if any(entry.kind == RELEASED for entry in self._disk.store.entries(run)):
+            self._process.fate.redrawn.append(f"{run} releases numbers a second time")
+
     def _alone(self, write: Callable[..., Any]) -> Callable[..., Any]:
         """Make a write method a transaction of its own when called outside one."""
 
@@ -115,9 +121,11 @@ class MortalStore:
             if self._within:
                 if not self._process.alive:
                     raise Killed
+                if arguments[1:2] == (RELEASED,):
+                    self._check_released(arguments[0])
                 return write(*arguments, **named)
             with self.transaction():
-                return write(*arguments, **named)
+                return call(*arguments, **named)
 
         return call
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from audit.chaos.faults import GENTLE, InjectedFault
 from audit.chaos.simulation import PlayedSchedule, quiet
 from audit.chaos.worlds import SimulatedWorld, menu
+from fedkme.errors import BudgetError, PolicyError
 from fedkme.privacy.ledger import disclosures_in
 
 _OVER = ("complete", "stopped", "cancelled", "failed")
 _REFUSED = ("failed", "stopped")
 """Statuses of a run that all owners refuse: before its D_v pays, and afterwards."""
+_REFUSALS = (BudgetError.code, PolicyError.code)
+"""Errors with which an owner stays out of a run by its own will."""
 _DISTRUSTED = ("lie", "restore", "flip")
 _DISKS = ("full", "doubt", "file")
 _LETTING_GO = ("full", "doubt", "beside", "kill", "stop")
@@ -38,6 +42,7 @@ def judge(outcome: PlayedSchedule, undisturbed: PlayedSchedule | None = None) ->
     violations += _once(outcome, undisturbed, world)
     violations += _refused(outcome, world)
     violations += _again(outcome)
+    violations += _charged(outcome)
     violations += _named(outcome, undisturbed, world)
     gentle = all(_leaves_bits(fault, world) for fault in outcome.happened)
     if (
@@ -163,6 +168,12 @@ def _again(outcome: PlayedSchedule) -> Iterator[str]:
             yield f"again: {party}: {line}"
 
 
+def _charged(outcome: PlayedSchedule) -> Iterator[str]:
+    """Check that no vector left an owner before its charge was on the curator's disk."""
+    for party, line in outcome.uncharged if "curator" not in _distrusted(outcome) else ():
+        yield f"charged: {party}: {line}"
+
+
 def _paid(lines: Sequence[str], without: Collection[str] = ()) -> Counter[tuple[str, str]]:
     """Count draws of D_v by purpose and observer, over all requests."""
     draws = [about for about in disclosures_in(lines) if about.run not in without]
@@ -195,31 +206,32 @@ def _same(outcome: PlayedSchedule, undisturbed: PlayedSchedule) -> Iterator[str]
 def _named(outcome: PlayedSchedule, undisturbed: PlayedSchedule, world: SimulatedWorld) -> Iterator[str]:
     """Check that a result of other owners' rows has a record that names who was lost, and why.
 
-    Who is named as lost had a fault, where all others are honest.
+    Who is named as lost refused, or had a fault, where all others are honest.
     """
     leaving = {fault.party for fault in outcome.happened if not _leaves_bits(fault, world)}
-    records = [dict(line.split(": ", 1) for line in record) for record in outcome.records.values()]
-    lost = {
-        json.loads(record["consumer"]): [fault for fault in json.loads(record["faults"]) if fault["line"]]
-        for record in records
-    }
-    usual = {
-        fault["owner"]
-        for record in undisturbed.records.values()
-        for line in record
-        if line.startswith("faults: ")
-        for fault in json.loads(line.removeprefix("faults: "))
-    }
+    records = [_facts(record) for record in outcome.records.values()]
+    lost = {record["consumer"]: _lost(record) for record in records}
+    usual = {owner for lines in undisturbed.records.values() for owner in _lost(_facts(lines))}
     if {*world.owners} >= {fault.party for fault in outcome.happened if fault.kind not in GENTLE}:
-        for fault in (fault for faults in lost.values() for fault in faults):
-            if fault["owner"] not in leaving | usual:
-                yield f"named: {fault['owner']} was lost, and had no fault: {fault['line']}"
+        for owner, fault in (one for owners in lost.values() for one in owners.items()):
+            if owner not in leaving | usual and fault["code"] not in _REFUSALS:
+                yield f"named: {owner} was lost, and had no fault: {fault['line']}"
     if not world.repeatable or outcome.schedule.fresh or _distrusted(outcome):
         return
     for name in world.consumers:
         mine, theirs = outcome.results.get(name), undisturbed.results.get(name)
         if mine != theirs and not _is_error(mine) and not lost.get(name):
             yield f"named: {name} has another result, and nobody is named as lost"
+
+
+def _facts(record: Sequence[str]) -> dict[str, Any]:
+    return {key: json.loads(value) for key, _, value in (line.partition(": ") for line in record)}
+
+
+def _lost(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Owners that a record names as lost, each with its fault."""
+    faults = [*record["faults"], *record.get("faults_of_cells", ())]
+    return {fault["owner"]: fault for fault in faults if fault["code"] and fault["line"]}
 
 
 def _is_error(result: object) -> bool:

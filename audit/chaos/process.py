@@ -47,6 +47,8 @@ class Fate:
         happened: faults that took effect.
         answers: what the party said, by the question, over all its lives.
         redrawn: answers that differ from an earlier one to the same question, a line each.
+        charged: says whether the curator's disk has the charge of a vector of this party in a run.
+        uncharged: runs to which a vector left before its charge was on the curator's disk, a line each.
         settled: called at each step: checks that what was written before is on the disk.
         tell: takes the party's events, for the story.
     """
@@ -59,6 +61,8 @@ class Fate:
     happened: list[InjectedFault] = field(default_factory=list)
     answers: dict[Any, Any] = field(default_factory=dict)
     redrawn: list[str] = field(default_factory=list)
+    charged: Callable[[str], bool] = lambda run: True
+    uncharged: list[str] = field(default_factory=list)
     settled: Callable[[], None] = lambda: None
     tell: Callable[[str, str], None] = lambda party, line: None
 

@@ -10,7 +10,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from audit.chaos.worlds import SimulatedWorld, menu
 from audit.replay.neighbours import SCHEMA, UNLABELLED
 from consumer.releases.client import OPEN
 from consumer.requests import RECEIVED
+from curator.sums.charges import DOUBTFUL
 from fedkme.errors import (
     ConnectionFailedError,
     FedkmeError,
@@ -63,6 +64,7 @@ class PlayedSchedule:
         story: virtual seconds, party, and the party's words or fault.
         statuses: of runs, from the curator.
         redrawn: parties that answered a question in two ways, with the question.
+        uncharged: owners of whom a vector left before its charge was on the curator's disk, with the run.
         unreconciled: parties whose ledgers do not fit the curator's, with the reason.
     """
 
@@ -77,6 +79,7 @@ class PlayedSchedule:
     statuses: Mapping[str, str]
     unreconciled: Sequence[tuple[str, str]] = ()
     redrawn: Sequence[tuple[str, str]] = ()
+    uncharged: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(eq=False)
@@ -145,7 +148,16 @@ class _Simulation:
         faults = sorted(fault for fault in self.schedule.faults if fault.party == name)
         fate = Fate(name, faults, settled=self.order.settled, tell=self.say)
         backups = any(fault.kind == "restore" for fault in faults)
+        if name in self.world.owners:
+            fate.charged = partial(self._charged, name)
         self.lives[name] = _Life(fate, Disk(MemoryStore(name, clock=fate.clock), backups), work, ends)
+
+    def _charged(self, owner: str, run: str) -> bool:
+        """Check that the curator's disk has an owner's charge in a run: written, or as what may be sent."""
+        store = self.lives["curator"].disk.store
+        doubtful = store.get(DOUBTFUL + run) or b""
+        lines = (*doubtful.decode("ascii").splitlines(), *(kept.line for kept in store.ledger()))
+        return any(f'"{owner}"' in line and f'"{run}"' in line for line in lines)
 
     async def _consume(self, store: Any, process: Process) -> None:
         name, world = process.name, self.world
@@ -277,6 +289,7 @@ class _Simulation:
             self.story,
             statuses,
             redrawn=[(name, line) for name, life in self.lives.items() for line in life.fate.redrawn],
+            uncharged=[(name, line) for name, life in self.lives.items() for line in life.fate.uncharged],
         )
 
 

@@ -158,6 +158,10 @@ def light() -> tuple[int, ...]:
 
 @cache
 def turns() -> tuple[int, ...]:
-    """Numbers of the light worlds in the order in which seeds use them: large worlds once in five rounds."""
+    """Numbers of the light worlds in the order in which seeds use them.
+
+    Large worlds have a turn in one of five rounds, releases two turns in the others.
+    """
     small = tuple(number for number in light() if menu()[number].count < _LARGE)
-    return (*light(), *(_ROUNDS - 1) * small)
+    releases = tuple(number for number in small if menu()[number].case.summary is None)
+    return (*light(), *(_ROUNDS - 1) * (*small, *releases))

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from curator.owners.connection import Connection, Traffic
-from curator.run.roster import Fault
 from fedkme.directives import Answer, Body, Directive, Hello, KeepHead, Limits, OfferKeys, Refusal, ShowHead
+from fedkme.documents import Fault
 from fedkme.errors import FedkmeError, LedgerError, OwnerFaultError, ProtocolError, QuorumError, StoreError
 from fedkme.exchange import Plan
 from fedkme.heads.log import EXCHANGE, Cosignature, Head, HeadLog

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from curator.releases.method import RELEASE, Finished, Tell, finished, make_method
-from curator.run.roster import Fault
+from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import FedkmeError, NotMadeError, StoreError, error_of, on_disk
 from fedkme.exchange import Participation

@@ -8,13 +8,11 @@ below the quorum the run stops.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from fedkme.directives import Refusal
+from fedkme.documents import Fault
 from fedkme.errors import (
     BudgetError,
     FedkmeError,
@@ -49,9 +47,6 @@ LEAVING = (OwnerLostError, OwnerFaultError, BudgetError, PolicyError, SecureAggr
 """Errors with which an owner leaves a run that goes on without it."""
 
 
-_PREFIX = re.compile(r"error \d+ \([^)]*\): ")
-
-
 async def _answer_or_error(
     call: Callable[[Port, Argument], Awaitable[Answer]], port: Port, argument: Argument
 ) -> Answer | Exception:
@@ -60,22 +55,6 @@ async def _answer_or_error(
         return await call(port, argument)
     except Exception as error:
         return error
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Departure of an owner from a run, and its reason."""
-
-    round: int
-    owner: str
-    code: int
-    line: str
-
-    @property
-    def reason(self) -> Refusal:
-        """The reason as its owner hears it; the line is of that owner alone."""
-        cause, _, remedy = _PREFIX.sub("", self.line).partition(". ")
-        return Refusal(self.code, cause, remedy)
 
 
 class Roster(Generic[Port]):

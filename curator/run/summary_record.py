@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from curator.run.roster import Fault
+from fedkme.documents import Fault
 from fedkme.durable import make_folder, replace
 from fedkme.errors import DataError, FedkmeError, OwnerFaultError, StoreError, error_of
 from fedkme.exchange import Outcome, Participation

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from curator.sums.session import SumSession
 from fedkme.cells.coalitions import pools_help
 from fedkme.cells.disclosures import sketch_of
 from fedkme.cells.plan import share_for
-from fedkme.documents import RunDocument
+from fedkme.documents import Fault, RunDocument
 from fedkme.errors import FedkmeError, ProtocolError, StoreError, error_of
 from fedkme.exchange import CellsPlan
 from fedkme.wire.journals import run_document_to_bytes
@@ -131,23 +131,24 @@ class Agreement:
             self._note(run, fault=[error.code, error.cause, error.remedy])
             raise
 
-    def _keep(self, run: Run, cells: PublicCells) -> None:
+    def _keep(self, run: Run, cells: PublicCells, left: Sequence[Fault] = ()) -> None:
         """Put the cells into the plan on disk, in the transaction that takes what they cost."""
         if run.status == "asked":  # else it was cancelled
-            planned = run_document_to_bytes(self._planned(run, cells))
+            planned = run_document_to_bytes(self._planned(run, cells, left))
             self._context.store.update_run(run.name, document=planned)
 
-    def _show(self, run: Run, cells: PublicCells) -> None:
+    def _show(self, run: Run, cells: PublicCells, left: Sequence[Fault] = ()) -> None:
         """Put the cells into the plan in memory: they are on disk, and a call may go on."""
         if run.status == "asked":
-            run.document = self._planned(run, cells)
+            run.document = self._planned(run, cells, left)
 
-    def _planned(self, run: Run, cells: PublicCells) -> RunDocument:
+    def _planned(self, run: Run, cells: PublicCells, left: Sequence[Fault]) -> RunDocument:
         plan, how = run.document.planned, self._context.summary_of(run.document).cells
         gamma, share = plan.features.gamma, cells.sketch_share
         menu = None if cells.menu is None else cells.menu.to_json()
         public = CellsPlan(cells.book.to_json(), gamma, how.rho, cells.classes, how.fill, share, menu)
-        return replace(run.document, plan=replace(plan, cells=public), coalitions=cells.coalitions)
+        plan = replace(plan, cells=public)
+        return replace(run.document, plan=plan, coalitions=cells.coalitions, left=tuple(left))
 
     def _share(self, run: Run, owners: Sequence[str]) -> float:
         """Share of owners' epsilon for the sketch, by the sizes that they said when they joined."""
@@ -186,6 +187,7 @@ class Agreement:
         members.enlist(invitation.run, names)
         sessions = [SumSession(members.connection(name), invitation.run) for name in names]
         seed = document.planned.features.seed
+        left = [Fault(**fault) for fault in attempt.get("left", ())]
 
         async def ask(sums: OwnerSums, settle: Settle) -> PublicCells:
             await sums.invite()
@@ -195,19 +197,18 @@ class Agreement:
             cells = await of_owners(summary, context.schema, sums, document.summary, seed, share, coalitions)
             if not coalitions:
                 return cells
-            told = {"cells": cells.to_json(), "drawn": sums.drawn}
+            told = {"cells": cells.to_json(), "drawn": sums.drawn, "left": [*map(asdict, left)]}
             settle(lambda: self._note(run, **attempt, **told))
             return await counted(summary, sums, cells)
 
         def keep(cells: PublicCells) -> None:
             self.forget(run)
-            self._keep(run, cells)
+            self._keep(run, cells, left)
 
+        observe = partial(context.left, run.name)
         try:
-            cells = await run_sums(
-                context, invitation, sessions, quorum, ask, keep, partial(context.left, run.name)
-            )
-            self._show(run, cells)
+            cells = await run_sums(context, invitation, sessions, quorum, ask, keep, observe, left)
+            self._show(run, cells, left)
         except StoreError:
             raise
         except FedkmeError:

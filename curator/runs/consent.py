@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Sequence
 
 from curator.owners.connection import Connection, Traffic
-from curator.run.roster import Fault
 from curator.run.run import Run
 from curator.runs.context import RunContext
 from fedkme.directives import Directive, Limits, Refusal
+from fedkme.documents import Fault
 from fedkme.errors import (
     BudgetError,
     MissingOwnersError,

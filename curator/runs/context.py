@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from curator.owners.members import Membership
 from curator.planning.plan import choose
 from curator.run.release_record import ReleaseRecord, write_release
-from curator.run.roster import Fault
 from curator.run.run import Run
 from curator.run.summary_record import RoundRecord, SummaryRecord, write_run
 from curator.runs.queue import lines_before
 from curator.settings import CuratorSettings
 from curator.summary.settings import SummarySettings
-from fedkme.documents import RunDocument
+from fedkme.documents import Fault, RunDocument
 from fedkme.errors import MissingOwnersError, StoreError, on_disk
 from fedkme.exchange import Participation, SummaryChoice
 from fedkme.party import NoiseFor
@@ -178,7 +177,7 @@ class RunContext:
 
     def participation(self, run: Run, faults: Sequence[Fault]) -> Participation:
         """Number of owners that a run expected, in it to its end, and the last error of each other."""
-        lost = {fault.owner: fault.code for fault in faults}
+        lost = {fault.owner: fault.code for fault in (*run.document.left, *faults)}
         expected = {*self.settings.owners, *run.document.owners, *run.document.missing, *lost}
         return Participation(len(expected), len(expected) - len(lost), tuple(sorted(lost.values())))
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from curator.owners.session import OwnerSession
 from curator.run.journal import JournaledNoise, RunJournal
-from curator.run.roster import Fault
 from curator.run.run import Run, Status
 from curator.run.summary_record import RoundRecord, SummaryRecord, columns
 from curator.runs.context import RunContext
 from curator.runs.summary_families import Family
+from fedkme.documents import Fault
 from fedkme.errors import FedkmeError
 from fedkme.exchange import RoundProgress
 from fedkme.privacy.ledger import LedgerSink
@@ -170,6 +170,7 @@ class SummaryRun:
             "seed_rows": len(self._context.encoded_seeds),
             "features": asdict(document.planned.features),
             "cells": self._family.facts(document),
+            "faults_of_cells": [asdict(fault) for fault in document.left],
             "prune": self._family.prunes(document),
             "bytes": {
                 "sent": sum(session.traffic.sent for session in self.sessions),

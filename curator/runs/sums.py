@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from curator.run.roster import Fault
 from curator.runs.context import RunContext
 from curator.sums.charges import Settle, SumCharges
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.session import SumSession
+from fedkme.documents import Fault
 from fedkme.errors import FedkmeError, SecureAggregationError, StoreError
 from fedkme.ops.supervision import to_the_end
 from fedkme.protocol import Invitation, Security

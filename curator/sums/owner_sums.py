@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from curator.releases import joint
 from curator.releases.joint import JointRelease
 from curator.releases.method import NoisyTable, Tell
-from curator.run.roster import Fault
 from curator.sums.answers import Answers, NoisyAnswer, answer_tables, answered_release, question_of
 from curator.sums.charges import SumDisclosures
 from curator.sums.round import SumRound, SumTotal
 from curator.sums.session import SumSession
 from fedkme.cells.sketch import DIAMETER_STEPS, Sketch, from_coordinates
 from fedkme.cells.sketch import release as release_sketch
+from fedkme.documents import Fault
 from fedkme.errors import ConfigError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import Layout, PooledSum, ReleasedEmbedding

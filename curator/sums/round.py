@@ -21,9 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from curator.owners.session import REFUSALS
-from curator.run.roster import Fault, Roster
+from curator.run.roster import Roster
 from curator.sums.charges import SumDisclosures
 from curator.sums.session import SumSession
+from fedkme.documents import Fault
 from fedkme.errors import DataError, IdentityError, OwnerFaultError, QuorumError
 from fedkme.features.maps import ROW_UNIT
 from fedkme.features.sums import row_limit

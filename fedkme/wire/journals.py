@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedkme.directives import Directive, StepTaken
-from fedkme.documents import CuratorEntry, KeptAnswer, OwnerEntry, RequestDocument, RunDocument
+from fedkme.documents import CuratorEntry, Fault, KeptAnswer, OwnerEntry, RequestDocument, RunDocument
 from fedkme.exchange import Coalition, ReleaseRequest
 from fedkme.sealed.group import GroupSecret
 from fedkme.sealed.offers import PartyKeys
@@ -18,6 +18,7 @@ from fedkme.wire.v1 import journals_pb2 as pb
 from fedkme.wire.v1 import releases_pb2
 
 _COALITION = FieldCodec(Coalition, pb.Coalition, owners=TEXTS, counts=Field(tuple, tuple))
+_DEPARTURE = FieldCodec(Fault, pb.Departure)
 
 
 def run_document_to_bytes(document: RunDocument) -> bytes:
@@ -32,6 +33,7 @@ def run_document_to_bytes(document: RunDocument) -> bytes:
     if document.offer is not None:
         message.offer.extend(summaries.offer_to_messages(replace(document.offer, validation=None)))
     message.coalitions.extend(map(_COALITION.to_wire, document.coalitions))
+    message.left.extend(map(_DEPARTURE.to_wire, document.left))
     if document.fault is not None:
         message.fault.CopyFrom(codecs.fault_to_wire(document.fault))
     return message.SerializeToString()
@@ -49,7 +51,8 @@ def run_document_from_bytes(data: bytes) -> RunDocument:
     request = summaries.request_from_wire(message.request)
     coalitions = tuple(map(_COALITION.from_wire, message.coalitions))
     fault = codecs.fault_from_wire(message.fault) if message.HasField("fault") else None
-    return RunDocument(request, plan, offer, owners, missing, coalitions, fault)
+    left = tuple(map(_DEPARTURE.from_wire, message.left))
+    return RunDocument(request, plan, offer, owners, missing, coalitions, fault, left)
 
 
 def request_document_to_bytes(document: RequestDocument) -> bytes:

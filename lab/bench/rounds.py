@@ -27,13 +27,13 @@ from typing_extensions import override
 from curator.owners.connection import OwnerConnection
 from curator.owners.session import OwnerSession
 from curator.run.journal import JournaledNoise, RunJournal
-from curator.run.roster import Fault
 from curator.run.summary_record import RoundRecord, SummaryRecord
 from curator.runs.public_draws import draw_features, public_seed
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
 from curator.summary.settings import SummarySettings
 from curator.summary.task import SummaryTask
+from fedkme.documents import Fault
 from fedkme.errors import PartyFailedError
 from fedkme.features.fourier import RandomFourier
 from fedkme.party import noise_for

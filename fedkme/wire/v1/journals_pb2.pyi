@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RunDocument(_message.Message):
-    __slots__ = ("request", "release", "plan", "offer", "owners", "missing", "coalitions", "fault")
+    __slots__ = ("request", "release", "plan", "offer", "owners", "missing", "coalitions", "fault", "left")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class RunDocument(_message.Message):
     MISSING_FIELD_NUMBER: _ClassVar[int]
     COALITIONS_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     request: _summaries_pb2.SummaryRequest
     release: _releases_pb2.ReleaseRequest
     plan: _summaries_pb2.Plan
@@ -28,7 +29,20 @@ class RunDocument(_message.Message):
     missing: _containers.RepeatedScalarFieldContainer[str]
     coalitions: _containers.RepeatedCompositeFieldContainer[Coalition]
     fault: _types_pb2.Fault
-    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., coalitions: _Optional[_Iterable[_Union[Coalition, _Mapping]]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ...) -> None: ...
+    left: _containers.RepeatedCompositeFieldContainer[Departure]
+    def __init__(self, request: _Optional[_Union[_summaries_pb2.SummaryRequest, _Mapping]] = ..., release: _Optional[_Union[_releases_pb2.ReleaseRequest, _Mapping]] = ..., plan: _Optional[_Union[_summaries_pb2.Plan, _Mapping]] = ..., offer: _Optional[_Iterable[_Union[_summaries_pb2.ConsumerMessage, _Mapping]]] = ..., owners: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., coalitions: _Optional[_Iterable[_Union[Coalition, _Mapping]]] = ..., fault: _Optional[_Union[_types_pb2.Fault, _Mapping]] = ..., left: _Optional[_Iterable[_Union[Departure, _Mapping]]] = ...) -> None: ...
+
+class Departure(_message.Message):
+    __slots__ = ("round", "owner", "code", "line")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    owner: str
+    code: int
+    line: str
+    def __init__(self, round: _Optional[int] = ..., owner: _Optional[str] = ..., code: _Optional[int] = ..., line: _Optional[str] = ...) -> None: ...
 
 class Coalition(_message.Message):
     __slots__ = ("owners", "rows", "counts", "deviation")

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import pytest
 
 from curator.owners.session import OwnerSession
-from curator.run.roster import Fault, Roster
+from curator.run.roster import Roster
 from curator.run.summary_record import RoundRecord, SummaryRecord
 from curator.summary.auctions.base import AskEveryoneSettings
 from curator.summary.disclosures import SummaryDisclosures
 from curator.summary.run import run_summary
+from fedkme.documents import Fault
 from fedkme.errors import IdentityError, OwnerFaultError
 from fedkme.party import noise_for
 from fedkme.protocol import Broadcast

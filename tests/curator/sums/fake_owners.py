@@ -10,11 +10,11 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from curator.run.roster import Fault
 from curator.sums.charges import SumDisclosures
 from curator.sums.owner_sums import OwnerSums
 from curator.sums.round import SumRound
 from curator.sums.session import SumSession
+from fedkme.documents import Fault
 from fedkme.errors import OwnerLostError
 from fedkme.features.fourier_map import FourierMapSpec, MixedSpec
 from fedkme.features.hermite import HermiteSumSpec
