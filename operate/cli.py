@@ -1,22 +1,23 @@
-"""The `fedkme` command: the verbs of every role, each imported only when it is used."""
+"""The `fedkme` command: the verbs of every role, each imported only when it is used.
+
+What takes long to import is imported in functions, once a signal ends the process without a traceback.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import gc
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from fedkme import __version__
-from fedkme.command_line import explained, run_app, standard_streams
-
+TYPE_CHECKING = False  # `typing` takes long, too
 if TYPE_CHECKING:
-    import typer  # imported late, when `main` can answer ctrl-C: typer takes most of the time of imports
+    from types import FrameType
+
+    import typer
 
 _VERBS = {
     "sim": ("sim.cli", "app", "simulate: real parties on this machine, baselines, metrics, a report"),
@@ -51,7 +52,11 @@ _LONG = {
     *("audit attack", "audit replay", "audit verify", "audit ledger", "consumer summary", "consumer release"),
 }
 """Verbs that take longer than a person waits without a sign."""
-_STOPS = (signal.SIGTERM, signal.SIGHUP)
+_STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
+_CLEAR = "\r\033[K"
+"""Signs that empty a terminal's line."""
+_INTERRUPTED = "error 130 (interrupted): the command was interrupted. Give it again."
 SHELLS = ("bash", "zsh", "fish")
 """Shells for which `fedkme completion SHELL` prints a script."""
 _COMPLETE = "_FEDKME_COMPLETE"
@@ -66,16 +71,27 @@ _HELP = (
 
 def main() -> None:
     """Entry point of `fedkme`."""
+    ours = [number for number in _STOPS if signal.getsignal(number) in _DEFAULTS]  # nohup's stay
+    for number in ours:
+        signal.signal(number, _end)
+    from fedkme.command_line import explained, standard_streams
+
     with standard_streams(), explained():
         try:
-            _main()
+            _main(ours)
         finally:
-            for number in _STOPS:
-                if signal.getsignal(number) is signal.default_int_handler:  # nothing is left to clear away
+            for number in ours:
+                if signal.getsignal(number) in (_end, *_DEFAULTS):  # nothing is left to clear away
                     signal.signal(number, signal.SIG_DFL)
 
 
-def _main() -> None:
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the process while it imports modules: Python shows an exception from there as a traceback."""
+    os.write(2, f"{_CLEAR if os.isatty(2) else ''}{_INTERRUPTED}\n".encode())
+    os._exit(130)
+
+
+def _main(ours: Sequence[signal.Signals]) -> None:
     verb = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if _COMPLETE in os.environ:
         from operate.completion import complete
@@ -86,16 +102,17 @@ def _main() -> None:
     elif verb in ("-h", "--help", "help"):
         sys.stdout.write(_HELP)
     elif verb == "--version":
+        from fedkme import __version__
+
         sys.stdout.write(f"fedkme {__version__}\n")
     elif verb not in _VERBS and (verb.startswith("-") or not _is_registered(verb)):
+        import difflib
+
         close = difflib.get_close_matches(verb, _VERBS, n=1)
         hint = f"Did you mean '{close[0]}'?\n" if close else _HELP
         sys.stderr.write(f"fedkme: there is no verb '{verb}'. {hint}")
         raise SystemExit(2)
     else:
-        for number in _STOPS:
-            if signal.getsignal(number) is signal.SIG_DFL:  # the default would leave its folders in /tmp
-                signal.signal(number, signal.default_int_handler)
         with _begun(sys.argv[1:]):
             gc.disable()  # collections find nothing, and take a fifth of the time of imports
             try:
@@ -103,6 +120,10 @@ def _main() -> None:
                 gc.freeze()
             finally:
                 gc.enable()
+        from fedkme.command_line import run_app
+
+        for number in ours:  # the default would leave folders in /tmp
+            signal.signal(number, signal.default_int_handler)
         run_app(app, f"fedkme {verb}", sys.argv[2:])
 
 
@@ -122,7 +143,7 @@ def _begun(words: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         if shown:
-            sys.stderr.write("\r\033[K")
+            sys.stderr.write(_CLEAR)
             sys.stderr.flush()
 
 
@@ -142,6 +163,8 @@ def _is_registered(verb: str) -> bool:
 
 
 def _load(verb: str) -> typer.Typer:
+    from fedkme.command_line import explained
+
     with explained():
         if verb not in _VERBS:
             from fedkme.verbs import missing_instrument, registered_verb

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from fedkme.command_line import explained
+from operate.cli import _INTERRUPTED
 
 FEDKME = str(Path(sys.executable).with_name("fedkme"))
 SCHEMA = f'"{FEDKME}" schema json schema'
@@ -54,27 +58,71 @@ def test_python_m_fedkme_is_the_command(tmp_path: Path) -> None:
     assert (end.returncode, end.stdout[:7]) == (0, "fedkme ")
 
 
-@pytest.mark.parametrize("when", ["_begun", "run_app"])
-def test_a_signal_outside_a_verb_is_one_line(tmp_path: Path, when: str) -> None:
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.parametrize("when", ["operate.cli._begun", "operate.cli._load", "fedkme.command_line.run_app"])
+def test_a_signal_outside_a_verb_is_one_line(tmp_path: Path, when: str, number: signal.Signals) -> None:
     # One SIGTERM of 110 came while the first sign of life was written, and showed a traceback.
+    module, _, name = when.rpartition(".")
     program = (
-        "import os, signal, sys\nimport operate.cli as cli\nsys.argv = ['fedkme', 'runs']\n"
-        "def terminated(*_):\n    os.kill(os.getpid(), signal.SIGTERM)\n"
-        f"cli.{when} = terminated\ncli.main()\n"
+        f"import os, signal, sys\nimport operate.cli as cli\nimport {module} as at\n"
+        "sys.argv = ['fedkme', 'runs']\n"
+        f"def told(*_):\n    os.kill(os.getpid(), {number:d})\n"
+        f"at.{name} = told\ncli.main()\n"
     )
-    end = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    end = ended(program, tmp_path)
+    assert (end.returncode, "Traceback" in end.stderr, end.stderr.count(f"{_INTERRUPTED}\n")) == (
+        130,
+        False,
+        1,
     )
-    assert (end.returncode, "Traceback" in end.stderr, end.stderr.count("error 130")) == (130, False, 1)
 
 
-def test_a_signal_while_python_ends_is_no_traceback(tmp_path: Path) -> None:
+IMPORTING = """
+import os, signal, sys
+import operate.cli as cli
+name, number, sys.argv[1:] = sys.argv[1], int(sys.argv[2]), ["sim", "--help"]
+class Told:
+    def __del__(self):  # an exception out of here is a traceback, and ends nothing
+        os.kill(os.getpid(), number)
+class Finder:
+    def find_spec(self, module, *_):
+        if module == name:
+            Told()
+sys.meta_path.insert(0, Finder())
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.parametrize("module", ["fedkme.errors", "typing_extensions", "typer", "sim.cli"])
+def test_a_signal_while_modules_are_imported_is_one_line(
+    tmp_path: Path, module: str, number: signal.Signals
+) -> None:
+    # Ctrl-C at a module that `fedkme` imports first, or in a callback of the importer, was a traceback.
+    end = ended(IMPORTING, tmp_path, module, str(number.value))
+    assert (end.returncode, end.stderr) == (130, f"{_INTERRUPTED}\n")
+
+
+def ended(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_signal_while_python_ends_is_no_traceback(tmp_path: Path, number: signal.Signals) -> None:
     program = (
         "import atexit, os, signal, sys\nimport operate.cli as cli\n"
         "sys.argv = ['fedkme', 'schema', '--help']\n"
-        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\ncli.main()\n"
+        f"atexit.register(lambda: os.kill(os.getpid(), {number:d}))\ncli.main()\n"
     )
-    end = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (end.returncode, end.stderr) == (-15, "")
+    end = ended(program, tmp_path)
+    assert (end.returncode, end.stderr) == (-number, "")
+
+
+def test_the_line_of_an_interrupted_command_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), explained():
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == f"{_INTERRUPTED}\n"

@@ -23,6 +23,7 @@ from tests.system.chaos.releases import last_release
 from tests.system.chaos.remains import play_processes
 from tests.system.chaos.schedules import drawn, drawn_between
 
+_EACH = 20  # schedules after which the counts are printed
 _MEMORY = Path("/dev/shm")
 
 
@@ -59,12 +60,11 @@ def _play_all(seeds: range, release: str, server: Server | None, tells: bool) ->
         failed += [seed] if played.found else []
         if played.found or tells:
             _tell(seed, played)
-            sys.stdout.flush()
-    counts = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
-    took = time.monotonic() - began
-    print(
-        f"{len(seeds)} schedules in {took:.0f} s, {kinds.total()} faults: {counts}; bad: {failed or 'none'}"
-    )
+        if (many := seed - seeds.start + 1) % _EACH == 0 or many == len(seeds):
+            counts = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+            took = f"{many} schedules in {time.monotonic() - began:.0f} s"
+            bad = failed or "none"
+            print(f"{took}, {kinds.total()} faults: {counts}; bad: {bad}", flush=True)
     return failed
 
 

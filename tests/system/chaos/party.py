@@ -83,7 +83,7 @@ class Party:
         return status
 
     def _is_frozen(self) -> bool:
-        with contextlib.suppress(FileNotFoundError):  # it ended meanwhile
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
             return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
         return False
 
