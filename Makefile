@@ -42,7 +42,8 @@ matrix:
 		$(MAKE) test-fast PYTHON=python$$version VENV=build/venv-$$version || exit; done
 
 # N schedules of real processes that die, and of disks that fail, from SEED on; with MORE=--releases, lives of the
-# last release are among them. What fails tells its story.
+# last release are among them; with MORE=--between, a forwarder that breaks and a PostgreSQL that restarts. What fails
+# tells its story.
 N ?= 50
 SEED ?= 0
 chaos: venv

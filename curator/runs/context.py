@@ -182,8 +182,8 @@ class RunContext:
         return Participation(len(expected), len(expected) - len(lost), tuple(sorted(lost.values())))
 
     def begin_without(self, run: Run, faults: list[Fault]) -> None:
-        """Report each expected owner that a run begins without, and add it to the run's faults."""
-        for owner in run.document.missing:
+        """Report each expected owner that a run begins without, and add it to the run's faults, once."""
+        for owner in sorted({*run.document.missing}.difference(fault.owner for fault in faults)):
             absent = self.members.refusal(owner) or MissingOwnersError(
                 f"{owner} has not joined; the run begins without it", "Start it."
             )

@@ -156,6 +156,7 @@ class ReleaseRun:
         return [session for session in self.sessions if before is None or session.name in before]
 
     def _keep(self, answer: NoisyAnswer) -> None:
+        self._context.store.append(self._run.name, POOLED, self.record.pooled())
         self._context.store.append(self._run.name, ANSWER, answer.to_bytes())
         self._answers.append(answer)
 

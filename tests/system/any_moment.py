@@ -25,6 +25,8 @@ from tests.system.chaos.schedules import ProcessSchedule
 WORLDS = (12, 75)
 """Numbers of worlds of audit/chaos: a summary, and a release by secure sums."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_BEFORE = ("Fatal Python error: init_", "from operate.cli import main\n")
+"""Words of tracebacks of ctrl-C while Python itself begins, or imports the module of `main`."""
 FEDKME = Path(sys.executable).parent / "fedkme"
 
 
@@ -45,9 +47,14 @@ class Shot:
     said: str
 
     @property
+    def before(self) -> bool:
+        """Whether ctrl-C came before `main` began, and Python itself showed a traceback."""
+        return any(words in self.said for words in _BEFORE)
+
+    @property
     def fault(self) -> str:
-        """What is wrong with the end; empty if nothing is, or if Python had not begun."""
-        if "Failed to import the site module" in self.said:
+        """What is wrong with the end; empty if nothing is, or if `main` had not begun."""
+        if self.before:
             return ""
         for words in ("Traceback", "Exception ignored", "Fatal", "unforeseen", "never retrieved"):
             if words in self.said:
@@ -60,22 +67,28 @@ def shots(seed: int, folder: Path, signals: tuple[signal.Signals, ...] = SIGNALS
     """Start all parties of a deployment, and send each of them one or two signals at random moments."""
     chance = random.Random(f"any moment {seed}")
     at = Deployment(ProcessSchedule(seed, chance.choice(WORLDS), {}), folder)
-    began, parties = time.monotonic(), list(at.parties.values())
-    longest = 0.8 if chance.random() < 0.3 else 6.0  # all while they begin, or at any time of a run
-    due, logs, processes = list[tuple[float, str, signal.Signals]](), {}, {}
-    for party in parties:
-        moment = chance.uniform(0.0, longest)
-        due.append((moment, party.name, chance.choice(signals)))
-        if chance.random() < 0.4:
-            due.append((moment + chance.uniform(0.0, 0.6), party.name, chance.choice(signals)))
-        logs[party.name] = (folder / f"{party.name}.log").open("w+b")
-        processes[party.name] = subprocess.Popen(
+    parties = list(at.parties.values())
+    logs = {party.name: (folder / f"{party.name}.log").open("w+b") for party in parties}
+    began = time.monotonic()
+    processes = {
+        party.name: subprocess.Popen(
             [FEDKME, *party.verb, str(party.home / "config.toml")],
             stdin=subprocess.DEVNULL,
             stdout=logs[party.name],
             stderr=subprocess.STDOUT,
             preexec_fn=_heed,
         )
+        for party in parties
+    }
+    longest = chance.choice((0.8, 6.0, 2.0))
+    if longest == 2.0:  # while they run and end; else while they begin
+        _await(folder / "curator.log", b'"run"', processes["curator"])
+    due, begins = list[tuple[float, str, signal.Signals]](), time.monotonic() - began
+    for party in parties:
+        moment = begins + chance.uniform(0.0, longest)
+        due.append((moment, party.name, chance.choice(signals)))
+        if chance.random() < 0.4:
+            due.append((moment + chance.uniform(0.0, 0.6), party.name, chance.choice(signals)))
     sent = {party.name: list[tuple[float, signal.Signals]]() for party in parties}
     try:
         for moment, name, number in sorted(due):
@@ -100,6 +113,13 @@ def shots(seed: int, folder: Path, signals: tuple[signal.Signals, ...] = SIGNALS
     ]
 
 
+def _await(log: Path, words: bytes, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has written words, or has ended."""
+    until = time.monotonic() + WAIT_S
+    while words not in log.read_bytes() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+
+
 def _heed() -> None:
     """Let a party hear ctrl-C, also where a shell in the background does not."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -111,18 +131,18 @@ def main() -> None:
     parser.add_argument("deployments", type=int)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    ends, faults, told = Counter[str](), list[str](), 0
+    ends, faults, told, before = Counter[str](), list[str](), 0, 0
     for seed in range(asked.seed, asked.seed + asked.deployments):
         with tempfile.TemporaryDirectory(prefix="fedkme-moment-", dir=_memory()) as folder:
             for shot in shots(seed, Path(folder)):
-                told += len(shot.sent)
+                told, before = told + len(shot.sent), before + shot.before
                 ends[f"{'+'.join(number.name for _, number in shot.sent) or 'none'}: {shot.status}"] += 1
                 if shot.fault:
                     faults.append(shot.fault)
                     print(f"seed {seed}: {shot.fault}", flush=True)
     for end, times in sorted(ends.items()):
         print(f"{times:4} {end}")
-    print(f"{told} signals, {ends.total()} processes, {len(faults)} wrong ends")
+    print(f"{told} signals, {ends.total()} processes, {len(faults)} wrong ends, {before} before main")
     sys.exit(bool(faults))
 
 

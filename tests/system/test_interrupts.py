@@ -14,6 +14,7 @@ from fedkme.errors import InterruptedRunError
 from fedkme.tables.files import read_arrays
 from tests.hosts.parties import COMMAND, environment
 from tests.parties import WAIT_S
+from tests.system.any_moment import shots
 from tests.system.launches import (
     Process,
     Start,
@@ -65,6 +66,13 @@ def test_ctrl_c(begin: Start, tmp_path: Path, engine: str) -> None:
     assert len(read_arrays(directory / "summary.npz", "test")["x"]) == metrics["rounds"]
     assert "interrupted" in (directory / "report.html").read_text(encoding="utf-8")
     assert not [path for path in (tmp_path / "scratch").iterdir() if path.name != "run"]
+
+
+def test_signals_at_random_moments_show_no_traceback(tmp_path: Path) -> None:
+    # `python -m tests.system.any_moment N` sends as many as one likes.
+    told = shots(206, tmp_path)
+    assert [shot.fault for shot in told if shot.fault] == []
+    assert any(shot.sent for shot in told)
 
 
 def test_ctrl_c_while_baselines_run(begin: Start, tmp_path: Path) -> None:

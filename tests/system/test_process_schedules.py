@@ -15,9 +15,12 @@ import pytest
 
 from audit.chaos.worlds import menu
 from sim.engines.template import AVAILABLE
+from tests.fedkme.store.conftest import server as server  # a fixture
+from tests.fedkme.store.server import Server
 from tests.system import failing_disk
+from tests.system.chaos.between import KINDS as BETWEEN
 from tests.system.chaos.remains import play_processes
-from tests.system.chaos.schedules import BOTH, WORLDS, drawn
+from tests.system.chaos.schedules import BOTH, WORLDS, drawn, drawn_between
 from tests.system.failing_disk import KINDS, DiskFault, begin_power, lose_power, operations, variables
 
 pytestmark = pytest.mark.skipif(
@@ -89,9 +92,21 @@ def test_a_schedule_of_real_processes_ends_as_the_simulated_world(tmp_path: Path
     assert played.kinds
 
 
+@pytest.mark.processes
+def test_a_schedule_behind_a_forwarder_and_on_a_data_base_ends_as_the_simulated_world(
+    tmp_path: Path, server: Server
+) -> None:
+    # The curator's data base is gone twice, and its connections break in the middle of a record.
+    played = play_processes(drawn_between(0), tmp_path, server=server)
+    assert played.found == [], played.story
+    assert played.kinds["restart"] + played.kinds["truncate"]
+
+
 def test_schedules_have_every_kind_of_fault_and_name_worlds_that_are_there() -> None:
     faults = [fault for seed in range(60) for lives in drawn(seed).faults.values() for fault in lives]
     assert {fault.kind for fault in faults} == set(KINDS)
     assert {drawn(seed).world for seed in range(60)} == set(WORLDS)
     assert len({menu()[world].case.protocol for world in WORLDS}) == 9
+    drawn_ones = [drawn_between(seed).between or () for seed in range(60)]
+    assert {fault.kind for between in drawn_ones for fault in between} == set(BETWEEN)
     assert {drawn(seed, releases=True).world for seed in range(9)} == set(BOTH)

@@ -227,6 +227,14 @@ def doubtful(outcome: PlayedSchedule, owner: str) -> list[Disclosure]:
     return [line for line in lines if line.protected == owner and not line.certain]
 
 
+def test_an_owner_that_was_lost_before_the_curator_died_is_named_with_the_release() -> None:
+    # Its answers so far were kept, and not why the others are of fewer owners.
+    faults = (InjectedFault("curator", 40, "kill", 1), InjectedFault("north", 10, "full"))
+    outcome = play(FaultSchedule(1, world_of("marginals (any policy)"), faults))
+    assert judge(outcome) == []
+    assert '"lost": [24]' in str(outcome.records)
+
+
 def test_an_error_that_comes_with_the_garbage_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     # Garbage is collected once behind many schedules; what a future in a cycle says then is of its schedule.
     close = RunQueue.close
