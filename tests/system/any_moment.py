@@ -32,7 +32,7 @@ FEDKME = Path(sys.executable).parent / "fedkme"
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A party's process that was told to stop, and its end.
+    """Process of a party that was told to stop, and its end.
 
     Attributes:
         party: its name.
@@ -48,12 +48,12 @@ class Shot:
 
     @property
     def before(self) -> bool:
-        """Whether ctrl-C came before `main` began, and Python itself showed a traceback."""
+        """Check for a traceback of Python itself: ctrl-C came before `main` began."""
         return any(words in self.said for words in _BEFORE)
 
     @property
     def fault(self) -> str:
-        """What is wrong with the end; empty if nothing is, or if `main` had not begun."""
+        """Describe what is wrong with the end; empty if nothing is, or if `main` had not begun."""
         if self.before:
             return ""
         for words in ("Traceback", "Exception ignored", "Fatal", "unforeseen", "never retrieved"):

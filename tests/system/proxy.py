@@ -40,7 +40,7 @@ class Proxy:
         writer.close()
 
     async def _changed(self, chunk: bytes) -> bytes:
-        """What leaves of a chunk that came."""
+        """Change a chunk that came into what leaves."""
         return chunk
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -46,7 +46,7 @@ _LATE_S = 0.01
 
 @dataclass(frozen=True, slots=True, order=True)
 class BetweenFault:
-    """What befalls the network, the data base or a party when so many bytes went by.
+    """Fault of the network, the data base or a party, which comes when so many bytes went by.
 
     Attributes:
         at: bytes that the forwarder has read by then, of all connections.

@@ -82,7 +82,7 @@ class PlayedProcesses:
                 self._count(self._between.begun)
 
     def _forwarder(self) -> Between | None:
-        """What stands between the parties, where the schedule has that."""
+        """Make the forwarder, where the schedule has one."""
         schedule, server = self._deployment.schedule, self._deployment.server
         if schedule.between is None:
             return None
