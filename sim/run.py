@@ -36,6 +36,7 @@ from sim.engines.run_folder import (
 )
 from sim.evaluation.baselines import BaselineResult, run_baselines
 from sim.evaluation.metrics import Metrics, assemble, read_rounds, with_reading, write_metrics
+from sim.evaluation.releases import compare_with_validation
 from sim.formatting import verdict
 from sim.interrupts import Interrupts
 from sim.progress import Follower
@@ -122,7 +123,11 @@ def simulate(
         metrics = steps.step(
             "figures of the run", lambda: assemble(*facts, evaluation, baselines, timing, privacy or ())
         ) or assemble(*facts, None, {}, timing, ())
-        metrics = with_reading(metrics, scenario.reading())
+        came = directory / "consumer"
+        beside = steps.step(
+            "columns beside D_v", lambda: compare_with_validation(came, scenario.validation, scenario.schema)
+        )
+        metrics = with_reading(metrics | {"columns": beside or {}}, scenario.reading())
         steps.step("report.html", lambda: _write(directory, metrics))
         if (loss := total(steps.losses)) is not None:
             metrics |= {"code": metrics["code"] or loss.code, "reason": metrics["reason"] or str(loss)}

@@ -1,4 +1,4 @@
-"""Quality of a release, compared with owners' rows, which only a simulation can see.
+"""Quality of a release, compared with owners' rows, which only a simulation can see; of a summary, with D_v.
 
 A deployment has no such figures: utility on private rows would be one more disclosure. Its card gives the
 distance of the rows to the released numbers, which reads no owner's row.
@@ -11,21 +11,27 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from consumer.results import SUMMARY
+from consumer.summary.forms import REPEATS
 from fedkme.embeddings.weighted_points import WeightedPoints, distance_to_rows
 from fedkme.features.domain import Domain
 from fedkme.tables.cells import date_of
 from fedkme.tables.columns import Numeric
+from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Category, Schema
-from fedkme.tables.table import Table
+from fedkme.tables.table import Table, table_from_arrays
 
 CLASSIFIERS = ("LR", "GNB", "DT")
 MOST_ROWS = 20_000
 """Most rows of a table that are evaluated: its first rows."""
+IMAGE_SIDES = {64: 8, 784: 28}
+"""Width of a table -> side of the square image that its rows are."""
 SHOWN = 6
 """Number of columns with shares by value."""
 
@@ -56,16 +62,7 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
         predicted classes, as in the papers, and with two classes `auc` by scores.
     """
     synthetic, real = _cut(synthetic), _as_seen(_cut(real), schema)
-    first, second = _halved(real)
-    distances, halves = (column_distances(a, b, schema) for a, b in ((synthetic, real), (first, second)))
-    results: dict[str, Any] = {
-        "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
-        | {"by_name": _by_name(schema, distances)},
-        "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
-        "pairs": _summarised(pair_distances(synthetic, real, real, schema)),
-        "real_halves_pairs": _summarised(pair_distances(first, second, real, schema)),
-        "shares": shares(synthetic, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
-    }
+    results = compare_columns(synthetic, real, schema)
     if len(test) and test.labels is not None and synthetic.labels is not None and can_train():
         from sim.evaluation import classifiers
 
@@ -76,6 +73,38 @@ def evaluate_rows(synthetic: Table, real: Table, test: Table, schema: Schema, se
             figures = {"auc": average.auc, "roc": average.roc, "prc": average.prc}
             results[f"trained_on_{name}"] = {key: x for key, x in figures.items() if math.isfinite(x)}
     return results
+
+
+def compare_columns(rows: Table, real: Table, schema: Schema) -> dict[str, Any]:
+    """Compare rows with real ones by column and by pair of columns, as `evaluate_rows` says."""
+    first, second = _halved(real)
+    distances, halves = (column_distances(a, b, schema) for a, b in ((rows, real), (first, second)))
+    return {
+        "columns": {"mean": float(distances.mean()), "largest": float(distances.max())}
+        | {"by_name": _by_name(schema, distances)},
+        "real_halves": {"mean": float(halves.mean()), "by_name": _by_name(schema, halves)},
+        "pairs": _summarised(pair_distances(rows, real, real, schema)),
+        "real_halves_pairs": _summarised(pair_distances(first, second, real, schema)),
+        "shares": shares(rows, real, schema, np.argsort(-distances, kind="stable")[:SHOWN]),
+    }
+
+
+def compare_with_validation(folder: Path, validation: Table, schema: Schema) -> dict[str, Any]:
+    """Compare a received summary with D_v; nothing for images, whose columns are pixels.
+
+    The rows are those of the repeats, which stand for the weights, or else rows alike.
+
+    Args:
+        folder: the consumer's folder, which has the rows.
+        validation: D_v.
+        schema: of both.
+    """
+    files = [path for name in (REPEATS, SUMMARY) if (path := folder / name).exists()]
+    if not files or not len(validation) or schema.width in IMAGE_SIDES:
+        return {}
+    arrays = read_arrays(files[0], "consumer")
+    rows, seen = table_from_arrays(arrays["x"], arrays.get("y")), _as_seen(_cut(validation), schema)
+    return compare_columns(rows, seen, schema) if len(rows) else {}
 
 
 def evaluate_points(points: WeightedPoints, gamma: float, real: NDArray[np.float64]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from consumer.releases.client import ReleaseConsumerSettings, release_settings_o
 from consumer.requests import KeptRequest, Requests
 from consumer.results import EVALUATION, SUMMARY, lost_owners, write_result
 from consumer.settings import ConsumerSettings
+from consumer.summary.received import load_validation
 from fedkme.config import load_toml
 from fedkme.errors import ConfigError
 from fedkme.heads.files import export
@@ -22,6 +23,7 @@ from fedkme.store.reading import read_store
 from fedkme.tables.files import read_arrays
 from fedkme.tables.schema import Schema, load_schema
 from sim.evaluation.received import received_metrics, received_release
+from sim.evaluation.releases import compare_with_validation
 from sim.report.summary_page import render_received
 from sim.report.write import REPORT, modified, page_of_release, read_object
 
@@ -56,6 +58,7 @@ def report_summary(settings: ConsumerSettings) -> tuple[Schema, dict[str, Any]]:
     rows, wanted = len(arrays["x"]), request.document.request.rows
     privacy = _statements(settings, plan.run)
     metrics = received_metrics(settings.name, plan, wanted, rows, evaluation, privacy)
+    metrics["columns"] = compare_with_validation(output, load_validation(settings, schema).table, schema)
     page = render_received(metrics, arrays, modified(output / SUMMARY))
     write_result(output / REPORT, page.encode("utf-8"))
     return schema, metrics

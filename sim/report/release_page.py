@@ -14,10 +14,9 @@ from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.privacy.events import CONSUMER
 from fedkme.verdict import lines_of
-from sim.formatting import Metrics, distance, reading_lines, size, title
-from sim.report import privacy
+from sim.formatting import Metrics, reading_lines, size, title
+from sim.report import columns, privacy
 
-MOST_COLUMNS = 40
 MOST_OWNERS = 40
 LONG_NOTE = 300
 """Characters of a note from which on it is folded away."""
@@ -45,11 +44,12 @@ class ReleaseFolder:
 def render_release(run: ReleaseFolder) -> str:
     """The whole page; the same bytes for the same folder."""
     m = run.metrics
+    compared = m.get("evaluation", {})
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("Privacy", _privacy(m)),
-        ("How close the rows are to the owners'", _columns(m)),
-        ("Values of a few columns", _shares(m)),
+        ("How close the rows are to the owners'", columns.distances(compared, "synthetic", SIMULATED)),
+        ("Values of a few columns", columns.shares(compared, "synthetic", "real", SIMULATED)),
         ("How close the weighted points are to the owners' rows", _points(m)),
         ("Models trained on synthetic rows", _models(m)),
         ("The release itself", _utility(run)),
@@ -135,10 +135,10 @@ def _tiles(run: ReleaseFolder) -> html.Html:
         shown.append(
             ("RKHS distance", short(evaluation["rkhs_distance"]), "of the points from the owners' rows")
         )
-    if columns := evaluation.get("columns"):
+    if far := evaluation.get("columns"):
         halves = evaluation.get("real_halves", {}).get("mean")
         words = f"mean over columns; two real halves: {number(halves)}"
-        shown.append(("distance of a column", short(columns["mean"]), words))
+        shown.append(("distance of a column", short(far["mean"]), words))
     return html.tiles(shown)
 
 
@@ -148,59 +148,6 @@ def _privacy(m: Metrics) -> html.Html:
         caption = "What the consumer can learn of each owner's rows, by the data card."
     shown = privacy.section(m.get("privacy", []), caption)
     return html.joined([shown, privacy.NOTE]) if shown else html.note("Nothing was disclosed.")
-
-
-def _columns(m: Metrics) -> html.Html:
-    evaluation = m.get("evaluation", {})
-    columns, halves = evaluation.get("columns", {}), evaluation.get("real_halves", {})
-    if not columns:
-        return html.Html()
-    by_name: Mapping[str, float] = columns.get("by_name", {})
-    floor: Mapping[str, float] = halves.get("by_name", {})
-    shown = sorted(by_name, key=lambda name: (-by_name[name], name))[:MOST_COLUMNS]
-    rows = []
-    for name in shown:
-        far, near = by_name[name], min(by_name[name], floor.get(name, 0.0))
-        text = f"{distance(far)} / {distance(floor.get(name))}"
-        rows.append(html.Bar(name, ((near, "other"), (far - near, "main")), text))
-    more = (
-        f" The {len(by_name) - len(shown)} closest columns are left out." if len(by_name) > len(shown) else ""
-    )
-    caption = (
-        "0 to 1: total variation of categories, Kolmogorov's distance of numbers. Grey: what two halves of "
-        "the real rows differ by, and nothing does better than that; blue: what is on top of it. "
-        f"Numbers: synthetic to real / half to half.{more} {SIMULATED}"
-    )
-    drawing = html.bars("Distance of each column from the real one", rows, height=24)
-    facts = [
-        ("mean over columns", distance(columns.get("mean")), distance(halves.get("mean"))),
-        ("largest", distance(columns.get("largest")), distance(max(floor.values(), default=None))),
-    ]
-    numbers = html.table(
-        f"Distance of the distributions of a column. {SIMULATED}",
-        ("", ">synthetic to real", ">real halves"),
-        facts,
-    )
-    figures = [html.figure("Each column's distance", drawing, caption)] if rows else []
-    return html.pair([*figures, html.tag("div", numbers)])
-
-
-def _shares(m: Metrics) -> html.Html:
-    figures = []
-    for entry in m.get("evaluation", {}).get("shares", []):
-        rows = []
-        for value, made, held in zip(entry["values"], entry["synthetic"], entry["real"], strict=True):
-            rows.append(html.Bar(value, ((made, "main"),), f"{made:.1%}"))
-            rows.append(html.Bar("", ((held, "other"),), f"{held:.1%}"))
-        drawing = html.bars(f"Shares of rows by {entry['name']}", rows, height=19)
-        figures.append(html.figure(entry["name"], drawing, ""))
-    if not figures:
-        return html.Html()
-    caption = (
-        "Share of rows with a value: blue synthetic, grey real. The label, and the columns that are furthest "
-        f"off. {SIMULATED}"
-    )
-    return html.joined([html.note(caption), html.pair(figures)])
 
 
 def _points(m: Metrics) -> html.Html:

@@ -19,6 +19,7 @@ from fedkme.pages import html
 from fedkme.pages.html import number, short
 from fedkme.pages.line_chart import Point, Series, lines
 from fedkme.verdict import lines_of
+from sim.evaluation.releases import IMAGE_SIDES
 from sim.families import Words, words_of
 from sim.formatting import (
     Metrics,
@@ -35,14 +36,12 @@ from sim.formatting import (
     title,
     verdict,
 )
-from sim.report import privacy
+from sim.report import columns, privacy
 
 MOST_OWNERS = 40
 MOST_IMAGES = 100
 TOGETHER = "MMD² to D_v of the rows and the public seed set."
 """Caption where nobody says by which family's protocol the rows were chosen."""
-IMAGE_SIDES = {64: 8, 784: 28}
-"""Width of a table -> side of the square image that its rows are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +70,7 @@ def render(run: SummaryFolder) -> str:
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, words.together)),
+        *_columns(m),
         ("Round by round", _curves(run, words)),
         ("Points accessed, by owner", _owners(run, words)),
         ("Models trained on the summary", _downstream(m)),
@@ -110,6 +110,7 @@ def render_received(metrics: Metrics, arrays: Mapping[str, NDArray[Any]], came: 
     sections = [
         ("Who saw what", privacy.who_saw_what(m.get("privacy", []))),
         ("How close the rows are to the consumer's", _closeness(m, TOGETHER)),
+        *_columns(m),
         ("Models trained on the summary", _downstream(m)),
         ("Privacy", _privacy(m)),
         ("The selected rows", _images(arrays)),
@@ -274,6 +275,15 @@ def _owners(run: SummaryFolder, words: Words) -> html.Html:
     ]
     figures = [html.figure("Rows sent", drawing, words.sent + more), html.table("", ("", ">"), facts)]
     return html.pair(figures)
+
+
+def _columns(m: Metrics) -> list[tuple[str, html.Html]]:
+    """Sections that compare columns with D_v's."""
+    compared, note = m.get("columns", {}), "Real: D_v. The rows, repeated as often as their weights want."
+    return [
+        ("Columns and pairs of columns", columns.distances(compared, "summary", note)),
+        ("Values of a few columns", columns.shares(compared, "summary", "D_v", note)),
+    ]
 
 
 def _downstream(m: Metrics) -> html.Html:

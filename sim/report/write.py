@@ -42,7 +42,7 @@ REQUIRED: dict[str, type] = {"status": str, "scenario": str, "protocol": str, "K
 LISTS = ("privacy", "privacy_published", "faults")
 TABLES = (
     *("points_accessed", "cells", "mmd2", "mmd2_counted", "mmd2_test", "percent_over_greedy", "effective"),
-    *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only", "plan"),
+    *("downstream", "downstream_baselines", "timing", "bytes", "payouts", "curator_only", "plan", "columns"),
 )
 OPTIONAL = dict.fromkeys(LISTS, list) | dict.fromkeys(TABLES, dict)
 OF_RELEASES: tuple[dict[str, type], dict[str, type]] = (
