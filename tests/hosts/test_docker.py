@@ -41,6 +41,7 @@ class Folder:
             "HOME": str(home.parent),
             "PATH": f"{self.tools}:{os.environ['PATH']}",
             "EXTRAS": "postgres",
+            "COMPOSE_HTTP_TIMEOUT": "600",  # of docker-compose 1, on a slow disk
             "COMPOSE_PROJECT_NAME": f"fedkme-test-{os.getpid()}",
         }
         (self.script,) = [block.script for block in blocks() if block.host == "docker"]
