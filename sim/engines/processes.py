@@ -39,7 +39,13 @@ from owner.settings import OwnerSettings
 from sim.config import LaunchSettings, SimulationSettings, plain
 from sim.engines.children import GRACE_S, Child, Event
 from sim.engines.loopback import policy_of
-from sim.engines.run_folder import AUTHORITY, adopt_consumer_journal, adopt_curator_run, adopt_owner_journals
+from sim.engines.run_folder import (
+    AUTHORITY,
+    adopt_consumer_journal,
+    adopt_curator_run,
+    adopt_owner_journals,
+    remove_repeated,
+)
 from sim.engines.template import AVAILABLE, Template
 from sim.families import words_of
 from sim.progress import Follower
@@ -125,6 +131,7 @@ class Launch(ABC, Generic[SettingsT]):
         adopt_curator_run(self.directory)
         adopt_owner_journals(self.directory)
         adopt_consumer_journal(self.directory)
+        remove_repeated(self.directory)
         if self.authority is not None and (self.directory / "ledger.jsonl").is_file():
             (self.directory / AUTHORITY).write_bytes(self.authority.pem)  # never its key
 

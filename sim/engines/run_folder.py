@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import filecmp
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from consumer.results import RECEIVED_ROWS, SUMMARY
 from fedkme import durable
 from fedkme.config import dump_toml
 from fedkme.errors import ConfigError, StoreError, on_disk
@@ -142,6 +144,19 @@ def write_ledgers(directory: Path, stores: Mapping[str, Store]) -> None:
         file = f"{name}.jsonl" if folder == "owners" else LEDGER
         (directory / folder).mkdir(exist_ok=True)
         _write(store, directory / folder / file)
+
+
+def remove_repeated(directory: Path) -> None:
+    """Remove files that say what others say: received rows that are the curator's summary, and empty logs."""
+    received, summary = directory / "consumer" / RECEIVED_ROWS, directory / SUMMARY
+    if received.exists() and summary.exists() and filecmp.cmp(received, summary, shallow=False):
+        received.unlink()
+    logs = directory / "stderr"
+    for file in logs.glob("*.txt"):
+        if not file.stat().st_size:
+            file.unlink()
+    with contextlib.suppress(OSError):  # there is none, or somebody wrote a line
+        logs.rmdir()
 
 
 def adopt_owner_journals(directory: Path) -> None:

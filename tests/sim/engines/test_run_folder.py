@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from fedkme.store import open_store
-from sim.engines.run_folder import adopt_owner_journals
+from sim.engines.run_folder import adopt_owner_journals, remove_repeated
 
 
 def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> None:
@@ -29,3 +29,27 @@ def test_ledgers_of_journals_stay_and_nothing_else_of_them(tmp_path: Path) -> No
         "b.jsonl": "line of b\n",
         "c.jsonl": "",
     }
+
+
+def test_no_two_files_say_the_same(tmp_path: Path) -> None:
+    for name in ("consumer", "stderr"):
+        (tmp_path / name).mkdir()
+    received, summary = tmp_path / "consumer" / "received.npz", tmp_path / "summary.npz"
+    chosen, silent, loud = (
+        tmp_path / name for name in ("consumer/summary.npz", "stderr/north.txt", "stderr/south.txt")
+    )
+    for file, text in (
+        (received, "80 rows"),
+        (summary, "80 rows"),
+        (chosen, "40 rows"),
+        (silent, ""),
+        (loud, "x"),
+    ):
+        file.write_text(text)
+    remove_repeated(tmp_path)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {summary, chosen, loud}
+    loud.write_text("")
+    received.write_text("79 rows: those of sealed boxes, which the curator cannot open")
+    remove_repeated(tmp_path)
+    assert received.exists()
+    assert not loud.parent.exists()
