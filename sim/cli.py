@@ -164,9 +164,12 @@ def print_combinations(axes: Sequence[str], rows: Sequence[dict[str, Any]], scre
 
 
 def closing_lines(result: SweepResult) -> list[str]:
-    """Lines for the end of a sweep: what failed, where the table and the page are."""
+    """Lines for the end of a sweep: whether rows were invented, what failed, where table and page are."""
+    from sim.sweep.page import invented
+
     causes = Counter((row["code"], row["cause"]) for row in result.failures)
     return [
+        *invented(result.rows),
         *(
             f"{times} of {len(result.rows)} runs: error {code}: {cause}"
             for (code, cause), times in causes.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fedkme.pages import html
 from fedkme.pages.html import number, short
@@ -35,10 +35,16 @@ def render_sweep(scenario: str, axes: Sequence[str], rows: Sequence[Row], total:
     seeds = ", ".join(map(str, sorted({row["seed"] for row in rows}))) or "none"
     versions = ", ".join(sorted({row["version"] for row in rows}))
     about = f"{len(rows)} of {total} runs; seeds {seeds}; fedkme {versions}"
-    head = html.joined([html.tag("h1", f"Sweep of {scenario}"), html.about(about)], "\n")
+    warned = map(html.banner, invented(rows))
+    head = html.joined([html.tag("h1", f"Sweep of {scenario}"), *warned, html.about(about)], "\n")
     sections = [(f"Against {axis}", _against(axis, axes, rows)) for axis in axes if _many(axis, rows)]
     sections += [("Every combination", _table(axes, rows)), ("Failures", _failures(rows))]
     return html.document(f"Sweep of {scenario}", head, sections)
+
+
+def invented(rows: Iterable[Row]) -> list[str]:
+    """Line about runs whose rows were a stand-in's; none where there is no such run."""
+    return list(dict.fromkeys(row["stand_in"] for row in rows if row.get("stand_in")))
 
 
 def _many(axis: str, rows: Sequence[Row]) -> bool:

@@ -63,10 +63,14 @@ def test_a_release_of_a_stand_in_says_so(nothing_here: Path) -> None:
 
 
 def test_the_first_line_names_the_stand_in(nothing_here: Path, typed: Typed) -> None:
-    words = " ".join(f"--set '{each}'" for each in SMALL)
-    code, out = typed(f"fedkme sim run hospitals {words}")
+    words = "--set p=10 --set downstream=false --set 'baselines=[]' --set protocol=uniform"
+    code, out = typed(f"fedkme sim run hospitals --engine inprocess {words}")
     assert code == 0
     assert out.startswith("stand-in: invented rows in the shape of hospitals, for trying commands")
+    code, swept = typed(f"fedkme sim sweep hospitals --grid seeds=20 --out sweep {words}")
+    assert code == 0
+    assert "stand-in: invented rows in the shape of hospitals" in swept
+    assert "not the data" in (nothing_here / "sweep" / "sweep.html").read_text(encoding="utf-8")
     _, planned = typed("fedkme plan hospitals")
     assert planned.startswith("stand-in: ")
 
