@@ -319,7 +319,7 @@ def test_a_collector_that_never_answers_costs_one_warning_and_no_wait(
         with traced(Traced(url), say) as traces, traced(Traced(url, "south"), say) as others:
             traces.phase("join", 1, Public(owner="north"))
             assert warned.wait(WAIT_S)
-            for _ in range(5000):  # ten batches
+            for _ in range(15_000):  # thirty batches of two seconds each
                 others.phase("join", 1, Public(owner="south"))
             closing = time.monotonic()
     assert said == [f"warning: the collector at {url} takes no spans; they are lost until it does"]
