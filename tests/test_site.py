@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
+import fedkme
 from tests.browser import browser, needs_chromium
 from tests.places import ROOT
 
@@ -69,6 +70,12 @@ TYPED = {  # issue 37, item 5: "search that finds them (a test of 40 words a use
     "ray": "scaling/",
     "slurm": "scaling/",
     "kernel gamma": "reference/",
+    "docker": "deploy/",
+    "kubernetes": "deploy/",
+    "windows": "deploy/",
+    "macos": "deploy/",
+    "proxy": "deploy/",
+    "opentelemetry": "watching/",
 }
 
 
@@ -106,6 +113,12 @@ def test_every_document_is_a_page(site: Path) -> None:
     pages = {path.parent.relative_to(site) for path in site.rglob("index.html")}
     assert written <= pages | {Path("index")}
     assert {Path(name) for name in PAGES[1:]} <= pages
+
+
+def test_each_page_says_its_version(site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in site.rglob("index.html")]
+    assert pages
+    assert all(f"fedkme {fedkme.__version__}" in page for page in pages)
 
 
 def test_the_search_knows_every_page(site: Path) -> None:

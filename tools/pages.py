@@ -122,7 +122,8 @@ def cells(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the decisions into the navigation, in the order of their numbers."""
+    """Put the decisions into the navigation, by number, and the version below each page."""
+    config.copyright = f"fedkme {fedkme.__version__}"
     for entry in config.nav or []:
         if "Why it is so" in entry:
             entry["Why it is so"] += [f"decisions/{path.name}" for path in DECISIONS]
