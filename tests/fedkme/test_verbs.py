@@ -29,6 +29,7 @@ WITHOUT_JSON = {
     "schema dummy": "prints a file",
     "schema json": "prints JSON anyway",
     "new scenario": "makes a file",
+    "new form": "shows a page",
     "new owner": "makes files",
     "new curator": "makes files",
     "new consumer": "makes files",
